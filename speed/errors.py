@@ -1,0 +1,221 @@
+"""Every exception SPEED raises, as one tree; codes are those of ``registry_spec/codes.json``.
+
+SpeedError
+├── ConfigurationError     the program asked for something impossible
+│   ├── KeyFileError  RootError  InvalidNameError  DurabilityError
+│   └── ServiceExistsError
+├── RegistrationError      this node has no (longer a) right to its name
+│   └── NameTakenError  LeaseLostError
+├── NodeStateError         the node object cannot be used
+│   └── NodeClosedError  ForkedNodeError
+├── DeliveryError          the envelope was not handed over; nothing was accepted
+│   ├── UnknownNodeError  NodeLeftError  InboxFullError
+│   └── StorageError  PayloadTooLargeError  UnserialisableError  NotAcknowledgedError
+├── CallError              the other side answered, and the answer is an error (SPC codes)
+│   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
+│   └── ExecutionFailedError  CallTimeoutError  InternalError
+└── WireError              bytes of a peer that break a rule of ``registry_spec/``
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class SpeedError(Exception):
+    """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do."""
+
+    code: ClassVar[str] = "SPEED_ERROR"
+
+
+class ConfigurationError(SpeedError):
+    """A setting, argument or environment is wrong; nothing was started or sent."""
+
+    code = "CONFIGURATION"
+
+
+class KeyFileError(ConfigurationError):
+    """The key file is missing, malformed, not private, or holds no such key."""
+
+    code = "KEY_FILE"
+
+
+class RootError(ConfigurationError):
+    """The communication directory cannot be used."""
+
+    code = "ROOT"
+
+
+class InvalidNameError(ConfigurationError, ValueError):
+    """A node, service, topic or pattern name breaks the naming rules."""
+
+    code = "INVALID_NAME"
+
+
+class DurabilityError(ConfigurationError):
+    """The asked durability cannot be given on this filesystem."""
+
+    code = "DURABILITY"
+
+
+class ServiceExistsError(ConfigurationError):
+    """A service of this name is already registered on this node (RFC 7.8)."""
+
+    code = "SERVICE_EXISTS"
+
+
+class RegistrationError(SpeedError):
+    """This node has no right, or no longer a right, to its name."""
+
+    code = "INVALID_STATE"
+
+
+class NameTakenError(RegistrationError):
+    """A live node holds this name."""
+
+    code = "NAME_TAKEN"
+
+
+class LeaseLostError(RegistrationError):
+    """This node could not renew its lease, or another process reclaimed its name."""
+
+    code = "LEASE_LOST"
+
+
+class NodeStateError(SpeedError):
+    """The node object cannot be used in this state."""
+
+    code = "INVALID_STATE"
+
+
+class NodeClosedError(NodeStateError):
+    """The node was closed."""
+
+    code = "NODE_CLOSED"
+
+
+class ForkedNodeError(NodeStateError):
+    """The node belongs to the parent process; make a new one after fork."""
+
+    code = "FORKED_NODE"
+
+
+class DeliveryError(SpeedError):
+    """The envelope was not handed over; the receiver accepted nothing."""
+
+    code = "DELIVERY"
+
+
+class UnknownNodeError(DeliveryError):
+    """No live node of this name is in the registry."""
+
+    code = "UNKNOWN_NODE"
+
+
+class NodeLeftError(DeliveryError):
+    """The node left or died before it answered."""
+
+    code = "NODE_LEFT"
+
+
+class InboxFullError(DeliveryError):
+    """The receiver's lane stayed full for the whole timeout."""
+
+    code = "INBOX_FULL"
+
+
+class StorageError(DeliveryError):
+    """The filesystem refused the write (full, quota, I/O error, permission)."""
+
+    code = "STORAGE"
+
+
+class PayloadTooLargeError(DeliveryError, ValueError):
+    """The payload exceeds ``max_payload_bytes``."""
+
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class UnserialisableError(DeliveryError, TypeError):
+    """A value has no representation in the type table of ``registry_spec/wire.md``."""
+
+    code = "UNSERIALISABLE"
+
+
+class NotAcknowledgedError(DeliveryError, TimeoutError):
+    """No acknowledgement came in time; the message may still be handled."""
+
+    code = "NOT_ACKNOWLEDGED"
+
+
+class CallError(SpeedError):
+    """A call failed. ``details`` is what the other side added (a mapping, may be empty)."""
+
+    code = "CALL_FAILED"
+
+    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details: dict[str, Any] = details or {}
+
+
+class ServiceNotFoundError(CallError):
+    """The node has no service of this name."""
+
+    code = "SERVICE_NOT_FOUND"
+
+
+class AccessDeniedError(CallError, DeliveryError, PermissionError):
+    """The other node (or one of its services) does not allow this node.
+
+    Raised before any write when the published grant is missing, and when the receiver refuses.
+    """
+
+    code = "ACCESS_DENIED"
+
+
+class InvalidArgumentsError(CallError, ValueError):
+    """The service refused the arguments: wrong names, types or values."""
+
+    code = "INVALID_ARGUMENTS"
+
+
+class ExecutionFailedError(CallError):
+    """The service raised, or returned what cannot be serialised."""
+
+    code = "EXECUTION_FAILED"
+
+
+class CallTimeoutError(CallError, TimeoutError):
+    """The deadline passed; ``details["phase"]`` is ``queued``, ``running`` or ``unanswered``."""
+
+    code = "TIMEOUT"
+
+
+class InternalError(CallError):
+    """The other side failed in a way that is not the service's fault."""
+
+    code = "INTERNAL_ERROR"
+
+
+class WireError(SpeedError):
+    """Bytes of a peer break a rule; ``reason`` is a `wire` code of ``codes.json``."""
+
+    code = "INTERNAL_ERROR"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+
+
+CALL_ERRORS: dict[str, type[CallError]] = {
+    error.code: error
+    for error in (
+        ServiceNotFoundError,
+        AccessDeniedError,
+        InvalidArgumentsError,
+        ExecutionFailedError,
+        CallTimeoutError,
+        InternalError,
+    )
+}
+"""SPC error code -> exception raised on the caller's side (rule S-8)."""
