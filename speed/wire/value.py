@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 
 from speed.errors import UnserialisableError, WireError
-from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_VALUE_DEPTH
+from speed.wire.limits import MAX_VALUE_DEPTH
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 
@@ -56,7 +56,7 @@ def unpack(data: bytes | memoryview, what: str = "payload") -> Any:
     """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits."""
     try:
         value = msgpack.unpackb(
-            data, strict_map_key=False, timestamp=3, max_buffer_size=MAX_PAYLOAD_BYTES, ext_hook=_refuse_ext
+            data, strict_map_key=False, timestamp=3, ext_hook=_refuse_ext
         )
     except WireError:
         raise
