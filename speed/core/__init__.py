@@ -1,0 +1,1 @@
+"""Decisions without I/O: time, randomness and facts about the world are passed in."""
