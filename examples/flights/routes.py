@@ -1,10 +1,10 @@
 """Check of the distances: what the service says against what the data says, and why they differ.
 
-The data has whole miles, measured on an ellipsoid; the service takes the Earth for a sphere. So two differences
-are expected of every route, and ``explain`` shows that nothing else is left:
+The data has whole miles, measured on an ellipsoid; the service takes the Earth for a sphere. So two
+differences are expected of every route, and ``explain`` shows that nothing else is left:
 
 - rounding, at most half a mile: large only in proportion to a short route (Newark-LaGuardia, 17 miles);
-- flattening: a sphere of the mean radius is up to a third of a percent too small east to west at these latitudes.
+- flattening: east to west at these latitudes, the Earth is up to 0.35 % longer than a sphere of its mean radius.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ROUNDING_MILES = 0.5
 FLATTENING = 1 / 298.257223563
 EQUATOR_MILES = 6378.137 / 1.609344
 SURVEY_MILES = 1.5
-"""Left over on the ellipsoid: airports' reference points move (the data itself has two distances to Eagle, EGE)."""
+"""Left over on the ellipsoid: airports' reference points move (the data has two distances to Eagle, EGE)."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """One distinct route: ``listed`` miles of the data, places in degrees (None: not in the airports table)."""
+    """One distinct route: ``listed`` miles of the data, places in degrees (None: airport not in the table)."""
 
     origin: str
     dest: str
@@ -36,7 +36,10 @@ class Route:
 
     def arguments(self) -> dict[str, float]:
         """Arguments of the service ``distance``."""
-        return {name: float(value or 0) for name, value in zip(("lat1", "lon1", "lat2", "lon2"), self.places, strict=True)}
+        return {
+            name: float(value or 0)
+            for name, value in zip(("lat1", "lon1", "lat2", "lon2"), self.places, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,14 @@ def explain(compared: Sequence[Compared], unlocated: Sequence[Route]) -> list[st
     worst = compared[0]
     long_ones = [pair for pair in compared if pair.route.listed >= 200]
     lines = [
-        f"worst relative difference {worst.relative:.2%}: {_named(worst.route)}, {worst.route.listed:.0f} miles in the "
-        f"data, {worst.sphere:.2f} from geo: whole miles are all that the data has",
+        f"worst relative difference {worst.relative:.2%}: {_named(worst.route)}",
+        f"  {worst.route.listed:.0f} miles in the data, {worst.sphere:.2f} from geo: the data has whole miles only",
     ]
     if long_ones:
-        lines.append(f"from 200 miles on, the worst is {long_ones[0].relative:.2%} ({_named(long_ones[0].route)}): the service's "
-                     "sphere against the flattened Earth of the data")
+        lines.append(
+            f"from 200 miles on, the worst is {long_ones[0].relative:.2%} ({_named(long_ones[0].route)}): "
+            "the service's sphere against the flattened Earth of the data"
+        )
     near = sum(abs(pair.ellipsoid - pair.route.listed) <= 1 for pair in compared)
     lines.append(f"on the WGS84 ellipsoid {near} of {len(compared)} routes are within a mile of the data")
     far = sorted({_named(p.route) for p in compared if abs(p.ellipsoid - p.route.listed) > 1})

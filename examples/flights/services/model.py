@@ -1,9 +1,9 @@
 """Node ``model``: linear least squares over columns, with numpy.
 
-The service keeps nothing: ``fit`` returns the whole model as a plain map and ``predict`` takes it back, so it can be
-restarted, or run twice, between any two calls. A column is the bytes of little-endian float64 values, or a list
-of numbers or strings. Missing numbers (NaN) become the column's training mean; a level of a category
-that training never saw contributes nothing.
+The service keeps nothing: ``fit`` returns the whole model as a plain map and ``predict`` takes it back, so it can
+be restarted, or run twice, between any two calls. A column is the bytes of little-endian float64 values, or a
+list of numbers or strings. Missing numbers (NaN) become the column's training mean; a level of a category that
+training never saw contributes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 
 def fit(columns: dict[str, Any], target: Any, categories: list[str]) -> dict[str, Any]:
-    """Fit ``target`` to the columns by least squares; the names in ``categories`` are coded one column per level.
+    """Fit ``target`` to the columns by least squares; ``categories`` are coded one column per level.
 
     Returns ``{"model": …, "rows": n, "rmse": error on these rows}``. Raises ValueError for columns of unequal
     length, a category that is no column, no rows, or a target with missing values.
@@ -45,7 +45,7 @@ def fit(columns: dict[str, Any], target: Any, categories: list[str]) -> dict[str
 
 
 def predict(model: dict[str, Any], columns: dict[str, Any]) -> bytes:
-    """Predictions, as little-endian float64 bytes, for each row of the columns that the model was fitted with.
+    """Predictions, as little-endian float64 bytes, for each row of the columns that the model knows.
 
     Raises ValueError for missing columns or columns of unequal length.
     """
