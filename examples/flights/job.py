@@ -70,7 +70,7 @@ class Job:
         count = flights.count()
         expected = ALL_FLIGHTS if sample is None else min(sample, ALL_FLIGHTS)
         self.say(f"{count:,} flights, {tables.airports.count():,} airports, "
-                 f"{tables.planes.count():,} planes, {tables.weather.count():,} hours of weather")  # fmt: skip
+                 f"{tables.planes.count():,} planes, {tables.weather.count():,} weather hours")  # fmt: skip
         self.check(count == expected, f"the joins keep each flight once ({count:,} of {expected:,})")
         return flights, {row["carrier"]: row["name"] for row in tables.airlines.collect()}
 
@@ -95,7 +95,7 @@ class Job:
         )
 
     def compensations(self, flights: DataFrame) -> pd.DataFrame:
-        """Every distinct (delay, distance, cancelled) to ``rules.compensation``; joined back, summed by carrier."""
+        """Every distinct (delay, distance, cancelled) to ``rules.compensation``; sums by carrier."""
         from pyspark.sql import functions as f
 
         self.say("rules.compensation for every distinct (delay, distance, cancelled)")
@@ -222,7 +222,7 @@ def _list(names: Sequence[str]) -> str:
 
 def _minutes(value: float) -> str:
     """One decimal, or a dash where there is no flight to take a mean of."""
-    return "–" if np.isnan(value) else f"{value:.1f}"
+    return "-" if np.isnan(value) else f"{value:.1f}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:

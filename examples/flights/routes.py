@@ -4,7 +4,8 @@ The data has whole miles, measured on an ellipsoid; the service takes the Earth 
 differences are expected of every route, and ``explain`` shows that nothing else is left:
 
 - rounding, at most half a mile: large only in proportion to a short route (Newark-LaGuardia, 17 miles);
-- flattening: east to west at these latitudes, the Earth is up to 0.35 % longer than a sphere of its mean radius.
+- flattening: east to west at these latitudes, the Earth is up to 0.35 % longer than a sphere of its mean
+  radius.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SURVEY_MILES = 1.5
 
 @dataclass(frozen=True)
 class Route:
-    """One distinct route: ``listed`` miles of the data, places in degrees (None: airport not in the table)."""
+    """One distinct route: ``listed`` miles of the data, places in degrees (None: not in the table)."""
 
     origin: str
     dest: str
@@ -93,7 +94,7 @@ def explain(compared: Sequence[Compared], unlocated: Sequence[Route]) -> list[st
     long_ones = [pair for pair in compared if pair.route.listed >= 200]
     lines = [
         f"worst relative difference {worst.relative:.2%}: {_named(worst.route)}",
-        f"  {worst.route.listed:.0f} miles in the data, {worst.sphere:.2f} from geo: the data has whole miles only",
+        f"  {worst.route.listed:.0f} miles in the data (rounded), {worst.sphere:.2f} from geo",
     ]
     if long_ones:
         lines.append(

@@ -53,9 +53,9 @@ def driver_node(
     """Start the node of this driver; it closes before the session stops, and at exit at the latest.
 
     ``name`` defaults to :func:`node_name` of the application id, ``root`` and ``key`` to what ``speed.Node``
-    takes; ``node_options`` go to ``speed.Node`` (``workers=2``, ``lease_seconds=60``). Several calls give several
-    nodes, which need different names. Raises ConfigurationError for a session without a local context (Spark
-    Connect), and whatever ``speed.Node`` raises.
+    takes; ``node_options`` go to ``speed.Node`` (``workers=2``, ``lease_seconds=60``). Several calls give
+    several nodes, which need different names. Raises ConfigurationError for a session without a local
+    context (Spark Connect), and whatever ``speed.Node`` raises.
     """
     context = _context(spark)
     node = speed.Node(name or node_name(str(context.applicationId)), root=root, key=key, **node_options)
@@ -77,9 +77,9 @@ def _context(spark: SparkSession) -> Any:
 def _close_with(context: Any, node: speed.Node) -> None:
     """Close the node before the context stops, or at exit, whichever comes first, and once.
 
-    ``SparkSession.stop`` and ``with SparkSession…`` both end in ``SparkContext.stop``; a JVM listener would need
-    a callback server, that is an open port. At exit, this runs before pyspark ends its JVM (last registered,
-    first run).
+    ``SparkSession.stop`` and ``with SparkSession…`` both end in ``SparkContext.stop``; a JVM listener would
+    need a callback server, that is an open port. At exit, this runs before pyspark ends its JVM (last
+    registered, first run).
     """
     close = _once(node.close)
     stop = context.stop

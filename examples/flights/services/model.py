@@ -1,9 +1,9 @@
 """Node ``model``: linear least squares over columns, with numpy.
 
-The service keeps nothing: ``fit`` returns the whole model as a plain map and ``predict`` takes it back, so it can
-be restarted, or run twice, between any two calls. A column is the bytes of little-endian float64 values, or a
-list of numbers or strings. Missing numbers (NaN) become the column's training mean; a level of a category that
-training never saw contributes nothing.
+The service keeps nothing: ``fit`` returns the whole model as a plain map and ``predict`` takes it back, so it
+can be restarted, or run twice, between any two calls. A column is the bytes of little-endian float64 values,
+or a list of numbers or strings. Missing numbers (NaN) become the column's training mean; a level of a
+category that training never saw contributes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Node ``rules``: what a passenger is owed, after the amounts and limits of Regulation (EC) 261/2004.
 
 The rules are a table, read from the top; the first row that fits decides. A cancellation counts as one
-without notice. The regulation's exceptions (extraordinary circumstances, re-routing) are not in the flights data.
+without notice. The regulation's exceptions (extraordinary circumstances, re-routing) are not in the data.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class TestCompensation:
 
     @pytest.mark.parametrize(("minutes", "miles"), [(10, 0), (10, -5), (10, math.nan), (math.nan, 500)])
     def test_of_nonsense_is_refused(self, minutes, miles):
-        with pytest.raises(ValueError, match="distance_miles must be|not a number"):
+        with pytest.raises(ValueError, match=r"distance_miles must be|not a number"):
             rules.compensation(minutes, miles, False)
 
 
