@@ -3,12 +3,13 @@
     python examples/flights/job.py --root /run/user/1000/speed --key speed.key
     spark-submit examples/flights/job.py --sample 5000
 
-Exit status: 0 all checks hold, 1 a check or a call failed, 2 wrong arguments.
+Exit status: 0 all checks hold, 1 a check or a call failed, 2 wrong arguments, 128 + n ended by signal n.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
@@ -239,9 +240,26 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
     print(flush=True)
 
 
-def _stop(number: int, _frame: Any) -> None:
+class Interrupted(BaseException):
+    """A signal asked the job to end; ``status`` is the shell's exit status for it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.status = 128 + number
+
+
+def _interrupt(number: int, _frame: Any) -> None:
     """A signal to end becomes an exception, so that Spark and the node are closed on the way out."""
-    raise SystemExit(128 + number)
+    raise Interrupted(number)
+
+
+def _abandon(spark: SparkSession) -> None:
+    """End Spark after a signal, which may have cut a call to its JVM short: then the JVM answers out of step.
+
+    The node closes first in any case; a JVM that cannot be asked ends when this process closes its pipe.
+    """
+    with contextlib.suppress(Exception):
+        spark.stop()
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -267,9 +285,26 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; Spark and the node end whatever happens."""
     chosen = options(arguments)
-    signal.signal(signal.SIGTERM, _stop)
     print("Spark starts", flush=True)
     spark = data.session(progress=sys.stderr.isatty())
+    # After Spark, which takes SIGINT for itself when it starts.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    try:
+        status = _run(spark, chosen)
+    except Interrupted as error:
+        print(error, file=sys.stderr)
+        _abandon(spark)
+        return error.status
+    except BaseException:
+        _abandon(spark)
+        raise
+    spark.stop()
+    return status
+
+
+def _run(spark: SparkSession, chosen: argparse.Namespace) -> int:
+    """The job with a node and a scratch folder; an error of SPEED is one line, not a traceback."""
     try:
         with tempfile.TemporaryDirectory(prefix="flights-") as scratch:
             node = driver_node(spark, root=chosen.root, key=chosen.key)
@@ -277,8 +312,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SpeedError, TimeoutError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    finally:
-        spark.stop()
 
 
 if __name__ == "__main__":
