@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -86,25 +87,43 @@ def pipelined(
     timing = Timing(f"{target}.{service}", f"{WINDOW} under way")
     counter = Counter(timing.label, len(arguments))
     results: list[Any] = []
-    under_way: deque[Future[Any]] = deque()
+    under_way: deque[_Timed] = deque()
     began = time.perf_counter()
+
+    def take() -> None:
+        result, latency = under_way.popleft().wait()
+        results.append(result)
+        timing.latencies.append(latency)
+        counter.show(len(results))
+
     for argument in arguments:
         if len(under_way) >= WINDOW:
-            results.append(under_way.popleft().result())
-            counter.show(len(results))
-        under_way.append(_timed(node, target, service, argument, timeout, timing))
+            take()
+        under_way.append(_Timed(node, target, service, argument, timeout))
     while under_way:
-        results.append(under_way.popleft().result())
-        counter.show(len(results))
+        take()
     timing.elapsed = time.perf_counter() - began
     return results, timing
 
 
-def _timed(
-    node: speed.Node, target: str, service: str, argument: dict[str, Any], timeout: float, timing: Timing
-) -> Future[Any]:
-    """Submit one call and note its latency when it is done."""
-    start = time.perf_counter()
-    future: Future[Any] = node.submit(target, service, argument, timeout=timeout)
-    future.add_done_callback(lambda _: timing.latencies.append(time.perf_counter() - start))
-    return future
+class _Timed:
+    """One submitted call and the time of its answer."""
+
+    def __init__(
+        self, node: speed.Node, target: str, service: str, argument: dict[str, Any], timeout: float
+    ) -> None:
+        self._noted = threading.Event()
+        self._start = self._end = time.perf_counter()
+        self._future: Future[Any] = node.submit(target, service, argument, timeout=timeout)
+        self._future.add_done_callback(self._note)
+
+    def _note(self, _: Future[Any]) -> None:
+        """Runs on the thread that brings the answer."""
+        self._end = time.perf_counter()
+        self._noted.set()
+
+    def wait(self) -> tuple[Any, float]:
+        """Result and latency in seconds; raises what the call raises."""
+        result = self._future.result()
+        self._noted.wait()  # a future wakes its waiters before it runs its callbacks
+        return result, self._end - self._start
