@@ -72,6 +72,14 @@ class PendingCalls:
         keys = [call.key for call in list(self._calls.values()) if call.target == target]
         return sum(self.complete(key, error) for key in keys)
 
+    def fail_all(self, error: BaseException) -> int:
+        """Complete every call with ``error``: the node stops. Returns how many."""
+        return sum(self.complete(key, error) for key in list(self._calls))
+
+    def targets(self) -> set[str]:
+        """Nodes that somebody waits for."""
+        return {call.target for call in list(self._calls.values())}
+
     def next_deadline(self) -> float:
         """A time not after the earliest deadline; infinity when nothing waits."""
         return self._earliest if self._calls else math.inf

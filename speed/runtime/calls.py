@@ -7,13 +7,13 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
 from itertools import count
 from time import monotonic
 from typing import Any
 
-from speed.core.pending import PendingCalls
+from speed.core.pending import PendingCall, PendingCalls
 from speed.errors import CALL_ERRORS, CallTimeoutError, InternalError, NotAcknowledgedError, SpeedError
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.outgoing import Links
@@ -22,6 +22,8 @@ from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 
 Outcome = Any
+"""The answer, or the SpeedError that takes its place."""
+Completion = Callable[[Outcome], None]
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
 
@@ -29,43 +31,38 @@ ANSWER_GRACE_SECONDS = 0.25
 class Waiter:
     """One blocked thread's place for an outcome; cheaper than a Future."""
 
-    __slots__ = ("_lock", "error", "value")
+    __slots__ = ("_lock", "_outcome")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
-        self.value: Outcome = None
-        self.error: SpeedError | None = None
+        self._outcome: Outcome = None
 
-    def complete(self, value: Outcome, error: SpeedError | None) -> None:
-        self.value = value
-        self.error = error
+    def complete(self, outcome: Outcome) -> None:
+        self._outcome = outcome
         self._lock.release()
 
     def result(self) -> Outcome:
         """Block until completed; the pending table bounds the wait."""
         self._lock.acquire()
-        if self.error is not None:
-            raise self.error
-        return self.value
+        if isinstance(self._outcome, SpeedError):
+            raise self._outcome
+        return self._outcome
 
 
-def complete_future(future: Future[Any]) -> Callable[[Outcome, SpeedError | None], None]:
+def complete_future(future: Future[Any]) -> Completion:
     """A completion that sets ``future``; an abandoned (cancelled) future is left alone."""
 
-    def complete(value: Outcome, error: SpeedError | None) -> None:
+    def complete(outcome: Outcome) -> None:
         try:
-            if error is None:
-                future.set_result(value)
+            if isinstance(outcome, SpeedError):
+                future.set_exception(outcome)
             else:
-                future.set_exception(error)
+                future.set_result(outcome)
         except InvalidStateError:
             pass
 
     return complete
-
-
-Completion = Callable[[Outcome, "SpeedError | None"], None]
 
 
 class Calls:
@@ -104,7 +101,7 @@ class Calls:
         try:
             link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
         except BaseException:
-            self._pending.discard(request_id)
+            self._pending.forget(request_id)
             raise
 
     def ask(
@@ -118,7 +115,7 @@ class Calls:
         try:
             link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
         except BaseException:
-            self._pending.discard(request_id)
+            self._pending.forget(request_id)
             raise
 
     def send_acknowledged(
@@ -137,61 +134,58 @@ class Calls:
             return link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
         except BaseException:
             for sequence in tracked:
-                self._pending.discard((target, sequence))
+                self._pending.forget((target, sequence))
             raise
 
     def _next_id(self) -> str:
         return f"{self._prefix}{next(self._numbers):x}"
 
-    def _track(self, key: object, deadline: float, target: str, completion: Completion) -> None:
-        if self._pending.add(key, deadline, target, completion):
+    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
+        sooner = deadline < self._pending.next_deadline()
+        self._pending.add(key, deadline, target, completion)
+        if sooner:
             self._context.wake()
 
-    def answered(self, source: str, payload: bytes) -> None:
-        """An SPC_RESPONSE: complete the call it belongs to; late or foreign ones are counted."""
-        response = spc.decode_response(payload)
-        if response.ok:
-            known = self._pending.complete(response.request_id, source, response.result, None)
-        else:
-            error_class = CALL_ERRORS.get(response.error_code, InternalError)
-            error = error_class(f"{source}: {response.error_message}", response.details)
-            known = self._pending.complete(response.request_id, source, None, error)
-        if not known:
+    def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
+        """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
+        if self._pending.target_of(key) != source or not self._pending.complete(key, outcome):
             self._context.stats.count("answers_unexpected")
+
+    def answered(self, source: str, payload: bytes) -> None:
+        """An SPC_RESPONSE completes the call it belongs to."""
+        response = spc.decode_response(payload)
+        outcome = response.result
+        if not response.ok:
+            error_class = CALL_ERRORS.get(response.error_code, InternalError)
+            outcome = error_class(f"{source}: {response.error_message}", response.details)
+        self._complete(response.request_id, source, outcome)
 
     def replied(self, source: str, request_id: str, result: Any) -> None:
-        if not self._pending.complete(request_id, source, result, None):
-            self._context.stats.count("answers_unexpected")
+        """The reply to a HEARTBEAT or DISCOVERY question."""
+        self._complete(request_id, source, result)
 
     def acknowledged(self, source: str, sequence: int) -> None:
-        self._pending.complete((source, sequence), source, sequence, None)
+        """An ACK completes the message it names."""
+        self._complete((source, sequence), source, sequence)
 
     def refused(self, source: str, body: dict[str, Any]) -> None:
-        """An ERROR envelope: it ends the request or message that it names."""
+        """An ERROR envelope ends the request or message that it names."""
         error_class = CALL_ERRORS.get(str(body.get("errorCode")), InternalError)
-        error = error_class(f"{source}: {body.get('errorMessage', '')}", {})
         key = body.get("requestId") or (source, body.get("sequence"))
-        if not self._pending.complete(key, source, None, error):
-            self._context.stats.count("errors_received")
+        self._complete(key, source, error_class(f"{source}: {body.get('errorMessage', '')}"))
 
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""
         for call in self._pending.expire(now):
-            if isinstance(call.key, tuple):
-                error: SpeedError = NotAcknowledgedError(
-                    f"{call.target!r} did not acknowledge in time; it may still handle the message"
-                )
-            else:
-                error = CallTimeoutError(
-                    f"{call.target!r} did not answer in time; the request may still run there",
-                    {"phase": "unanswered"},
-                )
-            call.completion(None, error)
+            call.completion(_overdue(call))
 
-    def fail_target(self, target: str, error: SpeedError) -> None:
-        for call in self._pending.fail_target(target):
-            call.completion(None, error)
 
-    def fail_all(self, error: SpeedError) -> None:
-        for call in self._pending.clear():
-            call.completion(None, error)
+def _overdue(call: PendingCall) -> SpeedError:
+    """What the deadline of a call, question or acknowledgement means for its caller."""
+    if isinstance(call.key, tuple):
+        return NotAcknowledgedError(
+            f"{call.target!r} did not acknowledge in time; it may still handle the message"
+        )
+    return CallTimeoutError(
+        f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}
+    )

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from speed.core.order import SerialQueues
+from speed.core.order import SenderOrder
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.runtime.context import Context
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
-from speed.wire.names import check_topic_pattern, matches_topic
+from speed.wire.names import check_topic_pattern, matches
 
 log = logging.getLogger("speed.messages")
 
@@ -43,7 +43,7 @@ class Delivery:
     def __init__(self, context: Context, pool: WorkerPool) -> None:
         self._context = context
         self._pool = pool
-        self._order: SerialQueues[str, Arrival] = SerialQueues()
+        self._order: SenderOrder[Arrival] = SenderOrder()
         self._order_lock = threading.Lock()
         self._handler: Handler | None = None
         self._subscriptions: tuple[tuple[str, Handler], ...] = ()
@@ -113,17 +113,15 @@ class Delivery:
         with self._order_lock:
             runnable = self._order.push(arrival.message.source, arrival)
         if runnable:
-            self._pool.submit(self._run_sender, arrival.message.source)
+            self._pool.submit(self._run, arrival)
 
-    def _run_sender(self, source: str) -> None:
-        """Handle one message of ``source`` and go behind other work if more wait: no sender starves others."""
-        with self._order_lock:
-            arrival = self._order.head(source)
+    def _run(self, arrival: Arrival) -> None:
+        """Handle one message, then queue its sender's next behind other work: no sender starves others."""
         self._handle(arrival)
         with self._order_lock:
-            more = self._order.done(source)
-        if more:
-            self._pool.submit(self._run_sender, source)
+            following = self._order.done(arrival.message.source)
+        if following is not None:
+            self._pool.submit(self._run, following)
 
     def _handle(self, arrival: Arrival) -> None:
         message = arrival.message
@@ -150,7 +148,7 @@ class Delivery:
                 self._handler(arrival.message)
             return
         topic = arrival.message.topic
-        handlers = [handler for pattern, handler in self._subscriptions if matches_topic(pattern, topic)]
+        handlers = [handler for pattern, handler in self._subscriptions if matches(pattern, topic)]
         if not handlers:
             self._context.stats.count("events_unsubscribed")
         for handler in handlers:

@@ -164,16 +164,15 @@ class Dispatch:
 
     def node_died(self, name: str) -> None:
         """The reader of a node's bell is gone: nobody will answer what waits there."""
-        self._calls.fail_target(name, node_left(name))
+        self._context.pending.fail_target(name, node_left(name))
 
     def expire(self, now: float) -> None:
         self._calls.expire(now)
         self._serving.expire(now)
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> float:
         """Monotonic seconds of the next thing that ``expire`` has to do."""
-        deadlines = (self._context.pending.next_deadline(), self._serving.next_deadline())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return min(self._context.pending.next_deadline(), self._serving.next_deadline())
 
 
 def _nothing(*_: object) -> None:

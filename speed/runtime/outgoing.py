@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+from speed.core.access import granted
 from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, UnknownNodeError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
@@ -43,10 +44,11 @@ class OutgoingLink:
             context.name,
             target,
             context.generation,
-            context.keyring.lane_key(context.id, self.target_id),
+            context.keyring.lane_keys(context.id, self.target_id),
             window_bytes=LANE_WINDOW_BYTES,
             segment_bytes=SEGMENT_BYTES,
             mode="rename" if context.polling else "append",
+            durable=context.durable,
         )
 
     def send(self, type_: int, flags: int, payload: bytes, deadline: float, *, urgent: bool = False) -> int:
@@ -154,7 +156,7 @@ class Links:
         return self.open(target, entry.generation)
 
     def _check_grant(self, entry: Entry) -> None:
-        if not self._context.registry.allows(entry, self._context.name):
+        if not granted(entry.allow, self._context.name):
             self._context.stats.count("sends_denied")
             raise AccessDeniedError(
                 f"{entry.name!r} does not allow {self._context.name!r}; "
@@ -200,3 +202,8 @@ class Links:
     def close(self) -> None:
         for link in self.opened():
             link.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
+        for link in list(self._links.values()):
+            link.reopen()

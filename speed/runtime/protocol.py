@@ -57,6 +57,8 @@ class Protocol:
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
+        self.accepting = True
+        """False while the node leaves: lanes stay unread, answers to others still go out."""
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
             self._poll.register(bell.fileno(), select.EPOLLIN)
@@ -73,6 +75,11 @@ class Protocol:
     def wake(self) -> None:
         if self._bell is not None:
             self._bell.wake(self._context.id)
+
+    def look_again(self) -> None:
+        """Scan the whole inbox soon: a grant may have opened a lane that waits."""
+        self._next_scan = 0.0
+        self.wake()
 
     def watch_reader(self, link: OutgoingLink) -> None:
         """Learn at once when the reader of ``link``'s bell dies: the kernel reports it as EPOLLERR."""
@@ -115,10 +122,7 @@ class Protocol:
         if self._bell is None or self._poll is None:
             return self._wait_polling()
         now = monotonic()
-        until = self._next_scan
-        deadline = self._dispatch.next_deadline()
-        if deadline is not None and deadline < until:
-            until = deadline
+        until = min(self._next_scan, self._dispatch.next_deadline())
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(max(0.0, until - now)):
             if fd == self._bell.fileno():
@@ -172,7 +176,7 @@ class Protocol:
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
         with lane.lock:
             lane.paused = lane.reader.unfinished >= MAX_UNFINISHED
-            if lane.paused:
+            if lane.paused or not self.accepting:
                 return
             try:
                 received, more = lane.reader.read(READ_ENVELOPES, READ_BYTES, now, scan=scan)

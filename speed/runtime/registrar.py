@@ -67,6 +67,10 @@ class Registrar:
                 self._watch = RegistryWatch(self._context.registry, self._changed)
                 self._watch.start()
 
+    def notice_left(self, name: str) -> None:
+        """A leave notice came: nobody waits for that node any longer; the registry tells the handlers."""
+        self._left(name)
+
     def _changed(self, change: Joined | Left) -> None:
         """One join or leave; the node's own entry is no news."""
         if change.entry.name == self._context.name:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic, perf_counter
 from typing import Any
 
-from speed.core.services import Request, ServiceRegistry
-from speed.errors import CallError, PayloadTooLargeError, SpeedError, UnserialisableError, WireError
+from speed.core.services import Request, Response, ServiceRegistry
+from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
@@ -96,46 +97,24 @@ class Serving:
         self._context.stats.served(running.request.service, perf_counter() - began, error)
 
     def _answer(self, running: Running) -> tuple[bytes, str]:
-        """Steps 3 to 9; any failure becomes an SPC error response."""
-        request_id = running.request.request_id
-        try:
-            result = self._invoke(running)
-            return self._within_limit(spc.encode_success(request_id, result)), ""
-        except CallError as error:
-            code, text, details = error.code, str(error), error.details
-        except UnserialisableError as error:
-            code, text, details = "EXECUTION_FAILED", f"the result cannot be serialised: {error}", {}
-        except PayloadTooLargeError as error:
-            code, text, details = "EXECUTION_FAILED", f"the result is too large: {error}", {}
-        except Exception as error:
-            log.exception("service %s failed", running.request.service)
-            code, text, details = "EXECUTION_FAILED", f"{type(error).__name__}: {error}"[:2000], {}
-        return spc.encode_error(request_id, code, text, details or None), f"{code}: {text}"[:500]
-
-    def _invoke(self, running: Running) -> Any:
+        """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""
         wire = running.request
-        service = self.services.find(wire.service, running.source)  # 3 locate, 4 its own policy
-        request = Request(  # 5 and 6: arguments were deserialised with the payload
-            service=wire.service,
-            arguments=wire.arguments,
-            caller=running.source,
-            request_id=wire.request_id,
-            deadline_ms=wire.deadline_ms,
-            traceparent=wire.traceparent,
+        request = Request(  # 5 and 6: the arguments were deserialised with the payload
+            wire.service, wire.arguments, running.source, wire.request_id, wire.deadline_ms, wire.traceparent
         )
-        if wire.traceparent is None:
-            return service.invoke(request)  # 7 invoke, 8 its result or Response
         token = current_traceparent.set(wire.traceparent)
         try:
-            return service.invoke(request)
+            response = self.services.invoke(request)  # 3 locate, 4 its policy, 7 invoke, 8 response
         finally:
             current_traceparent.reset(token)
-
-    @staticmethod
-    def _within_limit(reply: bytes) -> bytes:
-        if len(reply) > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
-        return reply
+        if response.error_code is None:
+            try:
+                return _encode_result(wire.request_id, response.result), ""  # 9 serialise
+            except (UnserialisableError, PayloadTooLargeError) as error:
+                response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
+        code, text = str(response.error_code), response.error_message
+        reply = spc.encode_error(wire.request_id, code, text, dict(response.details))
+        return reply, f"{code}: {text}"[:500]
 
     def _send(self, source: str, generation: int, reply: bytes, *, urgent: bool = False) -> None:
         """Step 10. A caller that has gone, or does not read, loses its answer; that is counted."""
@@ -160,8 +139,15 @@ class Serving:
             self._send(running.source, running.source_generation, reply, urgent=True)
             running.finish()
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> float:
         """Monotonic seconds of the earliest open deadline; answered requests are forgotten on the way."""
         while self._deadlines and self._deadlines[0][2].key not in self._running:
             heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return self._deadlines[0][0] if self._deadlines else math.inf
+
+
+def _encode_result(request_id: str, result: Any) -> bytes:
+    reply = spc.encode_success(request_id, result)
+    if len(reply) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    return reply
