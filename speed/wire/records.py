@@ -1,4 +1,4 @@
-"""Protobuf records walked without a parser: where each field of a message lies, and nothing more (rule M-4)."""
+"""Protobuf records walked without a parser: where each field of a message lies (rule M-4)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _MAX_VARINT_BYTES = 10
 def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield (field number, wire type, record start, value start, record end) of each top-level record.
 
-    Offsets are in bytes from the start of ``data``. For length-delimited fields the value excludes its length.
+    Offsets are in bytes from the start of ``data``. Values of length-delimited fields exclude the length.
     Raises WireError(BAD_MESSAGE) for truncated records, field number 0, over-long varints and groups.
     """
     position, size = 0, len(data)
     while position < size:
         start = position
-        tag, position = read_varint(data, position, _MAX_TAG_BYTES)
+        tag, position = data[position], position + 1
+        if tag > 0x7F:
+            tag, position = read_varint(data, start, _MAX_TAG_BYTES)
         field, wire_type = tag >> 3, tag & 7
         if not 0 < field < 1 << 29:
             raise _broken(f"field number {field} at byte {start}")
