@@ -1,6 +1,6 @@
 """The payload of MESSAGE and EVENT: made in one pass, read lazily (registry_spec/messages.md, M-n).
 
-The protobuf runtime handles the small head (metadata, contexts, extensions) only and is imported at first use.
+The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
 The payload record is framed and found by hand: its bytes are copied once when written and never when read.
 """
 
