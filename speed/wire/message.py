@@ -25,8 +25,16 @@ from speed.wire.content import (
 from speed.wire.records import LENGTH_DELIMITED, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
-__all__ = ["DEFAULT_NAMESPACE", "DEFAULT_PRIORITY", "DEFAULT_TOPIC", "MessageView", "encode_message",
-           "make_traceparent", "new_message_id", "parse_traceparent"]  # fmt: skip
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "DEFAULT_PRIORITY",
+    "DEFAULT_TOPIC",
+    "MessageView",
+    "encode_message",
+    "make_traceparent",
+    "new_message_id",
+    "parse_traceparent",
+]
 
 DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
 DEFAULT_NAMESPACE = "default"
@@ -265,7 +273,7 @@ class MessageView:
             head = b"".join([self._data[start:end] for start, end in spans])
             try:
                 self._head = module.MessageEnvelope.FromString(head)
-            except decode_error as error:
+            except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
                 raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
         return self._head
 
