@@ -35,13 +35,13 @@ __all__ = [
     "parse_traceparent",
 ]
 
-DEFAULTDEFAULT_NAMESPACE = "default"
+DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
+DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
 
 _PAYLOAD_FIELD = 99
 _PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch
 
 
 def new_message_id(unix_ms: int, random16: bytes) -> str:

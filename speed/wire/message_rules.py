@@ -13,7 +13,7 @@ MAX_ID_BYTES = 128
 MAX_TOPIC_BYTES = 255
 MAX_NAMESPACE_BYTES = 128
 
-_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
+_TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch
 
 
 def check_metadata(metadata: Any) -> None:
