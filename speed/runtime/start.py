@@ -12,7 +12,7 @@ from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, SpeedError
 from speed.fs.bell import Bell
 from speed.fs.inbox import Inbox
-from speed.fs.keyfile import default_key_path, default_root, load_key_file
+from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.lane_writer import fence_lanes
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
@@ -150,7 +150,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     if not 1 <= options.workers <= MAX_WORKERS:
         raise ConfigurationError(f"workers is {options.workers}; use 1 to {MAX_WORKERS}")
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
-    key = os.fspath(options.key) if options.key is not None else default_key_path(root)
+    key = os.fspath(options.key) if options.key is not None else default_key(root)
     keyring = load_key_file(key)
     registry = Registry(root, keyring)
     registry.prepare()
