@@ -106,7 +106,7 @@ def _row(entry: Entry) -> list[str]:
 @node_options
 def services_command(settings: Settings, node: str, timeout: float) -> None:
     """List the services of NODE that you may call, by asking it."""
-    with settings.node(node) as own:
+    with settings.node() as own:
         names = own.services(node, timeout=timeout)
     if settings.as_json:
         print_value({"node": node, "services": names}, True)
@@ -120,7 +120,7 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
 @node_options
 def stats_command(settings: Settings, node: str, timeout: float) -> None:
     """Show the counters of NODE, by asking it."""
-    with settings.node(node) as own:
+    with settings.node() as own:
         stats = own.stats(node, timeout=timeout)
     if settings.as_json:
         print_value(stats, True)
@@ -146,7 +146,7 @@ def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
 def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
     """Measure the round trip to NODE."""
     times: list[float] = []
-    with settings.node(node) as own:
+    with settings.node() as own:
         for number in range(count):
             if number:
                 time.sleep(0.2)  # the pace of the measurement, not a wait for anything

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from speed.cli.options import Settings, common_options
 from speed.cli.output import print_value
 from speed.errors import KeyFileError
 from speed.wire.limits import KEY_BYTES
-
-if TYPE_CHECKING:
-    from speed.wire.seal import Keyring
 
 
 @click.command("init")
@@ -49,11 +45,11 @@ def key_command() -> None:
 @common_options
 def new(settings: Settings, file: str | None) -> None:
     """Write a new key file that only you can read; an existing file is never overwritten."""
-    from speed.fs.keyfile import load_key_file, write_key_file
+    from speed.fs.keyfile import write_key_file
 
     path = os.path.abspath(file or settings.key)
     write_key_file(path, (secrets.token_bytes(KEY_BYTES),))
-    _show(settings, path, load_key_file(path))
+    _show(settings, path)
 
 
 @key_command.command("id")
@@ -61,10 +57,7 @@ def new(settings: Settings, file: str | None) -> None:
 @common_options
 def key_id(settings: Settings, file: str | None) -> None:
     """Show the ids of the keys in a file: equal ids mean equal keys."""
-    from speed.fs.keyfile import load_key_file
-
-    path = os.path.abspath(file or settings.key)
-    _show(settings, path, load_key_file(path))
+    _show(settings, os.path.abspath(file or settings.key))
 
 
 @key_command.command("rotate")
@@ -82,14 +75,15 @@ def rotate(settings: Settings, file: str | None, step: str) -> None:
 
     `now` is for a root whose nodes all restart together.
     """
-    from speed.fs.keyfile import load_key_file
+    from speed.fs.keyfile import read_keys, write_key_file
+    from speed.wire.keyfile import MAX_KEYS
 
     path = os.path.abspath(file or settings.key)
-    load_key_file(path)  # refuses files that are not private
-    keys = _read_keys(path)
-    changed = rotated(keys, step, secrets.token_bytes(KEY_BYTES))
-    _replace(path, changed)
-    _show(settings, path, load_key_file(path))
+    keys = rotated(read_keys(path), step, secrets.token_bytes(KEY_BYTES))
+    if len(keys) > MAX_KEYS:
+        raise KeyFileError(f"{path} already has {MAX_KEYS} keys; finish with --step retire")
+    write_key_file(path, keys, replace=True)
+    _show(settings, path)
 
 
 def rotated(keys: tuple[bytes, ...], step: str, fresh: bytes) -> tuple[bytes, ...]:
@@ -103,34 +97,12 @@ def rotated(keys: tuple[bytes, ...], step: str, fresh: bytes) -> tuple[bytes, ..
     return keys[:1] if step == "retire" else (fresh, *keys)
 
 
-def _read_keys(path: str) -> tuple[bytes, ...]:
-    from speed.wire.keyfile import parse_key_file
-
-    with open(path, "rb") as file:
-        return parse_key_file(file.read())
-
-
-def _replace(path: str, keys: tuple[bytes, ...]) -> None:
-    """Put a new key file in the place of the old one, in one step."""
-    from speed.fs.keyfile import write_key_file
-    from speed.wire.keyfile import MAX_KEYS
-
-    if len(keys) > MAX_KEYS:
-        raise KeyFileError(f"the file already has {MAX_KEYS} keys; finish with --step retire")
-    beside = f"{path}.new-{os.getpid()}"
-    write_key_file(beside, keys)
-    try:
-        os.replace(beside, path)
-    except OSError:
-        os.unlink(beside)
-        raise
-
-
-def _show(settings: Settings, path: str, keyring: Keyring) -> None:
+def _show(settings: Settings, path: str) -> None:
+    from speed.fs.keyfile import read_keys
     from speed.wire.seal import key_id_of
 
-    ids = [key_id_of(key).hex() for key in _read_keys(path)]
+    ids = [key_id_of(key).hex() for key in read_keys(path)]
     if settings.as_json:
-        print_value({"file": path, "keyId": keyring.key_id.hex(), "accepted": ids}, True)
+        print_value({"file": path, "keyId": ids[0], "accepted": ids}, True)
         return
     click.echo(f"{path}: seals with {ids[0]}" + (f", accepts {', '.join(ids[1:])}" if ids[1:] else ""))

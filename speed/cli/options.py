@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from speed.errors import NameTakenError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from speed.fs.registry import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+MAX_COMMANDS = 1000
+"""So many commands of one user can be nodes at the same time."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +38,16 @@ class Settings:
     @property
     def root(self) -> str:
         """The root as an absolute path."""
-        from speed.fs.root import default_root
+        from speed.fs.keyfile import default_root
 
         return os.path.abspath(self.root_option or default_root())
 
     @property
     def key(self) -> str:
         """The key file."""
-        from speed.fs.keyfile import default_key_path
+        from speed.fs.keyfile import default_key
 
-        return self.key_option or default_key_path(self.root)
+        return self.key_option or default_key(self.root)
 
     def registry(self) -> Registry:
         """The registry, for reading; no node is made. Raises KeyFileError, RootError."""
@@ -57,21 +61,37 @@ class Settings:
 
     @contextmanager
     def node(self, *allow: str) -> Iterator[Node]:
-        """A node for the time of this command, called ``cli.<user>.<pid>`` unless --as names it."""
+        """A node for the time of this command: ``cli.<user>.<number>``, unless --as names it."""
+        node = self._open(self.name, allow) if self.name else self._open_numbered(allow)
+        with node:
+            yield node
+
+    def _open(self, name: str, allow: tuple[str, ...]) -> Node:
         from speed import Node
 
         self.registry()  # says clearly what is missing before a root is made by accident
-        with Node(self.name or own_name(), root=self.root, key=self.key, workers=2, allow=allow) as node:
-            yield node
+        return Node(name, root=self.root, key=self.key, workers=2, allow=allow)
+
+    def _open_numbered(self, allow: tuple[str, ...]) -> Node:
+        """The first free number. Process ids would leave a claim behind for every command ever run."""
+        registry, family = self.registry(), own_family()
+        for number in range(1, MAX_COMMANDS):
+            name = f"{family}.{number}"
+            if registry.live(name, sure=True) is None:
+                try:
+                    return self._open(name, allow)
+                except NameTakenError:
+                    continue  # another command was quicker
+        raise NameTakenError(f"{MAX_COMMANDS} commands of {family}.* are running; use --as NAME")
 
 
-def own_name() -> str:
-    """The name of this command as a node: one family per user, so that it can be granted as a whole."""
+def own_family() -> str:
+    """The names of this user's commands as nodes: one family, so that it can be granted as a whole."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container without this user in its password file
         user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-    return f"cli.{re.sub(r'[^A-Za-z0-9_-]', '_', user)[:64]}.{os.getpid()}"
+    return f"cli.{re.sub(r'[^A-Za-z0-9_-]', '_', user)[:64]}"
 
 
 def common_options(command: Command) -> Command:

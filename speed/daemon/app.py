@@ -25,7 +25,7 @@ from speed.daemon.log import LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.supervisor import Supervisor
 from speed.errors import SpeedError
-from speed.fs.keyfile import default_key_path, load_key_file
+from speed.fs.keyfile import default_key, load_key_file
 from speed.fs.registry import Registry
 
 START_PATIENCE_SECONDS = 30.0
@@ -151,8 +151,8 @@ class Daemon:
         """Remove entries of dead nodes; notice that our own node is lost."""
         try:
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
-            for name in self._registry.remove_stale():
-                self._log.info("stale_entry_removed", node=name)
+            for entry in self._registry.remove_stale():
+                self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._failed = True
@@ -204,7 +204,7 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
 
 def key_path(config: Config, root: str) -> str:
     """The key file of all nodes of a configuration."""
-    return os.path.abspath(config.node.key or default_key_path(root))
+    return os.path.abspath(config.node.key or default_key(root))
 
 
 def run(config: Config, ready_fd: int | None = None) -> int:
