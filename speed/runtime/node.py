@@ -312,6 +312,11 @@ class Node:
         self._parts.registrar.on_leave(handler)
         return handler
 
+    def remove_stale(self) -> list[str]:
+        """Remove the entries of nodes that are gone, never their claims (R-13); returns their names."""
+        self._check_open()
+        return [entry.name for entry in self._context.registry.remove_stale()]
+
     # --- life ---
 
     @property
