@@ -110,7 +110,8 @@ def _round_trips(client: Node, count: int, payload: bytes) -> dict[str, Any]:
         began = time.perf_counter()
         client.call(SERVER, "echo", arguments)
         times.append(time.perf_counter() - began)
-    return {**spread(times), "callsPerSecond": count / sum(times), "bytesPerSecond": 2 * len(payload) * count / sum(times)}
+    total = sum(times)
+    return {**spread(times), "callsPerSecond": count / total, "bytesPerSecond": 2 * len(payload) * count / total}
 
 
 def _pipeline(client: Node, count: int, payload: bytes) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _filesystem(root: str) -> Iterator[Finding]:
     else:
         yield Finding("durability", "ok", "'process' and 'disk'")
     if found.is_remote:
-        yield Finding("wake-up", "warning", "polling: a remote filesystem has no local bells", "use a local root for speed")
+        yield Finding("wake-up", "warning", "polling: a remote filesystem has no bells", "use a local root for speed")
     elif not found.supports_fifo:
         yield Finding("wake-up", "warning", "polling: this filesystem has no FIFOs", "use tmpfs or a Linux filesystem")
     else:
@@ -197,7 +197,8 @@ def _leftovers(registry: Registry) -> Iterator[Finding]:
         if counts[kind]:
             # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or of refusals.
             state = "ok" if kind in ("lane", "node directory", "old claim") else "warning"
-            todo = "read the .reason files there; `speed gc` removes them" if kind == "quarantined file" else "`speed gc`"
+            read = "read the .reason files there; `speed gc` removes them"
+            todo = read if kind == "quarantined file" else "`speed gc`"
             yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", todo)
     if not found:
         yield Finding("leftovers", "ok", "none")
