@@ -47,6 +47,13 @@ class Progress:
         if end > self._end:
             self._end, self._end_sequence = end, sequence
 
+    def passed(self, sequence: int, end: Position) -> None:
+        """Note an envelope that is done by being read: an answer or a notice, nobody's work depends on it."""
+        if end > self._end:
+            self._end, self._end_sequence = end, sequence
+        if end > self._finished_end:
+            self._finished_end, self._finished_sequence = end, sequence
+
     def skipped(self, end: Position) -> None:
         """Note that nothing up to ``end`` is to be read any more."""
         self._end = max(self._end, end)
@@ -75,5 +82,6 @@ class Progress:
 
     def oldest_needed(self) -> tuple[int, int]:
         """(generation, segment) before which no file is needed any more."""
-        oldest = min((start for start, _ in self._open.values()), default=self._end)
+        # Envelopes are dispatched in the order of the lane, so the first open one is the oldest.
+        oldest = next(iter(self._open.values()))[0] if self._open else self._end
         return oldest.generation, oldest.segment

@@ -34,6 +34,10 @@ class LaneFiles:
         self._lane_keys = lane_keys
         self._cursor_fd = -1
 
+    def changed_ns(self) -> int:
+        """When a name was last added or removed, in Unix ns by the filesystem's (coarse) clock."""
+        return os.fstat(self._fd).st_mtime_ns
+
     def list(self) -> Listing:
         listing = Listing()
         for filename in os.listdir(self._fd):

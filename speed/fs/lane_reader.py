@@ -6,7 +6,8 @@ Every read goes through ``pread`` into private memory, so that nothing can chang
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from time import time_ns
 from typing import NamedTuple
 
 from speed.core.lane import LaneFormat
@@ -16,7 +17,7 @@ from speed.errors import WireError
 from speed.fs.lane_files import LaneFiles
 from speed.wire import names
 from speed.wire.cursor import Cursor, Fence
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, generation_of
+from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header, generation_of
 from speed.wire.limits import SEGMENT_BYTES
 from speed.wire.seal import Keyring, LinkOpener
 
@@ -24,11 +25,15 @@ CHUNK_BYTES = 64 << 10
 LOOK_SECONDS = 0.1
 """How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
 LAZY_BYTES = 1 << 20
+RACY_NS = 20_000_000
+"""A directory that changed so recently can change again under the same time stamp: it is listed again."""
+WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.EVENT})
+"""Types that are finished after they were handled; all others are done when they are read (L-15)."""
 RESYNC_BYTES = 1 << 20
 
 
 class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it."""
+    """One authentic envelope; ``token`` finishes it, if it is of a type in WORK."""
 
     header: Header
     payload: bytes
@@ -59,6 +64,7 @@ class LaneReader:
         self._fd = -1
         self._fence: Fence | None = None
         self._looked = 0.0
+        self._listed_ns = -1
         self._dirty_bytes = 0
         self._suspect_until = Position(0, 0, 0)
         self._damaged = False
@@ -83,10 +89,10 @@ class LaneReader:
         else:
             self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
             self._sequence = LinkSequence(cursor.last_sequence)
-            self._again = [
+            self._again = sorted(
                 (entry.sequence, Position(entry.generation, entry.segment, entry.offset))
                 for entry in cursor.unfinished
-            ]
+            )
             if not cursor.clean:
                 self._suspect_until = self._lane_end()
         self._progress = Progress(self._position, self._sequence.last)
@@ -150,8 +156,12 @@ class LaneReader:
             progress = self._read_chunk(received, max_envelopes, now, scan)
             taken += progress
             if not progress and not self._segment_over(now):
-                return received, False
-        return received, True
+                break
+        else:
+            self._commit_if_due()
+            return received, True
+        self._commit_if_due()
+        return received, False
 
     def _read_again(self, received: list[Received]) -> None:
         """Redeliver what a former process had begun and not finished."""
@@ -190,7 +200,7 @@ class LaneReader:
         if not chunk:
             return 0
         if now - self._looked > LOOK_SECONDS:
-            self._look(now)
+            self._look_if_changed(now)
         at = 0
         while len(received) < max_envelopes:
             try:
@@ -258,7 +268,11 @@ class LaneReader:
             return
         if arrival is Arrival.GAP:
             self._count("gaps")
-        self._progress.dispatched(sequence, start, end)
+        if header.type in WORK:
+            self._progress.dispatched(sequence, start, end)
+        else:
+            self._progress.passed(sequence, end)
+            self._dirty_bytes += len(envelope)
         received.append(Received(header, payload, start < self._suspect_until, sequence))
 
     # --- damage ---
@@ -310,9 +324,18 @@ class LaneReader:
 
     # --- from segment to segment ---
 
+    def _look_if_changed(self, now: float) -> None:
+        """List the lane again unless nothing was added or removed since; a fraction of the price of a listing."""
+        if self._files.changed_ns() == self._listed_ns:
+            self._looked = now
+        else:
+            self._look(now)
+
     def _look(self, now: float) -> None:
         """List the lane again: fences, newer generations, foreign files."""
         self._looked = now
+        changed = self._files.changed_ns()
+        self._listed_ns = changed if time_ns() - changed > RACY_NS else -1
         self._listing = self._files.list()
         for filename in self._listing.foreign:
             self._count("foreign_files")
@@ -334,7 +357,7 @@ class LaneReader:
     def _segment_over(self, now: float) -> bool:
         """At the end of the segment: leave it if a successor exists. True if there is something to go on with."""
         if not self._successor():
-            self._look(now)
+            self._look_if_changed(now)
             if not self._successor():
                 return False
             return True  # read once more: the sender may have written before it went on
@@ -386,14 +409,20 @@ class LaneReader:
 
     # --- finishing ---
 
-    def finish(self, token: int, *, lazy: bool = False) -> None:
-        """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
-        self._progress.finished(token)
-        if lazy:
-            self._dirty_bytes += 256
-            if self._dirty_bytes < LAZY_BYTES:
-                return
+    def finish(self, tokens: Iterable[int]) -> None:
+        """Mark envelopes as done and commit once."""
+        for token in tokens:
+            self._progress.finished(token)
         self.commit()
+
+    def drop(self, token: int) -> None:
+        """Mark an envelope as done that was refused: it is committed with the next ones."""
+        self._progress.finished(token)
+        self._dirty_bytes += 1
+
+    def _commit_if_due(self) -> None:
+        if self._dirty_bytes >= LAZY_BYTES:
+            self.commit()
 
     def commit(self) -> None:
         """Write the cursor and remove segments that nothing needs any more."""

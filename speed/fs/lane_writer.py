@@ -66,29 +66,30 @@ class LaneWriter:
         self._opened = False
         self._created = False
 
-    def append(self, data: bytes) -> None:
-        """Write whole envelopes; StorageError if not all could be written, and then none count.
+    def append(self, parts: Sequence[bytes]) -> None:
+        """Write whole envelopes, given in parts; StorageError if not all could be written, and then none count.
 
         A torn rest is never cut off (the reader may have seen it): the segment is given up instead.
         """
         try:
             if self._rename:
-                self._publish(data)
+                self._publish(b"".join(parts))
                 return
             if self._fd < 0:
                 self._next_segment()
-            self._write_all(data)
+            self._write_all(parts)
         except OSError as error:
             raise storage_error(error, f"cannot write into the inbox of {self._target!r}") from None
         if self._size >= self._segment_bytes:
             self._leave_segment()
 
-    def _write_all(self, data: bytes) -> None:
+    def _write_all(self, parts: Sequence[bytes]) -> None:
         done = 0
+        total = sum(map(len, parts))
         try:
-            done = os.write(self._fd, data)
-            while done < len(data):
-                done += os.write(self._fd, data[done:])
+            done = os.writev(self._fd, parts)
+            while done < total:
+                done += os.write(self._fd, b"".join(parts)[done:])
         except OSError:
             if done:
                 self._size += done

@@ -16,6 +16,7 @@ from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.lane_writer import fence_lanes
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
+from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
@@ -94,9 +95,8 @@ class Parts:
         context.stopping.set()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
-        self.protocol.stop(JOIN_SECONDS)
+        self.pool.stop(self.protocol.wake, JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
-        self.pool.stop()
         self.protocol.close()
 
     def _say_leave(self) -> None:
@@ -127,18 +127,19 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     context, bell, inbox = _register(options)
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
-    calls = Calls(context, links)
-    serving = Serving(context, links, pool)
+    calls = Calls(context, links, pool)
+    answers = Answers(context, links)
+    serving = Serving(context, links, pool, answers)
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services, lambda: protocol.senders())
     dispatch = Dispatch(
-        context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left
+        context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
     )
     protocol = Protocol(context, bell, inbox, dispatch)
     context.wake = protocol.wake
     links.on_open(protocol.watch_reader)
-    protocol.start()
+    pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
     return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
 

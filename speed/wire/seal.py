@@ -130,6 +130,13 @@ class LinkSealer:
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag."""
+        header, sealed = self.seal_parts(type_, flags, counter, timestamp_ms, payload, nonce)
+        return header + sealed
+
+    def seal_parts(
+        self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
+    ) -> tuple[bytes, bytes]:
+        """The 88 bytes of both headers, and ciphertext with tag: to be written one after the other."""
         header = pack_header(
             type_,
             flags,
@@ -141,7 +148,7 @@ class LinkSealer:
             self._key_id,
             nonce,
         )
-        return header + self._encrypt(nonce, payload, header)  # type: ignore[no-any-return]
+        return header, self._encrypt(nonce, payload, header)
 
 
 class LinkOpener:

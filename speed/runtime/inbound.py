@@ -1,0 +1,75 @@
+"""One lane being read, as the holder of the protocol role and those who finish envelopes share it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from speed.fs.lane_reader import LaneReader, Received
+from speed.runtime.stats import Stats
+from speed.wire.names import node_id
+
+log = logging.getLogger("speed.protocol")
+
+MAX_UNFINISHED = 4096
+"""A lane with more unfinished envelopes is not read until some finish (L-19)."""
+
+
+class InboundLane:
+    """Orders reading, finishing and committing by ``lock``; ``resume(id)`` has a paused lane read again."""
+
+    __slots__ = ("_closed", "_paused", "_resume", "_stats", "id", "lock", "reader", "source")
+
+    def __init__(self, source: str, reader: LaneReader, stats: Stats, resume: Callable[[bytes], None]) -> None:
+        self.source = source
+        self.id = node_id(source)
+        self.lock = threading.Lock()
+        self.reader = reader
+        self._stats = stats
+        self._resume = resume
+        self._paused = False
+        self._closed = False
+
+    def read(
+        self, max_envelopes: int, max_bytes: int, now: float, scan: bool
+    ) -> tuple[list[Received], bool]:
+        """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
+        with self.lock:
+            self._paused = self.reader.unfinished >= MAX_UNFINISHED
+            if self._paused or self._closed:
+                return [], False
+            return self.reader.read(max_envelopes, max_bytes, now, scan=scan)
+
+    def finish(self, tokens: Iterable[int]) -> None:
+        """Commit that these envelopes are done. A failing filesystem is counted: they may be redelivered."""
+        with self.lock:
+            if self._closed:
+                return
+            try:
+                self.reader.finish(tokens)
+            except OSError as error:
+                self._stats.count("commits_failed")
+                log.warning("lane of %s: cursor not written: %s", self.source, error)
+            resume = self._paused and self.reader.unfinished < MAX_UNFINISHED
+        if resume:
+            self._resume(self.id)
+
+    def drop(self, token: int) -> None:
+        """A refused envelope is done; it is committed with the next ones."""
+        with self.lock:
+            self.reader.drop(token)
+
+    def close(self, *, clean: bool) -> None:
+        """Release the lane; with ``clean`` its position is committed first."""
+        with self.lock:
+            if not self._closed:
+                self._closed = True
+                if clean:
+                    self.reader.close(clean=True)
+                else:
+                    self.reader.abandon()
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors; the parent's lock may be held for ever and is not taken."""
+        self.reader.abandon()
