@@ -152,10 +152,8 @@ class Calls:
         return f"{self._prefix}{next(self._numbers):x}"
 
     def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
-        sooner = deadline < self._pending.next_deadline()
         self._pending.add(key, deadline, target, completion)
-        if sooner:
-            self._context.wake()
+        self._context.heed(deadline)
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""

@@ -6,6 +6,7 @@ The role is held by one thread at a time (``WorkerPool.role``). ``step`` is ever
 from __future__ import annotations
 
 import logging
+import math
 import select
 from time import monotonic
 
@@ -42,6 +43,7 @@ class Protocol:
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
+        self._waits_until = math.inf
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         if self._poll is not None and bell is not None:
@@ -50,6 +52,11 @@ class Protocol:
     def wake(self) -> None:
         if self._bell is not None:
             self._bell.wake(self._context.id)
+
+    def heed(self, deadline: float) -> None:
+        """Have a new deadline (monotonic seconds) noticed, if the present wait could outlast it."""
+        if deadline < self._waits_until:
+            self.wake()
 
     def look_again(self) -> None:
         """Scan the whole inbox soon: a grant may have opened a lane that waits."""
@@ -93,7 +100,9 @@ class Protocol:
             return self._wait_polling(wait)
         seconds = 0.0
         if wait:
-            seconds = max(0.0, min(self._next_scan, self._dispatch.next_deadline()) - monotonic())
+            self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
+            self._waits_until = min(self._next_scan, self._dispatch.next_deadline())
+            seconds = max(0.0, self._waits_until - monotonic())
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(seconds):
             if fd == self._bell.fileno():

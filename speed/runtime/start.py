@@ -137,7 +137,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
     )
     protocol = Protocol(context, bell, inbox, dispatch)
-    context.wake = protocol.wake
+    context.heed = protocol.heed
     links.on_open(protocol.watch_reader)
     pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
