@@ -17,8 +17,8 @@ from speed.errors import WireError
 from speed.fs.lane_files import LaneFiles
 from speed.wire import names
 from speed.wire.cursor import Cursor, Fence
-from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header, generation_of
-from speed.wire.limits import SEGMENT_BYTES
+from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
+from speed.wire.limits import COUNTER_BITS, SEGMENT_BYTES
 from speed.wire.seal import Keyring, LinkOpener
 
 CHUNK_BYTES = 64 << 10
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.1
 LAZY_BYTES = 1 << 20
 RACY_NS = 20_000_000
 """A directory that changed so recently can change again under the same time stamp: it is listed again."""
-WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.EVENT})
+WORK = frozenset({int(EnvelopeType.MESSAGE), int(EnvelopeType.SPC_REQUEST), int(EnvelopeType.EVENT)})
 """Types that are finished after they were handled; all others are done when they are read (L-15)."""
 RESYNC_BYTES = 1 << 20
 
@@ -62,6 +62,7 @@ class LaneReader:
         self._generation = generation
         self._large = bytearray()
         self._fd = -1
+        self._at_end = False
         self._fence: Fence | None = None
         self._looked = 0.0
         self._listed_ns = -1
@@ -155,7 +156,7 @@ class LaneReader:
                 return received, False
             progress = self._read_chunk(received, max_envelopes, now, scan)
             taken += progress
-            if not progress and not self._segment_over(now):
+            if (self._at_end or not progress) and not self._segment_over(now):
                 break
         else:
             self._commit_if_due()
@@ -197,14 +198,16 @@ class LaneReader:
         """Read and take envelopes at the position; returns how many bytes were passed."""
         offset = self._position.offset
         chunk = os.pread(self._fd, CHUNK_BYTES, offset)
+        self._at_end = len(chunk) < CHUNK_BYTES
         if not chunk:
             return 0
         if now - self._looked > LOOK_SECONDS:
             self._look_if_changed(now)
-        at = 0
+            self._at_end = False  # what the listing shows may be newer than the bytes
+        at, length, view, header_at = 0, len(chunk), memoryview(chunk), self._format.header_at
         while len(received) < max_envelopes:
             try:
-                header = self._format.header_at(chunk, at)
+                header = header_at(chunk, at)
             except WireError as error:
                 return self._skip_damage(at, error) + at
             if header is None:
@@ -214,17 +217,20 @@ class LaneReader:
                 self._count("rejected_behind_fence")
                 self._leave_segment()
                 return at + 1
-            if len(chunk) - at < size:
+            if length - at < size:
                 if at or not self._take_large(header, size, received):
                     break
+                self._at_end = False
                 return size
             try:
-                self._take(header, chunk[at : at + size] if at or len(chunk) != size else chunk, received)
+                self._take(header, view[at : at + size], received)
             except WireError as error:
                 return self._skip_damage(at, error, size) + at
             at += size
-        if not at and scan and chunk:
-            return self._check_waiting()
+        if at < length:
+            self._at_end = False
+            if not at and scan:
+                return self._check_waiting()
         return at
 
     def _take_large(self, header: Header, size: int, received: list[Received]) -> bool:
@@ -255,19 +261,23 @@ class LaneReader:
         """Verify one whole envelope and move the position past it; WireError leaves the position."""
         payload = self._opener.open(header, envelope)
         start = self._position
-        end = Position(start.generation, start.segment, start.offset + len(envelope))
+        generation, segment, offset = start
+        end = Position(generation, segment, offset + len(envelope))
         sequence = header.sequence
-        if generation_of(sequence) != start.generation:
+        if sequence >> COUNTER_BITS != generation:
             raise WireError("BAD_SEQUENCE", "the generation is not that of its segment")
         self._position = end
         self._damaged = False
-        arrival = self._sequence.arrived(sequence)
-        if arrival is Arrival.DUPLICATE:
-            self._count("duplicates")
-            self._progress.skipped(end)
-            return
-        if arrival is Arrival.GAP:
-            self._count("gaps")
+        if sequence == self._sequence.last + 1:
+            self._sequence.last = sequence
+        else:
+            arrival = self._sequence.arrived(sequence)
+            if arrival is Arrival.DUPLICATE:
+                self._count("duplicates")
+                self._progress.skipped(end)
+                return
+            if arrival is Arrival.GAP:
+                self._count("gaps")
         if header.type in WORK:
             self._progress.dispatched(sequence, start, end)
         else:

@@ -278,8 +278,7 @@ class WorkerPool:
             if waiting and self._ended == ended:
                 self._guarded_flush()
             slow = self._ended - ended < SLOW_TASKS
-            unread = self._turns == turns and not self.role.locked()
-            if slow and (unread or (self._tasks and self._running < self._size)):
+            if slow and not self.role.locked() and (self._tasks or self._turns == turns):
                 self._call_member()
 
     def _needs_relief(self) -> bool:
