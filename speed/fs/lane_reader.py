@@ -19,7 +19,7 @@ from speed.wire import names
 from speed.wire.cursor import Cursor, Fence
 from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
 from speed.wire.limits import COUNTER_BITS, SEGMENT_BYTES
-from speed.wire.seal import Keyring, LinkOpener
+from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
 CHUNK_BYTES = 64 << 10
 LOOK_SECONDS = 0.1
@@ -30,13 +30,18 @@ RACY_NS = 20_000_000
 WORK = frozenset({int(EnvelopeType.MESSAGE), int(EnvelopeType.SPC_REQUEST), int(EnvelopeType.EVENT)})
 """Types that are finished after they were handled; all others are done when they are read (L-15)."""
 RESYNC_BYTES = 1 << 20
+DECODED_AT_ONCE = frozenset({int(EnvelopeType.SPC_REQUEST), int(EnvelopeType.SPC_RESPONSE)})
+"""Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
 
 
 class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it, if it is of a type in WORK."""
+    """One authentic envelope; ``token`` finishes it, if it is of a type in WORK.
+
+    The payload of a type in DECODED_AT_ONCE is valid until the next ``read``.
+    """
 
     header: Header
-    payload: bytes
+    payload: bytes | memoryview
     redelivered: bool
     token: int
 
@@ -60,7 +65,9 @@ class LaneReader:
         self._format = LaneFormat(source_id, target_id)
         self._opener = LinkOpener(keyring, source_id, target_id)
         self._generation = generation
-        self._large = bytearray()
+        self._sealed = ReusedBuffer()
+        self._opened = ReusedBuffer()
+        self._opened_lent = False
         self._fd = -1
         self._at_end = False
         self._fence: Fence | None = None
@@ -144,6 +151,7 @@ class LaneReader:
         filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
+        self._opened_lent = False
         if self._again:
             self._read_again(received)
         if scan:
@@ -238,9 +246,7 @@ class LaneReader:
         offset = self._position.offset
         if os.fstat(self._fd).st_size - offset < size:
             return False
-        if len(self._large) < size:
-            self._large = bytearray(size)
-        view = memoryview(self._large)[:size]
+        view = self._sealed.view(size)
         done = 0
         while done < size:
             count = os.preadv(self._fd, [view[done:]], offset + done)
@@ -251,15 +257,18 @@ class LaneReader:
             self._take(self._format.header_at(view, 0) or header, view, received)
         except WireError as error:
             self._skip_damage(0, error, size)
-        finally:
-            view.release()
-            if size > 4 << 20:
-                self._large = bytearray()  # do not keep the memory of a rare giant
         return True
 
-    def _take(self, header: Header, envelope: bytes | memoryview, received: list[Received]) -> None:
+    def _open(self, header: Header, envelope: memoryview) -> bytes | memoryview:
+        """Decrypt, a large payload that is decoded before the next read into memory used again and again."""
+        if header.type not in DECODED_AT_ONCE or len(envelope) < CHUNK_BYTES or self._opened_lent:
+            return self._opener.open(header, envelope)  # type: ignore[no-any-return]
+        self._opened_lent = True
+        return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
+
+    def _take(self, header: Header, envelope: memoryview, received: list[Received]) -> None:
         """Verify one whole envelope and move the position past it; WireError leaves the position."""
-        payload = self._opener.open(header, envelope)
+        payload = self._open(header, envelope)
         start = self._position
         generation, segment, offset = start
         end = Position(generation, segment, offset + len(envelope))

@@ -66,7 +66,7 @@ class LaneWriter:
         self._opened = False
         self._created = False
 
-    def append(self, parts: Sequence[bytes]) -> None:
+    def append(self, parts: Sequence[bytes | memoryview]) -> None:
         """Write whole envelopes, given in parts; StorageError if not all could be written, and then none count.
 
         A torn rest is never cut off (the reader may have seen it): the segment is given up instead.
@@ -83,7 +83,7 @@ class LaneWriter:
         if self._size >= self._segment_bytes:
             self._leave_segment()
 
-    def _write_all(self, parts: Sequence[bytes]) -> None:
+    def _write_all(self, parts: Sequence[bytes | memoryview]) -> None:
         done = 0
         total = sum(map(len, parts))
         try:

@@ -97,7 +97,8 @@ class OutgoingLink:
             if not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
-            counter, now, parts = self._counter, unix_ms(), []
+            counter, now = self._counter, unix_ms()
+            parts: list[bytes | memoryview] = []
             for payload in payloads:
                 counter += 1
                 parts += self._sealer.seal_parts(type_, flags, counter, now, payload, self._nonces.draw())

@@ -14,7 +14,7 @@ from typing import Any
 
 from speed.errors import ConfigurationError, WireError
 from speed.wire.envelope import Header, make_sequence, pack_header
-from speed.wire.limits import AAD_BYTES, KEY_ID_BYTES, NONCE_BYTES
+from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES, TAG_BYTES
 
 _NONCE_BATCH = 256
 
@@ -118,11 +118,35 @@ class NonceSource:
         return self._batch[offset : offset + NONCE_BYTES]
 
 
+class ReusedBuffer:
+    """Memory for one large piece of data at a time: fresh memory costs a page fault for every 4 KiB.
+
+    Not thread-safe. Rare giants are not kept.
+    """
+
+    LARGE_BYTES = 64 << 10
+    KEPT_BYTES = 4 << 20
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+
+    def view(self, size: int) -> memoryview:
+        """``size`` writable bytes, valid until the next call."""
+        if size > self.KEPT_BYTES:
+            return memoryview(bytearray(size))
+        if len(self._memory) < size:
+            self._memory = bytearray(size)
+        return memoryview(self._memory)[:size]
+
+
 class LinkSealer:
-    """Seals envelopes of one link in one generation. Stateless after construction."""
+    """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
 
     def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int) -> None:
-        self._encrypt = keyring.sealing_aead(source, target, generation).encrypt
+        aead = keyring.sealing_aead(source, target, generation)
+        self._encrypt = aead.encrypt
+        self._encrypt_into = getattr(aead, "encrypt_into", None)
+        self._buffer = ReusedBuffer()
         self._source = source
         self._target = target
         self._base = make_sequence(generation, 0)
@@ -131,12 +155,15 @@ class LinkSealer:
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag."""
         header, sealed = self.seal_parts(type_, flags, counter, timestamp_ms, payload, nonce)
-        return header + sealed
+        return header + bytes(sealed)
 
     def seal_parts(
         self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
-    ) -> tuple[bytes, bytes]:
-        """The 88 bytes of both headers, and ciphertext with tag: to be written one after the other."""
+    ) -> tuple[bytes, bytes | memoryview]:
+        """The 88 bytes of both headers, and ciphertext with tag: to be written one after the other.
+
+        A large second part is valid until the next call.
+        """
         header = pack_header(
             type_,
             flags,
@@ -148,7 +175,11 @@ class LinkSealer:
             self._key_id,
             nonce,
         )
-        return header, self._encrypt(nonce, payload, header)
+        if len(payload) < ReusedBuffer.LARGE_BYTES or self._encrypt_into is None:
+            return header, self._encrypt(nonce, payload, header)
+        sealed = self._buffer.view(len(payload) + TAG_BYTES)
+        self._encrypt_into(nonce, payload, header, sealed)
+        return header, sealed
 
 
 class LinkOpener:
@@ -160,11 +191,17 @@ class LinkOpener:
             lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation)
         )
 
-    def open(self, header: Header, envelope: bytes | memoryview) -> bytes:
-        """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed."""
-        decrypt = self._aead(header.key_id, header.sequence >> 40).decrypt
+    def open(self, header: Header, envelope: bytes | memoryview, into: ReusedBuffer | None = None) -> Any:
+        """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed.
+
+        With ``into`` it may be a view that is valid until that buffer is used again; else bytes.
+        """
+        aead = self._aead(header.key_id, header.sequence >> COUNTER_BITS)
         try:
-            opened: bytes = decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
+            if into is None or not hasattr(aead, "decrypt_into"):
+                return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
+            opened = into.view(header.payload_bytes)
+            aead.decrypt_into(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES], opened)
         except Exception:
             raise WireError("BAD_TAG", "the envelope is not authentic") from None
         return opened
