@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
 from speed.runtime import fork, start
-from speed.runtime.aio import AsyncNode
 from speed.runtime.calls import Waiter, complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.dispatch import node_left
@@ -21,6 +21,9 @@ from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from speed.runtime.aio import AsyncNode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -82,8 +85,14 @@ class Node:
         self._context = self._parts.context
         self.name = name
         self.root = self._context.root
-        self.aio = AsyncNode(self)
         fork.track(self)
+
+    @cached_property
+    def aio(self) -> AsyncNode:
+        """The same verbs for asyncio: ``await node.aio.call(…)``."""
+        from speed.runtime.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+
+        return AsyncNode(self)
 
     # --- access ---
 
