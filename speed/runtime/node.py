@@ -117,9 +117,7 @@ class Node:
 
     # --- services ---
 
-    def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
-    ) -> None:
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
         ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
@@ -155,9 +153,7 @@ class Node:
         """
         self._check_open()
         waiter = Waiter()
-        self._parts.calls.start(
-            target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent
-        )
+        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
         return waiter.result()
 
     def submit(
@@ -205,9 +201,7 @@ class Node:
 
     # --- messages and events ---
 
-    def send(
-        self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any
-    ) -> str:
+    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
