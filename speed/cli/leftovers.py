@@ -183,12 +183,10 @@ def _remove_node_directory(root: str, name: str) -> bool:
 
 def _node_directories(root: str) -> list[str]:
     """Names with a directory in the root."""
-    found = []
     with os.scandir(root) as entries:
-        for entry in entries:
-            if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False):
-                found.append(entry.name)
-    return sorted(found)
+        return sorted(
+            entry.name for entry in entries if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
 
 
 def _listed(directory: str) -> list[str]:

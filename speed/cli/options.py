@@ -117,8 +117,6 @@ def _with_settings(command: Command, *, named: bool) -> Command:
     decorated = click.option("--key", metavar="FILE", help="Key file (default: $SPEED_KEY, <root>/speed.key).")(
         decorated
     )
-    decorated = click.option("--root", metavar="DIR", help="Communication directory (default: $SPEED_ROOT).")(
-        decorated
-    )
+    decorated = click.option("--root", metavar="DIR", help="Communication directory (default: $SPEED_ROOT).")(decorated)
     result: Command = decorated
     return result

@@ -23,7 +23,9 @@ timeout_option = click.option("--timeout", type=float, default=30.0, show_defaul
 @click.argument("node")
 @click.argument("service")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
-@click.option("--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin.")
+@click.option(
+    "--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin."
+)
 @timeout_option
 @node_options
 def call_command(
@@ -112,7 +114,9 @@ def publish_command(settings: Settings, topic: str, payload: str, timeout: float
         click.echo(f"Reached {reached} node{'' if reached == 1 else 's'}.")
 
 
-allow_option = click.option("--allow", multiple=True, required=True, metavar="NAME", help="Who may write to this node; repeatable.")
+allow_option = click.option(
+    "--allow", multiple=True, required=True, metavar="NAME", help="Who may write to this node; repeatable."
+)
 count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
 for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
 
