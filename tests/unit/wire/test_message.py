@@ -277,9 +277,7 @@ def test_a_declared_content_type_takes_ready_bytes() -> None:
         ("application/json", b"[" * 100_000),
     ],
 )
-def test_a_payload_that_is_not_its_content_type_fails_only_when_decoded(
-    content_type: str, data: bytes
-) -> None:
+def test_a_payload_that_is_not_its_content_type_fails_only_when_decoded(content_type: str, data: bytes) -> None:
     """M-10."""
     view = MessageView(encode_message(data, **BASE, content_type=content_type)).validate()
     assert bytes(view.payload_bytes) == data
@@ -377,9 +375,7 @@ def test_an_invalid_traceparent_is_refused(text: str) -> None:
         parse_traceparent(text)
 
 
-@given(
-    st.text(max_size=60) | st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True)
-)
+@given(st.text(max_size=60) | st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True))
 def test_traceparent_texts_are_parsed_or_refused_and_nothing_else(text: str) -> None:
     """M-11."""
     try:
