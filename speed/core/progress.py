@@ -75,5 +75,6 @@ class Progress:
 
     def oldest_needed(self) -> tuple[int, int]:
         """(generation, segment) before which no file is needed any more."""
-        oldest = min((start for start, _ in self._open.values()), default=self._end)
-        return oldest.generation, oldest.segment
+        for start, _ in self._open.values():
+            return start.generation, start.segment  # dispatched in order: the first is the oldest
+        return self._end.generation, self._end.segment

@@ -21,6 +21,8 @@ from speed.wire.seal import Keyring
 _RACY_NS = 20_000_000
 """An entry changed so recently can change again without a new mtime (coarse clocks): it is read again."""
 TORN_READS = 3
+FRESH_SECONDS = 0.001
+"""How long what was seen counts as what is: a burst of sends looks once."""
 
 
 def monotonic_ms() -> int:
@@ -35,6 +37,7 @@ class _Known:
     stamp: tuple[int, int, int]
     entry: Entry | None
     since_ms: int
+    fresh_until: float = 0.0
 
 
 class Registry:
@@ -72,6 +75,17 @@ class Registry:
         return known.entry if known else None
 
     def _look(self, name: str) -> _Known | None:
+        """What is known of ``name``, checked against the file unless that was done less than 1 ms ago (R-11)."""
+        known = self._known.get(name)
+        now = time.monotonic()
+        if known is not None and now < known.fresh_until:
+            return known
+        looked = self._look_at_file(name)
+        if looked is not None:
+            looked.fresh_until = now + FRESH_SECONDS
+        return looked
+
+    def _look_at_file(self, name: str) -> _Known | None:
         path = names.entry_path(self.root, name)
         try:
             status = os.stat(path, follow_symlinks=False)

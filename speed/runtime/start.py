@@ -133,8 +133,12 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left)
-    protocol = Protocol(context, bell, inbox, dispatch)
+    protocol = Protocol(context, bell, inbox, dispatch, pool)
     context.wake = protocol.wake
+    context.about_to_wait = pool.about_to_wait
+    pool.substitute = protocol.step_once
+    pool.leader_free = protocol.wake
+    pool.before_wait = serving.flush
     introspection.senders = protocol.senders
     links.on_open(protocol.watch_reader)
     protocol.start()
