@@ -1,0 +1,1 @@
+"""Decisions without I/O: time and randomness are passed in."""

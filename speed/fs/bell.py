@@ -1,0 +1,149 @@
+"""The wake-up FIFO of a node: ringing never blocks and never kills the process (rules L-40 to L-44)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+from enum import Enum
+
+from speed.errors import RootError
+
+_ID_BYTES = 16
+_READ_BYTES = 65536
+
+
+class RingResult(Enum):
+    """What came of a ring."""
+
+    RUNG = "rung"
+    FULL = "full"
+    NOBODY = "nobody"
+
+
+class Bell:
+    """The receiver's end: holds its own FIFO open read-write, so that it never sees end-of-file.
+
+    Made by ``open_own``. One thread drains; ``close`` may come from any thread that owns the node.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    @classmethod
+    def open_own(cls, path: str) -> Bell:
+        """Make the FIFO if it is absent and open it; ``RootError`` if something else is there (L-40)."""
+        try:
+            os.mkfifo(path, 0o600)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise RootError(f"cannot make the bell {path}: {error.strerror}") from error
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
+        status = os.fstat(fd)
+        if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+            os.close(fd)
+            raise RootError(f"{path} is not a FIFO of this user; remove it")
+        return cls(path, fd)
+
+    def drain(self) -> set[bytes] | None:
+        """Source ids rung since the last drain; None asks for a scan of everything (L-42)."""
+        try:
+            data = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return set()
+        if len(data) == _ID_BYTES:
+            return {data}
+        if len(data) == _READ_BYTES or len(data) % _ID_BYTES:
+            return None
+        return {data[at : at + _ID_BYTES] for at in range(0, len(data), _ID_BYTES)}
+
+    def ring(self) -> None:
+        """Wake the own reader (a zero id: names nobody, so the reader only looks at its own work)."""
+        try:
+            os.write(self._fd, bytes(_ID_BYTES))
+        except BlockingIOError:
+            return  # full: the reader wakes anyhow
+
+    def fileno(self) -> int:
+        """Descriptor for polling readability."""
+        return self._fd
+
+    def close(self) -> None:
+        """Close the descriptor; the FIFO stays for the next start."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class Ringer:
+    """A sender's end of another node's bell. Opened at the first ring and again after ``NOBODY``.
+
+    Not thread-safe: the link's lock guards it.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def ring(self, source_id: bytes) -> RingResult:
+        """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-43)."""
+        if self._fd < 0 and not self._open():
+            return RingResult.NOBODY
+        try:
+            _write_without_signal(self._fd, source_id)
+        except BlockingIOError:
+            return RingResult.FULL
+        except OSError:
+            self.close()
+            return RingResult.NOBODY
+        return RingResult.RUNG
+
+    def _open(self) -> bool:
+        try:
+            fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # ENXIO: nobody reads; ENOENT: never started; ELOOP: a link
+            return False
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.close(fd)
+            return False
+        self._fd = fd
+        return True
+
+    def fileno(self) -> int:
+        """Descriptor for polling POLLERR (the reader died); -1 before the first ring."""
+        return self._fd
+
+    def close(self) -> None:
+        """Close the descriptor; the next ring opens it again."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+def _write_without_signal(fd: int, data: bytes) -> None:
+    """Write to a FIFO; a dead reader is an error even in a program that set SIGPIPE back to its default.
+
+    Python ignores SIGPIPE from its start, so the costly way is taken by such programs only.
+    """
+    if signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN:
+        os.write(fd, data)
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGPIPE,))
+    try:
+        os.write(fd, data)
+    except OSError as error:
+        if error.errno == errno.EPIPE and signal.SIGPIPE not in before:
+            signal.sigtimedwait((signal.SIGPIPE,), 0)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
