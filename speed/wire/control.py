@@ -1,0 +1,50 @@
+"""Payloads of ACK, HEARTBEAT, DISCOVERY and ERROR envelopes: small msgpack maps (S-11, S-12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from speed.errors import WireError
+from speed.wire.limits import MAX_REQUEST_ID_BYTES
+from speed.wire.value import pack, unpack_map
+
+OPERATIONS = ("INFO", "STATS", "SERVICES", "LEAVE")
+"""What DISCOVERY can ask or tell."""
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """The payload of a control envelope."""
+    return pack(body, "control payload")
+
+
+def decode(payload: bytes) -> dict[str, Any]:
+    """Check and read a control payload; ``requestId`` and ``sequence`` have their types if present."""
+    body = unpack_map(payload, "control payload")
+    request_id, sequence = body.get("requestId"), body.get("sequence")
+    if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID_BYTES):
+        raise WireError("BAD_PAYLOAD", "requestId is no text of at most 64 bytes")
+    if sequence is not None and (type(sequence) is not int or not 0 <= sequence < 2**64):
+        raise WireError("BAD_PAYLOAD", "sequence is no 64-bit integer")
+    return body
+
+
+def encode_ack(sequence: int) -> bytes:
+    """An acknowledgement of the envelope ``sequence`` of the link."""
+    return pack({"sequence": sequence})
+
+
+def decode_ack(payload: bytes) -> int:
+    sequence = decode(payload).get("sequence")
+    if type(sequence) is not int:
+        raise WireError("BAD_PAYLOAD", "an ACK names no sequence")
+    return sequence
+
+
+def encode_error(code: str, message: str, *, sequence: int | None = None, request_id: str | None = None) -> bytes:
+    """An ERROR about the envelope or request that is named."""
+    body: dict[str, Any] = {"errorCode": code, "errorMessage": message}
+    if sequence is not None:
+        body["sequence"] = sequence
+    if request_id is not None:
+        body["requestId"] = request_id
+    return pack(body)

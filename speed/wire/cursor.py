@@ -1,0 +1,119 @@
+"""The two small binary files of a lane: the receiver's cursor (L-14) and the sender's fence (L-18).
+
+Cursor: every envelope before the position was dispatched, and all of those are finished but the listed.
+Fence: what lies beyond it in lanes of older generations was written by an owner that had lost its name.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from speed.errors import WireError
+from speed.wire.limits import MAX_UNFINISHED
+
+_CURSOR = Struct(">4sBBHIIIIQQ24x")
+_UNFINISHED = Struct(">QIIQ")
+_FENCE = Struct(">4sB3xIIIIQ")
+_MAC_BYTES = 16
+_CLEAN = 1
+MAX_CURSOR_BYTES = _CURSOR.size + MAX_UNFINISHED * _UNFINISHED.size + _MAC_BYTES
+FENCE_BYTES = _FENCE.size + _MAC_BYTES
+assert _CURSOR.size == 64
+
+
+class Unfinished(NamedTuple):
+    """One dispatched but unfinished envelope: its sequence and where it begins."""
+
+    sequence: int
+    segment: int
+    generation: int
+    offset: int
+
+
+class Cursor(NamedTuple):
+    """A receiver's committed position in one lane; ``clean`` says that it was closed in order."""
+
+    receiver_generation: int
+    sender_generation: int
+    segment: int
+    offset: int
+    last_sequence: int
+    unfinished: tuple[Unfinished, ...] = ()
+    clean: bool = False
+
+
+class Fence(NamedTuple):
+    """The end of all that older generations of a sender wrote by right."""
+
+    new_generation: int
+    old_generation: int
+    segment: int
+    size: int
+
+
+def _mac(lane_key: bytes, data: bytes) -> bytes:
+    return hmac.digest(lane_key, data, "sha256")[:_MAC_BYTES]
+
+
+def _authentic(data: bytes, lane_keys: Sequence[bytes], reason: str) -> bytes:
+    body, mac = data[:-_MAC_BYTES], data[-_MAC_BYTES:]
+    if not any(hmac.compare_digest(mac, _mac(key, body)) for key in lane_keys):
+        raise WireError(reason, "the MAC does not fit")
+    return body
+
+
+def encode_cursor(cursor: Cursor, lane_key: bytes) -> bytes:
+    """The bytes of a cursor file; their length is 80 + 24 for each unfinished envelope."""
+    body = _CURSOR.pack(
+        b"SPDC",
+        1,
+        _CLEAN if cursor.clean else 0,
+        len(cursor.unfinished),
+        cursor.receiver_generation,
+        0,
+        cursor.sender_generation,
+        cursor.segment,
+        cursor.offset,
+        cursor.last_sequence,
+    )
+    if cursor.unfinished:
+        body += b"".join([_UNFINISHED.pack(*entry) for entry in cursor.unfinished])
+    return body + _mac(lane_key, body)
+
+
+def decode_cursor(data: bytes, lane_keys: Sequence[bytes]) -> Cursor:
+    """The cursor in ``data`` (what follows its end is ignored); WireError BAD_CURSOR otherwise."""
+    if len(data) < _CURSOR.size + _MAC_BYTES:
+        raise WireError("BAD_CURSOR", "too short")
+    magic, version, flags, count, receiver, _, sender, segment, offset, last = _CURSOR.unpack_from(data)
+    length = _CURSOR.size + count * _UNFINISHED.size + _MAC_BYTES
+    if magic != b"SPDC" or version != 1 or count > MAX_UNFINISHED or len(data) < length:
+        raise WireError("BAD_CURSOR", "no cursor of version 1")
+    body = _authentic(bytes(data[:length]), lane_keys, "BAD_CURSOR")
+    unfinished = tuple(
+        Unfinished(*_UNFINISHED.unpack_from(body, _CURSOR.size + index * _UNFINISHED.size))
+        for index in range(count)
+    )
+    return Cursor(receiver, sender, segment, offset, last, unfinished, bool(flags & _CLEAN))
+
+
+def encode_fence(fence: Fence, lane_key: bytes) -> bytes:
+    """The 48 bytes of a fence file."""
+    body = _FENCE.pack(
+        b"SPDF", 1, fence.new_generation, fence.old_generation, fence.segment, 0, fence.size
+    )
+    return body + _mac(lane_key, body)
+
+
+def decode_fence(data: bytes, lane_keys: Sequence[bytes]) -> Fence:
+    """The fence in ``data``; WireError BAD_FENCE if it is not authentic."""
+    if len(data) != FENCE_BYTES:
+        raise WireError("BAD_FENCE", "wrong length")
+    magic, version, new, old, segment, _, size = _FENCE.unpack_from(data)
+    if magic != b"SPDF" or version != 1:
+        raise WireError("BAD_FENCE", "no fence of version 1")
+    _authentic(bytes(data), lane_keys, "BAD_FENCE")
+    return Fence(new, old, segment, size)

@@ -1,0 +1,108 @@
+"""A node's registry entry (R-2, R-3): one JSON line, its MAC, padding to a fixed capacity."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from speed.errors import ConfigurationError, InvalidNameError, WireError
+from speed.wire.limits import MAX_ENTRY_BYTES, MIN_ENTRY_BYTES
+from speed.wire.names import check_node_name, node_id
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a node publishes about itself. Times are ms; ``heartbeat_monotonic_ms`` compares on one boot only."""
+
+    name: str
+    generation: int
+    pid: int
+    pid_start: int
+    pid_namespace: str
+    host: str
+    boot_id: str
+    startup_timestamp: int
+    last_heartbeat: int
+    heartbeat_monotonic_ms: int
+    lease: int
+    heartbeat_interval: int
+    status: str = "online"
+    fabrics: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    subscriptions: tuple[str, ...] = ()
+    language: str = "python"
+    version: str = "1"
+
+    @property
+    def id(self) -> bytes:
+        return node_id(self.name)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+_KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
+_TYPES: dict[str, type] = {
+    name: int if kind == "int" else str if kind == "str" else tuple
+    for name, kind in ((field.name, field.type) for field in fields(Entry))
+}
+
+
+def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0) -> bytes:
+    """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
+    values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
+    values["nodeId"] = entry.id.hex()
+    line = json.dumps(values, separators=(",", ":")).encode()
+    data = line + b"\n" + entry_mac(registry_key, line) + b"\n"
+    needed = max(capacity, MIN_ENTRY_BYTES)
+    while needed < len(data):
+        needed *= 2
+    if needed > MAX_ENTRY_BYTES:
+        raise ConfigurationError(
+            f"the entry of {entry.name!r} needs {len(data)} bytes, the limit is {MAX_ENTRY_BYTES}: "
+            "grant families such as 'etl.*' instead of single names"
+        )
+    return data.ljust(needed, b" ")
+
+
+def entry_mac(registry_key: bytes, line: bytes) -> bytes:
+    """Base64 HMAC-SHA256 over the exact bytes of line 1 (R-3)."""
+    return base64.b64encode(hmac.digest(registry_key, line, "sha256"))
+
+
+def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
+    """The entry in ``data``; WireError BAD_ENTRY if no accepted key made it or a field is wrong."""
+    line, _, rest = data.partition(b"\n")
+    mac, newline, _ = rest.partition(b"\n")
+    if not newline or len(data) > MAX_ENTRY_BYTES:
+        raise WireError("BAD_ENTRY", "no two lines, or too large")
+    if not any(hmac.compare_digest(mac, entry_mac(key, line)) for key in registry_keys):
+        raise WireError("BAD_ENTRY", "the MAC does not fit: torn, foreign, or of another key")
+    try:
+        return _entry_of(json.loads(line))
+    except (ValueError, KeyError, TypeError, InvalidNameError) as error:
+        raise WireError("BAD_ENTRY", f"{type(error).__name__} in a field") from None
+
+
+def _entry_of(values: dict[str, Any]) -> Entry:
+    picked: dict[str, Any] = {}
+    for name, key in _KEYS.items():
+        value = values[key]
+        if _TYPES[name] is tuple:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise TypeError(key)
+            value = tuple(value)
+        elif type(value) is not _TYPES[name]:
+            raise TypeError(key)
+        picked[name] = value
+    entry = Entry(**picked)
+    check_node_name(entry.name)
+    if values["nodeId"] != entry.id.hex():
+        raise ValueError("nodeId")
+    return entry

@@ -1,0 +1,128 @@
+"""The envelope's two headers (W-4 to W-8; RFC 4.2). All integers are big-endian.
+
+  0 version  1 type  2 flags  4 header length = 64  8 sequence  16 timestamp ms  24 payload bytes
+ 32 source id  48 target id  |  64 key id  72 reserved  76 nonce  |  88 ciphertext … tag(16)
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from speed.errors import WireError
+from speed.wire.limits import (
+    AAD_BYTES,
+    COUNTER_BITS,
+    HEADER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    PROTOCOL_VERSION,
+    TAG_BYTES,
+)
+
+
+class EnvelopeType(IntEnum):
+    """What a payload is (RFC 4.4)."""
+
+    MESSAGE = 1
+    SPC_REQUEST = 2
+    SPC_RESPONSE = 3
+    EVENT = 4
+    DISCOVERY = 5
+    HEARTBEAT = 6
+    ERROR = 7
+    ACK = 8
+
+
+FLAG_ACK_REQUESTED: Final = 1
+FLAG_SEGMENT: Final = 2
+FLAG_REPLY: Final = 4
+KNOWN_FLAGS: Final = 7
+ENVELOPE_OVERHEAD: Final = AAD_BYTES + TAG_BYTES
+
+_HEADERS = Struct(">BBHIQQQ16s16s8sI12s")
+_COUNTER_MASK: Final = (1 << COUNTER_BITS) - 1
+assert _HEADERS.size == AAD_BYTES
+
+
+class Header(NamedTuple):
+    """Both headers of one envelope; ids are 16 bytes, the timestamp is Unix ms."""
+
+    type: int
+    flags: int
+    sequence: int
+    timestamp_ms: int
+    payload_bytes: int
+    source: bytes
+    target: bytes
+    key_id: bytes
+    nonce: bytes
+
+
+def make_sequence(generation: int, counter: int) -> int:
+    """Generation in the upper 24 bits, counter (from 1) in the lower 40 (W-8)."""
+    return generation << COUNTER_BITS | counter
+
+
+def generation_of(sequence: int) -> int:
+    return sequence >> COUNTER_BITS
+
+
+def counter_of(sequence: int) -> int:
+    return sequence & _COUNTER_MASK
+
+
+def pack_header(
+    type_: int,
+    flags: int,
+    sequence: int,
+    timestamp_ms: int,
+    payload_bytes: int,
+    source: bytes,
+    target: bytes,
+    key_id: bytes,
+    nonce: bytes,
+) -> bytes:
+    """The 88 bytes before the ciphertext; they are the AAD."""
+    return _HEADERS.pack(
+        PROTOCOL_VERSION,
+        type_,
+        flags,
+        HEADER_BYTES,
+        sequence,
+        timestamp_ms,
+        payload_bytes,
+        source,
+        target,
+        key_id,
+        0,
+        nonce,
+    )
+
+
+def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Header:
+    """Read and check both headers at ``offset``; WireError names the rule that they break.
+
+    Nothing is authentic before the tag was verified; only the bounds are checked here.
+    """
+    try:
+        version, type_, flags, length, sequence, timestamp, size, source, target, key_id, reserved, nonce = (
+            _HEADERS.unpack_from(buffer, offset)
+        )
+    except Exception:
+        raise WireError("TRUNCATED", "fewer than 88 bytes of header") from None
+    if version != PROTOCOL_VERSION:
+        raise WireError("BAD_VERSION", f"version {version}, this is {PROTOCOL_VERSION}")
+    if not 1 <= type_ <= 8:
+        raise WireError("BAD_TYPE", f"type {type_}")
+    if flags & ~KNOWN_FLAGS:
+        raise WireError("BAD_FLAGS", f"unknown flags {flags:#06x}")
+    if length != HEADER_BYTES:
+        raise WireError("BAD_HEADER_LENGTH", f"header length {length}")
+    if reserved:
+        raise WireError("BAD_RESERVED", "reserved bytes are not zero")
+    if not sequence & _COUNTER_MASK or not sequence >> COUNTER_BITS:
+        raise WireError("BAD_SEQUENCE", "generation and counter start at 1")
+    if size > MAX_PAYLOAD_BYTES:
+        raise WireError("TOO_LARGE", f"{size} bytes, the limit is {MAX_PAYLOAD_BYTES}")
+    return Header(type_, flags, sequence, timestamp, size, source, target, key_id, nonce)

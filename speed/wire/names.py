@@ -1,0 +1,197 @@
+"""Names, node ids and every path SPEED uses (W-1 to W-3, L-1, R-1). No other module builds a path."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import sha256
+
+from speed.errors import InvalidNameError
+from speed.wire.limits import MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
+
+RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
+REGISTRY = "speed_registry"
+CLAIMS = ".claims"
+TEMPORARY_PREFIX = ".tmp-"
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
+_CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
+_FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_NAMESPACE = bytes.fromhex(NODE_ID_NAMESPACE_HEX)
+_RULE = "use letters, digits, '_', '-' and single dots between them"
+
+
+def _checked(name: str, pattern: re.Pattern[str], limit: int, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidNameError(f"{what} is empty or no text: {_RULE}")
+    if len(name) > limit:
+        raise InvalidNameError(f"{what} has {len(name)} characters; the limit is {limit}")
+    if not pattern.fullmatch(name):
+        raise InvalidNameError(f"{what} {name!r} is not allowed: {_RULE}")
+    return name
+
+
+@lru_cache(maxsize=4096)
+def check_node_name(name: str) -> str:
+    """Return ``name`` if it is a node name (W-1); InvalidNameError says why not."""
+    if name in RESERVED_NAMES:
+        raise InvalidNameError(f"node name {name!r} is reserved: choose another")
+    return _checked(name, _NAME, MAX_NAME_BYTES, "node name")
+
+
+def is_node_name(name: str) -> bool:
+    try:
+        check_node_name(name)
+    except InvalidNameError:
+        return False
+    return True
+
+
+def check_service_name(name: str) -> str:
+    """Return ``name`` if it is a service name (W-1)."""
+    return _checked(name, _NAME, MAX_NAME_BYTES, "service name")
+
+
+def check_topic(topic: str) -> str:
+    """Return ``topic`` if events can be published on it (W-2)."""
+    return _checked(topic, _TOPIC, MAX_TOPIC_BYTES, "topic")
+
+
+def check_grant(pattern: str) -> str:
+    """Return ``pattern`` if it grants one node or a family ``name.*``; nothing grants everyone (A-2)."""
+    if pattern == "*":
+        raise InvalidNameError("'*' would allow everyone: name each node, or a family such as 'etl.*'")
+    if isinstance(pattern, str) and pattern.endswith(".*"):
+        check_node_name(pattern[:-2])
+        return pattern
+    return check_node_name(pattern)
+
+
+def check_topic_pattern(pattern: str) -> str:
+    """Return ``pattern`` if it is a topic, ``topic.*`` or ``*`` (W-2)."""
+    if pattern == "*":
+        return pattern
+    if isinstance(pattern, str) and pattern.endswith(".*"):
+        check_topic(pattern[:-2])
+        return pattern
+    return check_topic(pattern)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether ``pattern`` (exact, ``prefix.*`` or ``*``) covers ``name``."""
+    if pattern.endswith(".*"):
+        return name.startswith(pattern[:-1]) and len(name) > len(pattern) - 1
+    return pattern in (name, "*")
+
+
+@lru_cache(maxsize=4096)
+def node_id(name: str) -> bytes:
+    """The 16-byte UUIDv8 of a node name (W-3; RFC 9562, appendix B.2)."""
+    digest = bytearray(sha256(_NAMESPACE + name.encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)
+
+
+# --- paths ---
+
+
+def registry_dir(root: str) -> str:
+    return f"{root}/{REGISTRY}"
+
+
+def entry_name(name: str) -> str:
+    return f"{name}.node"
+
+
+def entry_path(root: str, name: str) -> str:
+    return f"{root}/{REGISTRY}/{name}.node"
+
+
+def claims_dir(root: str) -> str:
+    return f"{root}/{REGISTRY}/{CLAIMS}"
+
+
+def claim_name(name: str, generation: int) -> str:
+    return f"{name}.{generation:06d}"
+
+
+def claim_path(root: str, name: str, generation: int) -> str:
+    return f"{claims_dir(root)}/{claim_name(name, generation)}"
+
+
+def parse_claim(filename: str) -> tuple[str, int] | None:
+    """(node name, generation) of a claim's file name, None for anything else."""
+    name, _, digits = filename.rpartition(".")
+    if len(digits) < 6 or not (digits.isascii() and digits.isdigit()) or not is_node_name(name):
+        return None
+    return name, int(digits)
+
+
+def parse_entry_file(filename: str) -> str | None:
+    """Node name of an entry's file name, None for anything else."""
+    name, _, suffix = filename.rpartition(".")
+    return name if suffix == "node" and is_node_name(name) else None
+
+
+def node_dir(root: str, name: str) -> str:
+    return f"{root}/{name}"
+
+
+def bell_path(root: str, name: str) -> str:
+    return f"{root}/{name}/bell"
+
+
+def inbox_dir(root: str, name: str) -> str:
+    return f"{root}/{name}/inbox"
+
+
+def lane_dir(root: str, target: str, source: str) -> str:
+    return f"{root}/{target}/inbox/{source}"
+
+
+def quarantine_dir(root: str, name: str) -> str:
+    return f"{root}/{name}/quarantine"
+
+
+def default_key_path(root: str) -> str:
+    return f"{root}/speed.key"
+
+
+def child_path(directory: str, filename: str) -> str:
+    """A file name directly under a directory that this module named."""
+    return f"{directory}/{filename}"
+
+
+def temporary_name(token: str) -> str:
+    return f"{TEMPORARY_PREFIX}{token}"
+
+
+def segment_name(generation: int, segment: int) -> str:
+    return f"{generation:06d}-{segment:08d}.lane"
+
+
+def parse_segment(filename: str) -> tuple[int, int] | None:
+    """(generation, segment) of a lane file, None for anything else."""
+    match = _SEGMENT.fullmatch(filename)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def cursor_name(generation: int) -> str:
+    return f"cursor.{generation:06d}"
+
+
+def parse_cursor(filename: str) -> int | None:
+    match = _CURSOR.fullmatch(filename)
+    return int(match[1]) if match else None
+
+
+def fence_name(generation: int) -> str:
+    return f"{generation:06d}.fence"
+
+
+def parse_fence(filename: str) -> int | None:
+    match = _FENCE.fullmatch(filename)
+    return int(match[1]) if match else None

@@ -1,0 +1,165 @@
+"""Keys derived from the pre-shared key, and sealing of envelopes (W-9 to W-13; RFC 3).
+
+ChaCha20-Poly1305 (IETF) with the 88 header bytes as associated data. Two backends give the same bytes:
+OpenSSL (default, fast) and libsodium (the reference).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from speed.errors import ConfigurationError, WireError
+from speed.wire.envelope import Header, make_sequence, pack_header
+from speed.wire.limits import AAD_BYTES, KEY_ID_BYTES, NONCE_BYTES
+
+_NONCE_BATCH = 256
+
+
+def hkdf(key: bytes, info: bytes) -> bytes:
+    """HKDF-SHA256 (RFC 5869) with an empty salt and 32 bytes of output."""
+    extracted = hmac.digest(bytes(32), key, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def key_id_of(key: bytes) -> bytes:
+    """The public name of a key (W-9)."""
+    return sha256(b"speed/1 key id" + key).digest()[:KEY_ID_BYTES]
+
+
+def link_key(key: bytes, source: bytes, target: bytes, generation: int) -> bytes:
+    """The key of one link in one generation of its sender (W-10)."""
+    return hkdf(key, b"speed/1 link" + source + target + generation.to_bytes(8, "big"))
+
+
+class _SodiumAead:
+    """libsodium behind the interface of ``cryptography``'s AEAD classes."""
+
+    def __init__(self, key: bytes) -> None:
+        from nacl import bindings
+
+        self._key = key
+        self._encrypt = bindings.crypto_aead_chacha20poly1305_ietf_encrypt
+        self._decrypt = bindings.crypto_aead_chacha20poly1305_ietf_decrypt
+
+    def encrypt(self, nonce: bytes, data: Any, aad: Any) -> bytes:
+        sealed: bytes = self._encrypt(bytes(data), bytes(aad), nonce, self._key)
+        return sealed
+
+    def decrypt(self, nonce: bytes, data: Any, aad: Any) -> bytes:
+        opened: bytes = self._decrypt(bytes(data), bytes(aad), nonce, self._key)
+        return opened
+
+
+def _aead(backend: str, key: bytes) -> Any:
+    if backend == "sodium":
+        return _SodiumAead(key)
+    if backend == "openssl":
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+        return ChaCha20Poly1305(key)
+    raise ConfigurationError(f"unknown AEAD backend {backend!r}: use 'openssl' or 'sodium'")
+
+
+class Keyring:
+    """The accepted pre-shared keys; the first one seals. Immutable; never shows a key."""
+
+    def __init__(self, keys: tuple[bytes, ...], backend: str = "openssl") -> None:
+        if not keys or any(len(key) != 32 for key in keys):
+            raise ConfigurationError("a keyring needs at least one key of 32 bytes")
+        self._keys = keys
+        self.backend = backend
+        self.key_id = key_id_of(keys[0])
+        self.key_ids = tuple(key_id_of(key) for key in keys)
+        self.registry_key = hkdf(keys[0], b"speed/1 registry")
+        self.registry_keys = tuple(hkdf(key, b"speed/1 registry") for key in keys)
+
+    def lane_key(self, source: bytes, target: bytes) -> bytes:
+        """MAC key of the cursor and fence files of one link (W-11)."""
+        return self.lane_keys(source, target)[0]
+
+    def lane_keys(self, source: bytes, target: bytes) -> tuple[bytes, ...]:
+        return tuple(hkdf(key, b"speed/1 lane" + source + target) for key in self._keys)
+
+    def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Any:
+        return _aead(self.backend, link_key(self._keys[0], source, target, generation))
+
+    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int) -> Any:
+        for known, key in zip(self.key_ids, self._keys, strict=True):
+            if known == key_id:
+                return _aead(self.backend, link_key(key, source, target, generation))
+        raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
+
+    def __repr__(self) -> str:
+        return f"<Keyring {' '.join(key_id.hex() for key_id in self.key_ids)}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Keyring is never pickled: load the key file where it is needed")
+
+
+class NonceSource:
+    """Random 96-bit nonces, drawn in batches; the caller's lock guards it, and a fork must drop it."""
+
+    def __init__(self, draw: Callable[[int], bytes]) -> None:
+        self._draw = draw
+        self._batch = b""
+        self._offset = 0
+
+    def draw(self) -> bytes:
+        """A fresh nonce of 12 bytes."""
+        offset = self._offset
+        if offset == len(self._batch):
+            self._batch = self._draw(NONCE_BYTES * _NONCE_BATCH)
+            offset = 0
+        self._offset = offset + NONCE_BYTES
+        return self._batch[offset : offset + NONCE_BYTES]
+
+
+class LinkSealer:
+    """Seals envelopes of one link in one generation. Stateless after construction."""
+
+    def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int) -> None:
+        self._encrypt = keyring.sealing_aead(source, target, generation).encrypt
+        self._source = source
+        self._target = target
+        self._base = make_sequence(generation, 0)
+        self._key_id = keyring.key_id
+
+    def seal(
+        self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
+    ) -> bytes:
+        """One whole envelope: header, security header, ciphertext, tag."""
+        header = pack_header(
+            type_,
+            flags,
+            self._base | counter,
+            timestamp_ms,
+            len(payload),
+            self._source,
+            self._target,
+            self._key_id,
+            nonce,
+        )
+        return header + self._encrypt(nonce, payload, header)  # type: ignore[no-any-return]
+
+
+class LinkOpener:
+    """Opens envelopes of one link, of any generation and any key of the ring."""
+
+    def __init__(self, keyring: Keyring, source: bytes, target: bytes) -> None:
+        # A handful of generations and keys are in use at a time; forged ones must not fill memory.
+        self._aead = lru_cache(maxsize=8)(
+            lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation)
+        )
+
+    def open(self, header: Header, envelope: bytes | memoryview) -> bytes:
+        """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed."""
+        decrypt = self._aead(header.key_id, header.sequence >> 40).decrypt
+        try:
+            opened: bytes = decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
+        except Exception:
+            raise WireError("BAD_TAG", "the envelope is not authentic") from None
+        return opened

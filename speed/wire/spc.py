@@ -1,0 +1,113 @@
+"""SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from speed.errors import InvalidNameError, UnserialisableError, WireError
+from speed.wire.limits import MAX_REQUEST_ID_BYTES
+from speed.wire.names import check_node_name, check_service_name
+from speed.wire.value import pack, unpack_map
+
+
+class WireRequest(NamedTuple):
+    """One request as received; ``deadline_ms`` is Unix time."""
+
+    request_id: str
+    service: str
+    arguments: dict[str, Any]
+    caller: str
+    deadline_ms: int
+    traceparent: str | None
+
+
+class WireResponse(NamedTuple):
+    """One response as received; exactly one of result and the error fields is meant."""
+
+    request_id: str
+    ok: bool
+    result: Any
+    error_code: str
+    error_message: str
+    details: dict[str, Any]
+
+
+def encode_request(
+    request_id: str,
+    service: str,
+    arguments: dict[str, Any],
+    caller: str,
+    deadline_ms: int,
+    traceparent: str | None = None,
+) -> bytes:
+    """The payload of an SPC_REQUEST; UnserialisableError names the argument."""
+    request = {
+        "requestId": request_id,
+        "service": service,
+        "arguments": arguments,
+        "caller": caller,
+        "deadline": deadline_ms,
+    }
+    if traceparent is not None:
+        request["traceparent"] = traceparent
+    try:
+        return pack(request, "request")
+    except UnserialisableError as error:
+        raise UnserialisableError(str(error).removeprefix("request.")) from None
+
+
+def decode_request(payload: bytes) -> WireRequest:
+    """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
+    values = unpack_map(payload, "request")
+    service, arguments, caller = values.get("service"), values.get("arguments"), values.get("caller")
+    deadline, traceparent = values.get("deadline"), values.get("traceparent")
+    try:
+        check_service_name(service)  # type: ignore[arg-type]
+        check_node_name(caller)  # type: ignore[arg-type]
+    except (InvalidNameError, TypeError):
+        raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
+    if type(arguments) is not dict or not all(type(key) is str for key in arguments):
+        raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
+    if type(deadline) is not int or not 0 <= deadline < 2**63:
+        raise WireError("BAD_PAYLOAD", "deadline is no Unix time in ms")
+    if traceparent is not None and type(traceparent) is not str:
+        raise WireError("BAD_PAYLOAD", "traceparent is no text")
+    return WireRequest(_request_id(values), str(service), arguments, str(caller), deadline, traceparent)
+
+
+def _request_id(values: dict[str, Any]) -> str:
+    request_id = values.get("requestId")
+    if type(request_id) is not str or not 0 < len(request_id) <= MAX_REQUEST_ID_BYTES:
+        raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
+    return request_id
+
+
+def encode_success(request_id: str, result: Any) -> bytes:
+    """The payload of a successful SPC_RESPONSE."""
+    return pack({"requestId": request_id, "status": "SUCCESS", "result": result}, "response")
+
+
+def encode_error(request_id: str, code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
+    """The payload of an SPC_RESPONSE that reports an error of ``codes.json``."""
+    response = {"requestId": request_id, "status": "ERROR", "errorCode": code, "errorMessage": message}
+    if details:
+        try:
+            return pack({**response, "details": details}, "details")
+        except UnserialisableError:
+            pass  # the error itself matters more than what it carries
+    return pack({**response, "errorMessage": message.encode(errors="replace").decode()})
+
+
+def decode_response(payload: bytes) -> WireResponse:
+    """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
+    values = unpack_map(payload, "response")
+    request_id = _request_id(values)
+    status = values.get("status")
+    if status == "SUCCESS":
+        return WireResponse(request_id, True, values.get("result"), "", "", {})
+    if status != "ERROR":
+        raise WireError("BAD_PAYLOAD", "status is neither SUCCESS nor ERROR")
+    code, message, details = values.get("errorCode"), values.get("errorMessage", ""), values.get("details")
+    if type(code) is not str or type(message) is not str or type(details) not in (dict, type(None)):
+        raise WireError("BAD_PAYLOAD", "errorCode, errorMessage or details has a wrong type")
+    return WireResponse(request_id, False, None, code, message, details or {})
