@@ -1,4 +1,4 @@
-"""Bytes of a lane -> authenticated envelopes, sans-IO; finds the next one after damage (rules L-10 to L-15)."""
+"""Bytes of a lane -> authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, generation_of, parse_header
+from speed.wire.limits import AAD_BYTES
 
-_HEADERS = 88
 _IDS_OFFSET = 32
 _MAX_CANDIDATES = 16
-"""Failed candidates per scan: bounds the work that a hostile lane can cause in one wake-up (L-14)."""
+"""Failed candidates per scan: bounds the work that a hostile lane can cause in one wake-up (L-16)."""
 
 Opener = Callable[[Header, "memoryview"], bytes]
 
@@ -72,7 +72,7 @@ class LaneDecoder:
         """Decode the first ``length`` bytes of ``data``, which lie at offset ``base`` of a segment.
 
         ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
-        length (L-13). At most ``limit`` items are returned.
+        length (L-16). At most ``limit`` items are returned.
         """
         items: list[Opened | Damage] = []
         at = 0
@@ -91,8 +91,10 @@ class LaneDecoder:
                     break
                 reason = "TRUNCATED" if isinstance(found, int) else found
                 end = self._resync(view, data, at, length, base, generation, final)
-                if isinstance(found, int) and not final and not self._valid_at(
-                    view, data, end, length, base, generation
+                if (
+                    isinstance(found, int)
+                    and not final
+                    and not self._valid_at(view, data, end, length, base, generation)
                 ):
                     needed = found
                     break
@@ -107,7 +109,7 @@ class LaneDecoder:
     ) -> Opened | int | str:
         """The envelope at ``at``; else the bytes it needs in all; else why it is none."""
         left = length - at
-        if left < _HEADERS:
+        if left < AAD_BYTES:
             return ENVELOPE_OVERHEAD
         try:
             header = parse_header(data, at)
@@ -130,7 +132,7 @@ class LaneDecoder:
             return "WRONG_TARGET"
         if header.payload_bytes > self._max_payload:
             return "TOO_LARGE"
-        return "" if header.sequence >> 40 == generation else "BAD_SEQUENCE"
+        return "" if generation_of(header.sequence) == generation else "BAD_SEQUENCE"
 
     def _valid_at(
         self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
@@ -147,7 +149,7 @@ class LaneDecoder:
         generation: int,
         final: bool,
     ) -> int:
-        """Where the damage that begins at ``at`` ends: the next place that may hold an envelope (L-12).
+        """Where the damage that begins at ``at`` ends: the next place that may hold an envelope (L-16).
 
         A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged
         when its bytes are there. Without any, all bytes that cannot begin a header pattern are damage.

@@ -1,67 +1,55 @@
-"""Sequence rules of one link on the receiving side: replay, gaps, generations (rules L-20 to L-23)."""
+"""Sequence rules of one link on the receiving side: replay, gaps, generations (L-12, L-13)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-_COUNTER_BITS = 40
-_COUNTER_MASK = (1 << _COUNTER_BITS) - 1
+from speed.wire.envelope import counter_of, generation_of
 
 
 class Verdict(IntEnum):
-    """What becomes of an authenticated envelope."""
+    """What becomes of an authenticated envelope; the first two are accepted."""
 
-    ACCEPT = 0
-    DUPLICATE = 1
-    OLD_GENERATION = 2
+    NEXT = 0
+    GAP = 1
+    DUPLICATE = 2
+    OLD_GENERATION = 3
 
 
 class LinkReceiver:
     """Remembers the last accepted sequence of one link and judges the next one.
 
-    ``last_sequence`` is 0 as long as nothing was accepted. Not thread-safe: the owner of the lane
-    reader calls it.
+    ``last_sequence`` is 0 as long as nothing was accepted; ``missing`` counts the envelopes that never
+    came. Not thread-safe: the lane's lock guards it.
     """
 
-    __slots__ = ("accepted", "duplicates", "gaps", "last_sequence", "missing", "old_generation")
+    __slots__ = ("last_sequence", "missing")
 
     def __init__(self, last_sequence: int = 0) -> None:
         self.last_sequence = last_sequence
-        self.accepted = 0
-        self.duplicates = 0
-        self.old_generation = 0
-        self.gaps = 0
         self.missing = 0
 
     def judge(self, sequence: int) -> Verdict:
-        """Accept a sequence above the last one; count a gap and accept it all the same.
+        """Say what a sequence means after the ones before it, and remember it if it is accepted.
 
-        L-20 lower or equal: duplicate. L-21 lower generation: rejected. L-22 gap: counted, accepted.
+        L-12: not above the last one is a duplicate; a gap is counted and accepted. L-13: an older
+        generation than the newest known is rejected.
         """
         last = self.last_sequence
-        if sequence == last + 1 and last:
+        if sequence == last + 1:
             self.last_sequence = sequence
-            self.accepted += 1
-            return Verdict.ACCEPT
+            return Verdict.NEXT
         if sequence <= last:
-            return self._refuse(sequence, last)
-        self._count_gap(sequence, last)
+            older = generation_of(sequence) < generation_of(last)
+            return Verdict.OLD_GENERATION if older else Verdict.DUPLICATE
         self.last_sequence = sequence
-        self.accepted += 1
-        return Verdict.ACCEPT
+        missing = _missing_between(last, sequence)
+        self.missing += missing
+        return Verdict.GAP if missing else Verdict.NEXT
 
-    def _refuse(self, sequence: int, last: int) -> Verdict:
-        if sequence >> _COUNTER_BITS < last >> _COUNTER_BITS:
-            self.old_generation += 1
-            return Verdict.OLD_GENERATION
-        self.duplicates += 1
-        return Verdict.DUPLICATE
 
-    def _count_gap(self, sequence: int, last: int) -> None:
-        """A generation starts at counter 1, so what is missing is known within a generation only (L-23)."""
-        same = sequence >> _COUNTER_BITS == last >> _COUNTER_BITS
-        expected = (last & _COUNTER_MASK) + 1 if same else 1
-        missing = (sequence & _COUNTER_MASK) - expected
-        if missing > 0:
-            self.gaps += 1
-            self.missing += missing
+def _missing_between(last: int, sequence: int) -> int:
+    """Counters left out. Each generation starts at 1; what an older one wrote last cannot be known."""
+    same = generation_of(sequence) == generation_of(last)
+    expected = counter_of(last) + 1 if same else 1
+    return counter_of(sequence) - expected

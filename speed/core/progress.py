@@ -1,10 +1,14 @@
-"""What of one lane is dispatched and finished, and which cursor says so (rules L-30 to L-34)."""
+"""Which envelopes of a lane are dispatched and which finished, as the cursor records it (L-14, L-15).
+
+The position is the end of the last finished envelope, with the unfinished ones before it listed: one slow
+request neither holds back the lane nor makes a crash repeat what was finished after it.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from speed.wire.cursor import Cursor
+from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.limits import MAX_UNFINISHED
 
 
@@ -37,7 +41,7 @@ class Progress:
     """Keeps the unfinished envelopes of one lane in order and yields the cursor to commit.
 
     Sequences must be passed to ``dispatched`` in rising order, those of a predecessor's cursor first.
-    Not thread-safe: the lane reader's lock guards it.
+    Not thread-safe: the lane's lock guards it.
     """
 
     __slots__ = ("_done_last", "_pending", "_tail", "_tail_sequence")
@@ -59,7 +63,7 @@ class Progress:
         return self._tail
 
     def redispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
-        """Take over an envelope that the predecessor's cursor lists as unfinished (L-33)."""
+        """Take over an envelope that the predecessor's cursor lists as unfinished (L-19)."""
         token = Token(sequence, generation, segment, start, end, 0)
         self._pending[sequence] = token
         return token
@@ -89,12 +93,12 @@ class Progress:
     def cursor(self, receiver_generation: int, clean: bool = False) -> Cursor:
         """The cursor to commit: the end of the last finished envelope and what is unfinished before it.
 
-        L-31: at most 64 entries; a 65th moves the position back to its start.
+        L-15: at most 64 entries; a 65th moves the position back to its start.
         """
         if not self._pending:
             return _cursor(receiver_generation, self._tail, self._tail_sequence, (), clean)
         last, position = self._done_last
-        listed: list[tuple[int, int, int, int]] = []
+        listed: list[Unfinished] = []
         for token in self._pending.values():
             if token.sequence > last:
                 break
@@ -102,23 +106,12 @@ class Progress:
                 position = Position(token.generation, token.segment, token.start)
                 last = token.previous
                 break
-            listed.append((token.sequence, token.generation, token.segment, token.start))
+            listed.append(Unfinished(token.sequence, token.segment, token.generation, token.start))
         return _cursor(receiver_generation, position, last, tuple(listed), clean)
 
 
 def _cursor(
-    receiver_generation: int,
-    position: Position,
-    last_sequence: int,
-    unfinished: tuple[tuple[int, int, int, int], ...],
-    clean: bool,
+    receiver_generation: int, position: Position, last: int, unfinished: tuple[Unfinished, ...], clean: bool
 ) -> Cursor:
-    return Cursor(
-        receiver_generation,
-        position.generation,
-        position.segment,
-        position.offset,
-        last_sequence,
-        unfinished,
-        clean,
-    )
+    generation, segment, offset = position
+    return Cursor(receiver_generation, generation, segment, offset, last, unfinished, clean)

@@ -1,4 +1,4 @@
-"""The wake-up FIFO of a node: ringing never blocks and never kills the process (rules L-40 to L-44)."""
+"""The wake-up FIFO of a node: ringing never blocks and never kills the process (L-8, L-9)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import stat
 from enum import Enum
 
 from speed.errors import RootError
+from speed.wire.limits import NODE_ID_BYTES
 
-_ID_BYTES = 16
 _READ_BYTES = 65536
 
 
@@ -36,7 +36,7 @@ class Bell:
 
     @classmethod
     def open_own(cls, path: str) -> Bell:
-        """Make the FIFO if it is absent and open it; ``RootError`` if something else is there (L-40)."""
+        """Make the FIFO if it is absent and open it; ``RootError`` if something else is there (L-8)."""
         try:
             os.mkfifo(path, 0o600)
         except FileExistsError:
@@ -54,23 +54,25 @@ class Bell:
         return cls(path, fd)
 
     def drain(self) -> set[bytes] | None:
-        """Source ids rung since the last drain; None asks for a scan of everything (L-42)."""
+        """Source ids rung since the last drain; None asks for a scan of everything (L-8)."""
         try:
             data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
             return set()
-        if len(data) == _ID_BYTES:
+        if len(data) == NODE_ID_BYTES:
             return {data}
-        if len(data) == _READ_BYTES or len(data) % _ID_BYTES:
+        if len(data) == _READ_BYTES or len(data) % NODE_ID_BYTES:
             return None
-        return {data[at : at + _ID_BYTES] for at in range(0, len(data), _ID_BYTES)}
+        return {data[at : at + NODE_ID_BYTES] for at in range(0, len(data), NODE_ID_BYTES)}
 
-    def ring(self) -> None:
-        """Wake the own reader (a zero id: names nobody, so the reader only looks at its own work)."""
+    def wake(self, own_id: bytes) -> None:
+        """Ring one's own bell with any 16-byte id."""
         try:
-            os.write(self._fd, bytes(_ID_BYTES))
+            os.write(self._fd, own_id)
         except BlockingIOError:
-            return  # full: the reader wakes anyhow
+            pass  # full: the reader wakes anyhow
+        except OSError:
+            pass  # closed while the node ends: nobody is left to be woken
 
     def fileno(self) -> int:
         """Descriptor for polling readability."""
@@ -96,17 +98,22 @@ class Ringer:
         self._fd = -1
 
     def ring(self, source_id: bytes) -> RingResult:
-        """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-43)."""
-        if self._fd < 0 and not self._open():
-            return RingResult.NOBODY
-        try:
-            _write_without_signal(self._fd, source_id)
-        except BlockingIOError:
-            return RingResult.FULL
-        except OSError:
-            self.close()
-            return RingResult.NOBODY
-        return RingResult.RUNG
+        """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-9).
+
+        A bell whose reader went is opened once more: its owner may have come back.
+        """
+        for _ in range(2):
+            if self._fd < 0 and not self._open():
+                return RingResult.NOBODY
+            try:
+                _write_without_signal(self._fd, source_id)
+            except BlockingIOError:
+                return RingResult.FULL
+            except OSError:
+                self.close()
+            else:
+                return RingResult.RUNG
+        return RingResult.NOBODY
 
     def _open(self) -> bool:
         try:
@@ -119,9 +126,9 @@ class Ringer:
         self._fd = fd
         return True
 
-    def fileno(self) -> int:
-        """Descriptor for polling POLLERR (the reader died); -1 before the first ring."""
-        return self._fd
+    def fileno(self) -> int | None:
+        """Descriptor for polling POLLERR (the reader died); None where nobody listens."""
+        return self._fd if self._fd >= 0 or self._open() else None
 
     def close(self) -> None:
         """Close the descriptor; the next ring opens it again."""

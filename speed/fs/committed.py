@@ -7,11 +7,10 @@ import stat
 
 from speed.errors import WireError
 from speed.fs.open import names_in, owners_of, read_small
-from speed.wire.cursor import Cursor, decode_cursor
+from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
 from speed.wire.names import cursor_name, parse_cursor, parse_segment
 
 MAX_LANE_FILES = 65536
-CURSOR_BYTES = 4096
 
 
 class Outstanding:
@@ -71,7 +70,7 @@ def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: frozens
     """A valid cursor, or None; a torn read (the writer is just rewriting it) is tried again."""
     for _ in range(3):
         try:
-            return decode_cursor(read_small(name, dir_fd, owners, CURSOR_BYTES), keys)
+            return decode_cursor(read_small(name, dir_fd, owners, MAX_CURSOR_BYTES), keys)
         except WireError:
             continue
         except OSError:

@@ -1,4 +1,4 @@
-"""The sender's side of a lane: whole envelopes appended to numbered segments (rules L-3 to L-9)."""
+"""The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23, L-24)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,38 @@ from collections.abc import Callable, Sequence
 
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, newest_cursor, segments_in
-from speed.fs.open import create_file, open_directory, unlink_quietly
+from speed.fs.open import create_file, open_directory, unlink_quietly, write_all
 from speed.wire.limits import LANE_WINDOW_BYTES, SEGMENT_BYTES
-from speed.wire.names import lane_dir, segment_name
+from speed.wire.names import inbox_dir, lane_dir, segment_name, temporary_name
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""
 _VERIFY_SECONDS = 0.25
+_FIXES = {
+    errno.ENOSPC: "the filesystem is full: free space, or let the receiver catch up",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the process's file size limit is reached (ulimit -f)",
+    errno.EMFILE: "this process has too many open files (ulimit -n)",
+    errno.EACCES: "the receiver's inbox belongs to another user",
+    errno.ENOENT: "the receiver has no inbox here: was it ever started on this root?",
+}
+
+
+def storage_error(error: OSError, doing: str) -> StorageError:
+    """A StorageError that says what failed and, where known, what to do."""
+    name = errno.errorcode.get(error.errno or 0, "?")
+    return StorageError(
+        f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}"
+    )
 
 
 class LaneWriter:
-    """Appends envelopes of one link. Not thread-safe: the caller's link lock guards every method.
+    """Appends whole envelopes of one link. Not thread-safe: the link's lock guards every method.
 
     ``window_bytes`` bounds what is written and not yet committed by the receiver; ``segment_bytes`` is
     the size from which a segment is followed by the next. ``mode`` is ``append``, or ``rename`` where
-    FIFOs or local semantics are missing: then each batch becomes one complete segment (L-9).
+    FIFOs or local semantics are missing: then each append becomes one complete segment (L-23). With
+    ``durable`` a segment is flushed before it is left; ``sync`` flushes the present one (L-24).
     """
 
     def __init__(
@@ -32,35 +49,37 @@ class LaneWriter:
         source: str,
         target: str,
         generation: int,
-        lane_keys: tuple[bytes, ...],
+        lane_keys: Sequence[bytes],
+        *,
         window_bytes: int = LANE_WINDOW_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
-        *,
         mode: str = "append",
+        durable: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.target = target
+        self._target = target
+        self._inbox = inbox_dir(root, target)
         self._path = lane_dir(root, target, source)
         self._generation = generation
-        self._keys = lane_keys
+        self._keys = tuple(lane_keys)
         self._window = window_bytes
         self._segment_bytes = segment_bytes
         self._rename = mode == "rename"
+        self._durable = durable
         self._clock = clock
         self._dir = -1
         self._dir_inode = 0
-        self._verified = 0.0
+        self._verified = float("-inf")
         self._fd = -1
         self._segment = 0
         self._size = 0
         self._outstanding = Outstanding()
         self._created = False
-        self._unsynced: list[int] = []
 
     def append(self, envelopes: bytes | Sequence[bytes]) -> None:
         """Write whole envelopes; ``StorageError`` names errno and target.
 
-        L-6: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
+        L-7: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
         are not: the caller reuses the counters of the others only.
         """
         if self._dir < 0 or self._clock() - self._verified > _VERIFY_SECONDS:
@@ -90,9 +109,10 @@ class LaneWriter:
                     written += os.write(self._fd, rest[written:])
         except OSError as error:
             self._grown(written)
-            whole, torn = _whole(parts, written)
-            if torn:
-                # never truncated: the reader may have read the torn bytes already
+            whole = _whole(parts, written)
+            if self._size:
+                # Never truncated: the reader may have read torn bytes already. A successor also lets the
+                # receiver remove this segment, which may be what frees the space that is missing.
                 self._leave_segment()
             raise self._storage_error(error, before + whole) from error
         self._grown(written)
@@ -102,7 +122,7 @@ class LaneWriter:
         self._outstanding.add(self._generation, self._segment, written)
 
     def _open_segment(self) -> None:
-        """Create the next free segment of this generation (L-4)."""
+        """Create the next free segment of this generation (L-3)."""
         while True:
             name = segment_name(self._generation, self._segment + 1)
             try:
@@ -111,42 +131,43 @@ class LaneWriter:
             except FileExistsError:
                 self._segment += 1
             except OSError as error:
-                self._drop_directory()
+                self.close()
                 raise self._storage_error(error, 0) from error
         self._segment += 1
         self._size = 0
         self._created = True
 
     def _publish(self, batch: bytes) -> None:
-        """Make one complete segment appear at once: temporary file, rename (L-9)."""
-        temporary = f".tmp-{segment_name(self._generation, self._segment + 1)}"
+        """Make one complete segment appear at once: temporary file, rename (L-23)."""
+        name = segment_name(self._generation, self._segment + 1)
+        temporary = temporary_name(name)
         try:
             unlink_quietly(temporary, self._dir)
-            fd = create_file(temporary, self._dir, append=False)
-            self._unsynced.append(fd)
-            written = 0
-            while written < len(batch):
-                written += os.write(fd, memoryview(batch)[written:])
-            os.rename(
-                temporary,
-                segment_name(self._generation, self._segment + 1),
-                src_dir_fd=self._dir,
-                dst_dir_fd=self._dir,
-            )
+            self._write_complete(temporary, batch)
+            os.rename(temporary, name, src_dir_fd=self._dir, dst_dir_fd=self._dir)
         except OSError as error:
             unlink_quietly(temporary, self._dir)
             raise self._storage_error(error, 0) from error
         self._segment += 1
         self._created = True
         self._outstanding.add(self._generation, self._segment, len(batch))
-        if len(self._unsynced) > 1:
-            os.close(self._unsynced.pop(0))
+
+    def _write_complete(self, name: str, batch: bytes) -> None:
+        fd = create_file(name, self._dir, append=False)
+        try:
+            write_all(fd, batch)
+            if self._durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def room(self, size: int) -> bool:
-        """Whether ``size`` more bytes fit the window (L-7); the receiver's cursor is read only when not.
+        """Whether ``size`` more bytes fit the window (L-6); the receiver's cursor is read only when not.
 
         An empty lane takes an envelope of any size.
         """
+        if self._dir < 0:
+            self._verify()
         if self._outstanding.bytes + size <= self._window:
             return True
         self._verify()
@@ -157,37 +178,30 @@ class LaneWriter:
 
     @property
     def outstanding_bytes(self) -> int:
-        """Bytes written and, as far as known, not committed."""
+        """Bytes written and, as far as this sender has looked, not committed."""
         return self._outstanding.bytes
 
     def sync(self) -> None:
-        """Make what was appended survive a power cut (L-8); ``StorageError`` when the device refuses."""
+        """Make what was appended survive a power cut (L-24); ``StorageError`` when the device refuses."""
         try:
-            for fd in self._unsynced:
-                os.fdatasync(fd)
             if self._fd >= 0:
                 os.fdatasync(self._fd)
             if self._created:
                 os.fsync(self._dir)
+                sync_directory(self._inbox)
+                self._created = False
         except OSError as error:
             raise self._storage_error(error, 0) from error
-        self._created = False
-        while self._unsynced:
-            os.close(self._unsynced.pop())
-
-    def reopen(self) -> None:
-        """Look for the lane directory again at the next append (the receiver may have moved it away)."""
-        self._verified = float("-inf")
 
     def _verify(self) -> None:
-        """Make or find the lane directory; start anew when it is another one than before (L-5)."""
+        """Make or find the lane directory; start anew when it is another one than before (L-2)."""
         self._verified = self._clock()
         try:
             if self._dir >= 0 and os.lstat(self._path).st_ino == self._dir_inode:
                 return
         except OSError:
-            pass
-        self._drop_directory()
+            pass  # gone: the receiver put it aside
+        self.close()
         try:
             self._open_directory()
         except OSError as error:
@@ -203,7 +217,7 @@ class LaneWriter:
         status = os.fstat(fd)
         if status.st_uid != os.geteuid():
             os.close(fd)
-            raise PermissionError(errno.EPERM, f"the lane directory belongs to user {status.st_uid}")
+            raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
         self._dir = fd
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()
@@ -213,38 +227,40 @@ class LaneWriter:
                 self._segment = max(self._segment, segment)
 
     def _leave_segment(self) -> None:
-        """End the current segment; the next append opens another. It is kept open until ``sync``."""
-        if self._fd >= 0:
-            self._unsynced.append(self._fd)
-            self._fd = -1
-        if len(self._unsynced) > 1 and not self._created:
-            os.close(self._unsynced.pop(0))
-        while len(self._unsynced) > 4:
-            os.close(self._unsynced.pop(0))
-
-    def _drop_directory(self) -> None:
-        self.close()
-        self._dir_inode = 0
+        """End the current segment; the next append opens another."""
+        fd, self._fd = self._fd, -1
+        try:
+            if self._durable:
+                os.fdatasync(fd)
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
-        """Release all descriptors; the files stay for the receiver."""
-        for fd in (self._fd, self._dir, *self._unsynced):
+        """Release the descriptors; the files stay for the receiver. The next append begins a new segment."""
+        for fd in (self._fd, self._dir):
             if fd >= 0:
                 os.close(fd)
         self._fd = self._dir = -1
-        self._unsynced.clear()
 
     def _storage_error(self, error: OSError, whole: int) -> StorageError:
-        name = errno.errorcode.get(error.errno or 0, "EIO")
-        failure = StorageError(f"cannot write to the inbox of {self.target}: {name} ({error.strerror})")
+        failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")
         failure.envelopes_written = whole
         return failure
 
 
-def _whole(parts: Sequence[bytes], written: int) -> tuple[int, bool]:
-    """How many envelopes are complete after ``written`` bytes, and whether the next one is torn."""
+def sync_directory(path: str) -> None:
+    """Make creations and renames in a directory durable."""
+    fd = open_directory(path)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _whole(parts: Sequence[bytes], written: int) -> int:
+    """How many envelopes are complete after ``written`` bytes."""
     for count, part in enumerate(parts):
         if written < len(part):
-            return count, written > 0
+            return count
         written -= len(part)
-    return len(parts), False
+    return len(parts)

@@ -1,4 +1,4 @@
-"""Opening what others may have put there: no link is followed, nothing blocks, owners are checked (rule L-2)."""
+"""Opening what others may have put there: no link is followed, nothing blocks, owners are checked (L-10)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 
 from speed.errors import RootError
+from speed.wire.names import temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -59,12 +60,12 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def replace_file(name: str, data: bytes, dir_fd: int, *, tag: str = "") -> int:
+def replace_file(name: str, data: bytes, dir_fd: int) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 
     The descriptor is open for writing and stays with the new file.
     """
-    temporary = f".tmp-{tag}{name}"
+    temporary = temporary_name(name)
     try:
         fd = create_file(temporary, dir_fd, append=False)
     except FileExistsError:  # left by a killed predecessor of the same process role
@@ -108,7 +109,7 @@ def names_in(dir_fd: int, limit: int) -> Iterator[os.DirEntry[str]]:
 
 
 def make_private_directory(path: str, owner: int | None = None) -> None:
-    """Make a directory 0700 unless it is there; ``RootError`` when it is a link or belongs to someone else."""
+    """Make a directory 0700 unless it is there; ``RootError`` for a link or a foreign owner."""
     try:
         os.mkdir(path, PRIVATE_DIRECTORY)
     except FileExistsError:
@@ -120,7 +121,9 @@ def make_private_directory(path: str, owner: int | None = None) -> None:
         raise RootError(f"{path} is not a directory; remove it")
     expected = os.geteuid() if owner is None else owner
     if status.st_uid != expected:
-        raise RootError(f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root")
+        raise RootError(
+            f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root"
+        )
 
 
 def owners_of(dir_fd: int, root_owner: int) -> frozenset[int]:

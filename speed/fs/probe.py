@@ -1,13 +1,29 @@
-"""What kind of filesystem a directory lies on, and whether FIFOs work there (rule L-60)."""
+"""What kind of filesystem a directory lies on, and whether FIFOs work there (L-22)."""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
+from speed.wire.names import child_path, temporary_name
+
 _MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))
 _REMOTE = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "lustre", "gpfs", "afs", "glusterfs", "beegfs")
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "virtiofs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "afs",
+        "glusterfs",
+        "beegfs",
+    )
 )
 
 
@@ -23,7 +39,7 @@ class Filesystem(NamedTuple):
 def filesystem_of(path: str) -> Filesystem:
     """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it."""
     kind = _kind_of(os.path.realpath(path))
-    remote = kind in _REMOTE or (kind.startswith("fuse.") and kind not in ("fuse.lxcfs",))
+    remote = kind in _REMOTE or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
     return Filesystem(kind, kind in _MEMORY, remote, _fifo_works(path))
 
 
@@ -31,7 +47,7 @@ def _kind_of(path: str) -> str:
     """Type of the mount whose point is the longest prefix of ``path``; the last one mounted there wins."""
     best, kind = "", "unknown"
     for point, mounted in _mounts():
-        inside = point == "/" or path == point or path.startswith(point + "/")
+        inside = point == "/" or path == point or path.startswith(point + os.sep)
         if inside and len(point) >= len(best):
             best, kind = point, mounted
     return kind
@@ -53,7 +69,7 @@ def _unescape(point: str) -> str:
 
 
 def _fifo_works(path: str) -> bool:
-    name = os.path.join(path, f".tmp-fifo.{os.getpid()}")
+    name = child_path(path, temporary_name(f"fifo.{os.getpid()}.{os.urandom(4).hex()}"))
     try:
         os.mkfifo(name, 0o600)
     except (OSError, AttributeError):

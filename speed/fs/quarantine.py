@@ -1,4 +1,4 @@
-"""Where refused files and damaged bytes go: bounded in number and bytes, each with a reason (rules L-50 to L-52)."""
+"""Where refused files and damaged bytes go: bounded in number and bytes, each with a reason (L-20)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 
 from speed.fs.open import create_file, names_in, open_directory, unlink_quietly, write_all
 from speed.wire.limits import MAX_QUARANTINE_BYTES, MAX_QUARANTINE_FILES
+from speed.wire.names import quarantine_dir
 
 _WALK_LIMIT = 4096
 _LISTED = 4 * 65536
@@ -21,9 +22,13 @@ class Quarantine:
     """
 
     def __init__(
-        self, path: str, max_files: int = MAX_QUARANTINE_FILES, max_bytes: int = MAX_QUARANTINE_BYTES
+        self,
+        root: str,
+        name: str,
+        max_files: int = MAX_QUARANTINE_FILES,
+        max_bytes: int = MAX_QUARANTINE_BYTES,
     ) -> None:
-        self._fd = open_directory(path)
+        self._fd = open_directory(quarantine_dir(root, name))
         self._max_files = max_files
         self._max_bytes = max_bytes
         self.taken = 0
@@ -43,7 +48,7 @@ class Quarantine:
         return files, size, highest + 1
 
     def take(self, dir_fd: int, name: str, reason: str, detail: str = "") -> bool:
-        """Move an entry of another directory here, unopened; delete it when the bounds are reached (L-51).
+        """Move an entry of another directory here, unopened; delete it when the bounds are reached (L-20).
 
         False when it could be neither moved nor deleted.
         """
@@ -61,7 +66,7 @@ class Quarantine:
         return True
 
     def put(self, data: bytes, origin: str, reason: str, offset: int = 0) -> None:
-        """Keep damaged bytes that begin at ``offset`` of the lane file ``origin`` (L-52)."""
+        """Keep damaged bytes that begin at ``offset`` of the lane file ``origin`` (L-20)."""
         if not self._fits(len(data)):
             self.dropped += 1
             return
