@@ -106,7 +106,7 @@ class LaneFiles:
             os.pwrite(self._cursor_fd, data, 0)
 
     def _create_cursor(self, generation: int, data: bytes) -> None:
-        """Put the own cursor in place by a rename; at full size, so that no commit fails for want of space."""
+        """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""
         padded = data.ljust(MAX_CURSOR_BYTES, b"\0")
         self._cursor_fd = replace_file(names.cursor_name(generation), padded, self._fd)
 

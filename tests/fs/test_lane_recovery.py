@@ -268,7 +268,7 @@ def test_a_killed_writer_leaves_only_whole_envelopes_to_dispatch(lane: Lane) -> 
 
 
 def test_a_killed_reader_repeats_at_most_the_message_in_hand(lane: Lane) -> None:
-    """L-15, L-19: kill -9 between any two system calls; nothing is lost, one message may come twice, marked."""
+    """L-15, L-19: kill -9 at any moment loses nothing; one message may come twice, marked."""
     total = 3000
     lane.writer(segment_bytes=50_000).append([sealed(counter, bytes(50)) for counter in range(1, total + 1)])
     seen: list[int] = []
