@@ -109,9 +109,7 @@ def pipelined(
 class _Timed:
     """One submitted call and the time of its answer."""
 
-    def __init__(
-        self, node: speed.Node, target: str, service: str, argument: dict[str, Any], timeout: float
-    ) -> None:
+    def __init__(self, node: speed.Node, target: str, service: str, argument: dict[str, Any], timeout: float) -> None:
         self._noted = threading.Event()
         self._start = self._end = time.perf_counter()
         self._future: Future[Any] = node.submit(target, service, argument, timeout=timeout)

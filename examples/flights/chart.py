@@ -57,14 +57,10 @@ def _panel(axes: Any, flights: pd.DataFrame, name: str, fewest: int) -> None:
     hours = hours[hours["count"] >= fewest]
     axes.axhline(0, color=SOFT, linewidth=0.8, zorder=1)
     axes.fill_between(hours.index, hours["actual"], hours["predicted"], color=ACTUAL, alpha=0.10, linewidth=0)
-    axes.plot(
-        hours.index, hours["predicted"], color=PREDICTED, linewidth=2.2, zorder=3, solid_capstyle="round"
-    )
+    axes.plot(hours.index, hours["predicted"], color=PREDICTED, linewidth=2.2, zorder=3, solid_capstyle="round")
     sizes = 10 + 60 * hours["count"] / max(1, hours["count"].max())
     axes.plot(hours.index, hours["actual"], color=ACTUAL, linewidth=0.8, alpha=0.5, zorder=2)
-    axes.scatter(
-        hours.index, hours["actual"], s=sizes, color=ACTUAL, edgecolor="white", linewidth=0.6, zorder=4
-    )
+    axes.scatter(hours.index, hours["actual"], s=sizes, color=ACTUAL, edgecolor="white", linewidth=0.6, zorder=4)
     axes.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=14)
     axes.text(0, 1.03, f"{len(flights):,} flights", transform=axes.transAxes, fontsize=8, color=SOFT)
 
@@ -75,12 +71,8 @@ def _frame(figure: Any, grid: Any, note: str) -> None:
     title = "When do flights out of New York leave late?"
     figure.suptitle(title, x=0.045, y=1 - 0.22 / height, ha="left", va="top", fontsize=17, fontweight="bold")
     line = 1 - 0.68 / height
-    figure.text(
-        0.045, line, "Mean departure delay on days that the model never saw:", fontsize=10.5, color=SOFT
-    )
-    figure.text(
-        0.415, line, "●  actual (larger: more flights)", fontsize=10.5, color=ACTUAL, fontweight="bold"
-    )
+    figure.text(0.045, line, "Mean departure delay on days that the model never saw:", fontsize=10.5, color=SOFT)
+    figure.text(0.415, line, "●  actual (larger: more flights)", fontsize=10.5, color=ACTUAL, fontweight="bold")
     figure.text(0.645, line, "━━  predicted", fontsize=10.5, color=PREDICTED, fontweight="bold")
     for axes in grid.flat:
         axes.set_xticks(range(6, 24, 4), [f"{hour}:00" for hour in range(6, 24, 4)])

@@ -101,9 +101,7 @@ def join(tables: Tables, sample: int | None) -> DataFrame:
 
     a, p, w = tables.airports, tables.planes, tables.weather
     places = {
-        end: a.select(
-            f.col("faa").alias(end), f.col("lat").alias(f"{end}_lat"), f.col("lon").alias(f"{end}_lon")
-        )
+        end: a.select(f.col("faa").alias(end), f.col("lat").alias(f"{end}_lat"), f.col("lon").alias(f"{end}_lon"))
         for end in ("origin", "dest")
     }
     planes = p.select("tailnum", "seats", (f.lit(2013) - f.col("year")).alias("plane_age"))

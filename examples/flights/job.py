@@ -106,9 +106,7 @@ class Job:
         arguments = [{"delay_minutes": d, "distance_miles": m, "cancelled": c} for d, m, c in distinct]
         answers, timing = calls.pipelined(self.node, "rules", "compensation", arguments)
         self.timings.append(timing)
-        rated = [
-            (*key, str(a["category"]), int(a["amount"])) for key, a in zip(distinct, answers, strict=True)
-        ]
+        rated = [(*key, str(a["category"]), int(a["amount"])) for key, a in zip(distinct, answers, strict=True)]
         self.check(all((amount > 0) == (c or d >= 180) for d, _, c, _, amount in rated),
                    "money is due from three hours on and for cancellations, and only then")  # fmt: skip
         ratings = self.spark.createDataFrame(
@@ -116,9 +114,7 @@ class Job:
         )
         owed = counted.join(ratings, keys).withColumn("euros", f.col("amount") * f.col("count"))
         due = f.when(f.col("amount") > 0, f.col("count")).otherwise(0)
-        self._categories(
-            owed.groupBy("category").agg(f.sum("count").alias("n"), f.sum("euros").alias("euros"))
-        )
+        self._categories(owed.groupBy("category").agg(f.sum("count").alias("n"), f.sum("euros").alias("euros")))
         table = owed.groupBy("carrier").agg(f.sum(due).alias("due"), f.sum("euros").alias("euros")).toPandas()
         diverted = flights.where("NOT cancelled AND arr_delay IS NULL").count()
         classified = counted.agg(f.sum("count")).first()[0]
@@ -130,9 +126,7 @@ class Job:
 
     def _categories(self, frame: DataFrame) -> None:
         """Print flights and euros for each category."""
-        rows = [
-            (r["category"], f"{r['n']:,}", f"{r['euros']:,}") for r in frame.orderBy("category").collect()
-        ]
+        rows = [(r["category"], f"{r['n']:,}", f"{r['euros']:,}") for r in frame.orderBy("category").collect()]
         _table(("category", "flights", "euros"), rows)
 
     def model(self, flights: DataFrame) -> tuple[pd.DataFrame, delays.Error]:
@@ -159,9 +153,7 @@ class Job:
         self.check(error.model < error.mean, "the model beats the mean")
         return tested, error
 
-    def report(
-        self, flights: DataFrame, owed: pd.DataFrame, tested: pd.DataFrame, names: dict[str, str]
-    ) -> None:
+    def report(self, flights: DataFrame, owed: pd.DataFrame, tested: pd.DataFrame, names: dict[str, str]) -> None:
         """The result by carrier, then the calls."""
         from pyspark.sql import functions as f
 
@@ -231,9 +223,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     print()
     for number, row in enumerate([head, *rows]):
-        cells = [
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
+        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         print("  " + "  ".join(cells).rstrip())
         if number == 0:
             print("  " + "  ".join("─" * w for w in widths))
@@ -264,18 +254,12 @@ def _abandon(spark: SparkSession) -> None:
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Flights out of New York: a PySpark job that calls SPEED services."
-    )
+    parser = argparse.ArgumentParser(description="Flights out of New York: a PySpark job that calls SPEED services.")
     parser.add_argument("--root", help="communication directory (default: $SPEED_ROOT)")
     parser.add_argument("--key", help="key file (default: $SPEED_KEY)")
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="use N flights only, the same ones in each run"
-    )
+    parser.add_argument("--sample", type=int, metavar="N", help="use N flights only, the same ones in each run")
     parser.add_argument("--out", type=Path, default=Path("out/flights.png"), help="where the picture goes")
-    parser.add_argument(
-        "--wait", type=float, default=30, metavar="SECONDS", help="how long to wait for the services"
-    )
+    parser.add_argument("--wait", type=float, default=30, metavar="SECONDS", help="how long to wait for the services")
     parsed = parser.parse_args(arguments)
     if parsed.sample is not None and parsed.sample < 1000:
         parser.error("--sample needs at least 1000 flights for a model")

@@ -38,8 +38,7 @@ class Route:
     def arguments(self) -> dict[str, float]:
         """Arguments of the service ``distance``."""
         return {
-            name: float(value or 0)
-            for name, value in zip(("lat1", "lon1", "lat2", "lon2"), self.places, strict=True)
+            name: float(value or 0) for name, value in zip(("lat1", "lon1", "lat2", "lon2"), self.places, strict=True)
         }
 
 

@@ -218,10 +218,7 @@ def library_of(name: str) -> dict[str, str]:
 
 def print_report(report: dict[str, Any]) -> None:
     machine = report["machine"]
-    print(
-        f"Python {machine['python']}, {machine['cpus']} CPUs,"
-        f" load {machine['load']}, files in {machine['files']}\n"
-    )
+    print(f"Python {machine['python']}, {machine['cpus']} CPUs, load {machine['load']}, files in {machine['files']}\n")
     print(f"{'':28} {'version':9} {'p50 µs':>8} {'p99 µs':>8} {'1 MiB µs':>9} {'calls/s':>8}  protection")
     for name, row in report["contenders"].items():
         rate = row.get("pipelined_calls_per_second")
@@ -274,9 +271,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the tables")
     parser.add_argument("--quick", action="store_true", help="a minute's worth less: fewer rounds and calls")
     parser.add_argument("--only", metavar="NAMES", help=f"comma-separated: {','.join(NAMES)}")
-    parser.add_argument(
-        "--no-startup", action="store_true", help="leave out import, start, idle and CLI figures"
-    )
+    parser.add_argument("--no-startup", action="store_true", help="leave out import, start, idle and CLI figures")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(NAMES)
     if unknown := set(names) - set(NAMES):

@@ -26,6 +26,9 @@ sys.stdin.read()
 node.close()
 """
 
+CLI_PROGRAM = "import sys; from speed.cli import main; sys.exit(main())"
+"""What the console script does, for a tree that is not installed."""
+
 
 def run_ms(command: list[str], environment: dict[str, str] | None = None) -> float:
     """Run `command` to its end; milliseconds. Raises with its error text if it fails."""
@@ -107,7 +110,7 @@ def idle_figures(work: Path, seconds: float) -> dict[str, float]:
 def nodes_command_ms(work: Path, rounds: int) -> float:
     """``speed nodes`` with two nodes present, the whole process: median."""
     script = Path(sys.executable).with_name("speed")
-    command = [str(script)] if script.exists() else [sys.executable, "-m", "speed.cli"]
+    command = [str(script)] if script.exists() else [sys.executable, "-c", CLI_PROGRAM]
     environment = {**os.environ, "SPEED_ROOT": str(work / "root"), "SPEED_KEY": str(work / "speed.key")}
     processes = [start_node(work, name)[0] for name in ("one", "two")]
     try:

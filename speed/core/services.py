@@ -135,12 +135,10 @@ class ServiceRegistry:
     def __init__(self) -> None:
         self._services: dict[str, _Registered] = {}
 
-    def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
-    ) -> Service:
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> Service:
         """Add a service; ``allow`` narrows who may call it (grant patterns).
 
-        Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for what is no service.
+        Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
         names.check_service_name(name)
         if isinstance(allow, str):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from speed import Node
@@ -23,6 +25,8 @@ from speed.daemon.log import LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.supervisor import Supervisor
 from speed.errors import SpeedError
+from speed.fs.keyfile import default_key, load_key_file
+from speed.fs.registry import Registry
 
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
@@ -59,7 +63,9 @@ class Daemon:
         self._log = log
         self._ready_fd = ready_fd
         self._notifier = ServiceNotifier()
-        around = Surroundings(config, node.root, key_path(config, node.root))
+        key = key_path(config, node.root)
+        self._registry = Registry(node.root, load_key_file(key))
+        around = Surroundings(config, node.root, key)
         self._supervisor = Supervisor(config.processes, around, log, time.monotonic)
         self._stop_signals = 0
         self._is_ready = False
@@ -145,8 +151,8 @@ class Daemon:
         """Remove entries of dead nodes; notice that our own node is lost."""
         try:
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
-            for name in self._node.remove_stale():
-                self._log.info("stale_entry_removed", node=name)
+            for entry in self._registry.remove_stale():
+                self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._failed = True
@@ -174,7 +180,7 @@ class Daemon:
         for process in self._supervisor.processes:
             settings = wanted.get(process.settings.name)
             if settings and settings.allow != process.settings.allow:
-                process.change_grants(_with_grants(process.settings, settings.allow))
+                process.change_grants(replace(process.settings, allow=settings.allow))
         self._config = _with_grants_of(old, new)
         unchanged = sorted(_differences(self._config, new))
         if unchanged:
@@ -182,16 +188,8 @@ class Daemon:
         self._log.info("reloaded")
 
 
-def _with_grants(settings: Any, allow: tuple[str, ...]) -> Any:
-    from dataclasses import replace
-
-    return replace(settings, allow=allow)
-
-
 def _with_grants_of(old: Config, new: Config) -> Config:
     """``old`` with the grants of ``new``: what runs after a reload."""
-    from dataclasses import replace
-
     grants = {process.name: process.allow for process in new.processes}
     processes = tuple(replace(one, allow=grants.get(one.name, one.allow)) for one in old.processes)
     return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes)
@@ -206,15 +204,11 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
 
 def key_path(config: Config, root: str) -> str:
     """The key file of all nodes of a configuration."""
-    from speed.wire.names import default_key_path
-
-    return str(config.node.key or os.environ.get("SPEED_KEY") or default_key_path(root))
+    return os.path.abspath(config.node.key or default_key(root))
 
 
 def run(config: Config, ready_fd: int | None = None) -> int:
     """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
-    import sys
-
     sink = LogFile(config.log.file)
     log = open_log(sink, config.log.level, node=config.node.name)
     sys.path[:0] = [str(path) for path in config.python_path]
@@ -230,6 +224,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     ) as node:
+        # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             node.register(service.name, handler, allow=service.allow)
         node.allow(*settings.allow)

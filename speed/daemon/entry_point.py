@@ -32,6 +32,7 @@ def _find_module(module: str, search_path: Sequence[str]) -> ModuleSpec | str:
     """The import spec of a dotted module name, found one package at a time; else what is missing."""
     where: Sequence[str] = search_path
     parts = module.split(".")
+    spec: ModuleSpec | None = None
     for length in range(1, len(parts) + 1):
         name = ".".join(parts[:length])
         spec = PathFinder.find_spec(name, list(where))
@@ -41,7 +42,7 @@ def _find_module(module: str, search_path: Sequence[str]) -> ModuleSpec | str:
             if spec.submodule_search_locations is None:
                 return f"{name!r} is a module, not a package"
             where = list(spec.submodule_search_locations)
-    return spec
+    return spec or f"{module!r} names no module"
 
 
 def _attribute_problem(source: Path, module: str, attribute: str) -> str | None:

@@ -40,14 +40,15 @@ class Supervised:
         if self.state is State.RUNNING and before is State.STARTING:
             self.was_ready = True
             self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
-        {
+        doing: dict[Action, Callable[[], object]] = {
             Action.SPAWN: self._spawn,
             Action.PAUSE: self._pause,
             Action.TERMINATE: self._terminate,
             Action.KILL: self._kill,
             Action.FORGET: self._forget,
             Action.NONE: lambda: None,
-        }[action]()
+        }
+        doing[action]()
 
     def tick(self) -> None:
         """Act on a timer that ran out."""
@@ -179,11 +180,15 @@ class Supervisor:
 
     def _stop_last(self) -> None:
         for process in reversed(self.processes):
-            if process.state is not State.STOPPED:
-                if process.state not in (State.STOPPING, State.KILLING):
-                    process.happened(Event.STOP)
-                if process.state is not State.STOPPED:
-                    return
+            if process.state not in (State.STOPPED, State.STOPPING, State.KILLING):
+                process.happened(Event.STOP)
+            if not self._has_stopped(process):
+                return
+
+    @staticmethod
+    def _has_stopped(process: Supervised) -> bool:
+        """Asked anew: an event may have changed the state."""
+        return process.state is State.STOPPED
 
     @property
     def is_stopped(self) -> bool:

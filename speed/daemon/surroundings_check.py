@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from speed.daemon.config import Config, Mistake
+from speed.daemon.config import Config, Mistake, ProcessSettings, ServiceSettings
 from speed.daemon.entry_point import find_problem
 from speed.daemon.toml_lines import KeyPath, key_lines
 from speed.errors import SpeedError
@@ -27,7 +27,11 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
         if not directory.is_dir():
             yield ("python", "path"), f"path {number + 1}, {directory}, is no directory", "correct or remove it"
     search = [*map(str, config.python_path), str(config.directory), *sys.path]
-    for kind, group in (("service", config.services), ("process", config.processes)):
+    groups: tuple[tuple[str, Sequence[ServiceSettings | ProcessSettings]], ...] = (
+        ("service", config.services),
+        ("process", config.processes),
+    )
+    for kind, group in groups:
         for number, one in enumerate(group):
             if one.entry and (problem := find_problem(one.entry, search)):
                 yield (kind, number, "entry"), f"{one.name!r}: {problem}", "correct entry, or add to [python] path"

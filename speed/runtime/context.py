@@ -10,7 +10,8 @@ from time import time
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
 from speed.errors import SpeedError
-from speed.fs.registry import Registration, Registry
+from speed.fs.registration import Registration
+from speed.fs.registry import Registry
 from speed.runtime.stats import Stats
 from speed.wire.seal import Keyring
 

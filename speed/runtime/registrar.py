@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from speed.core.view import Joined, Left
+from speed.core.view import Event, Joined, Left
 from speed.errors import LeaseLostError, SpeedError
 from speed.fs.watch import RegistryWatch
 from speed.runtime.context import Context
@@ -71,9 +71,9 @@ class Registrar:
         """A leave notice came: nobody waits for that node any longer; the registry tells the handlers."""
         self._left(name)
 
-    def _changed(self, change: Joined | Left) -> None:
-        """One join or leave; the node's own entry is no news."""
-        if change.entry.name == self._context.name:
+    def _changed(self, change: Event) -> None:
+        """One join or leave; the node's own entry, and what a node changes in its own, is no news."""
+        if not isinstance(change, Joined | Left) or change.entry.name == self._context.name:
             return
         if isinstance(change, Left):
             self._left(change.entry.name)

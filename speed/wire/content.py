@@ -6,6 +6,7 @@ import importlib
 from typing import Any, NamedTuple
 
 from speed.errors import UnserialisableError, WireError
+from speed.wire.value import pack, unpack
 
 UNSPECIFIED, PROTOBUF, JSON, AVRO, CUSTOM = 0, 1, 2, 3, 99
 MSGPACK_TYPE = "application/msgpack"
@@ -42,7 +43,7 @@ def encode_content(payload: Any, content_type: str | None = None) -> Content:
     descriptor = getattr(type(payload), "DESCRIPTOR", None)
     if descriptor is not None and hasattr(payload, "SerializeToString"):
         return Content(PROTOBUF, None, TYPE_URL_PREFIX + descriptor.full_name, payload.SerializeToString())
-    return Content(CUSTOM, MSGPACK_TYPE, None, _pack(payload))
+    return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
 
 
 def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
@@ -120,18 +121,8 @@ def _parse_protobuf(type_url: str, data: bytes) -> Any:
         raise ValueError(f"{type_url}: {error}") from error
 
 
-def _pack(payload: Any) -> bytes:
-    msgpack = importlib.import_module("msgpack")
-    try:
-        packed: bytes = msgpack.packb(payload, use_bin_type=True, datetime=True)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UnserialisableError(f"payload: {error}") from error
-    return packed
-
-
 def _unpack(data: memoryview) -> Any:
-    msgpack = importlib.import_module("msgpack")
     try:
-        return msgpack.unpackb(data, raw=False, strict_map_key=False, timestamp=3)
-    except (msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData, TypeError) as error:
+        return unpack(data, "payload")
+    except WireError as error:
         raise ValueError(str(error)) from error

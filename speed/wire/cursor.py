@@ -94,17 +94,14 @@ def decode_cursor(data: bytes, lane_keys: Sequence[bytes]) -> Cursor:
         raise WireError("BAD_CURSOR", "no cursor of version 1")
     body = _authentic(bytes(data[:length]), lane_keys, "BAD_CURSOR")
     unfinished = tuple(
-        Unfinished(*_UNFINISHED.unpack_from(body, _CURSOR.size + index * _UNFINISHED.size))
-        for index in range(count)
+        Unfinished(*_UNFINISHED.unpack_from(body, _CURSOR.size + index * _UNFINISHED.size)) for index in range(count)
     )
     return Cursor(receiver, sender, segment, offset, last, unfinished, bool(flags & _CLEAN))
 
 
 def encode_fence(fence: Fence, lane_key: bytes) -> bytes:
     """The 48 bytes of a fence file."""
-    body = _FENCE.pack(
-        b"SPDF", 1, fence.new_generation, fence.old_generation, fence.segment, 0, fence.size
-    )
+    body = _FENCE.pack(b"SPDF", 1, fence.new_generation, fence.old_generation, fence.segment, 0, fence.size)
     return body + _mac(lane_key, body)
 
 

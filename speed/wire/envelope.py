@@ -1,7 +1,7 @@
 """The envelope's two headers (W-4 to W-8; RFC 4.2). All integers are big-endian.
 
-  0 version  1 type  2 flags  4 header length = 64  8 sequence  16 timestamp ms  24 payload bytes
- 32 source id  48 target id  |  64 key id  72 reserved  76 nonce  |  88 ciphertext … tag(16)
+ 0 version  1 type  2 flags  4 header length = 64  8 sequence  16 timestamp ms  24 payload bytes
+32 source id  48 target id  |  64 key id  72 reserved  76 nonce  |  88 ciphertext … tag(16)
 """
 
 from __future__ import annotations

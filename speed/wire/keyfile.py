@@ -23,9 +23,7 @@ def parse_key_file(text: bytes) -> tuple[bytes, ...]:
         raise KeyFileError(f"line 1 of the key file is not {FIRST_LINE}; {_FIX}")
     if len(lines) < 2 or lines[1].strip():
         raise KeyFileError(f"line 2 of the key file is not blank; {_FIX}")
-    keys = tuple(
-        _parse_key(line.strip(), number) for number, line in enumerate(lines[2:], start=3) if line.strip()
-    )
+    keys = tuple(_parse_key(line.strip(), number) for number, line in enumerate(lines[2:], start=3) if line.strip())
     if not keys:
         raise KeyFileError(f"the key file has no key after line 2; {_FIX}")
     if len(keys) > MAX_KEYS or len(set(keys)) != len(keys):

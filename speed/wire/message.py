@@ -1,20 +1,18 @@
 """The payload of MESSAGE and EVENT: made in one pass, read lazily (registry_spec/messages.md, M-n).
 
-The protobuf runtime handles the small head (metadata, contexts, extensions) only and is imported at first use.
+The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
 The payload record is framed and found by hand: its bytes are copied once when written and never when read.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire.content import (
-    CUSTOM,
     PROTOBUF,
     Content,
     content_encoding_text,
@@ -22,24 +20,28 @@ from speed.wire.content import (
     decode_content,
     encode_content,
 )
+from speed.wire.message_rules import check_metadata
 from speed.wire.records import LENGTH_DELIMITED, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
-__all__ = ["DEFAULT_NAMESPACE", "DEFAULT_PRIORITY", "DEFAULT_TOPIC", "MessageView", "encode_message",
-           "make_traceparent", "new_message_id", "parse_traceparent"]  # fmt: skip
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "DEFAULT_PRIORITY",
+    "DEFAULT_TOPIC",
+    "MessageView",
+    "encode_message",
+    "make_traceparent",
+    "new_message_id",
+    "parse_traceparent",
+]
 
 DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
-MAX_PRIORITY = 10
-MAX_ID_BYTES = 128
-MAX_TOPIC_BYTES = 255
-MAX_NAMESPACE_BYTES = 128
 
 _PAYLOAD_FIELD = 99
 _PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch
 
 
 def new_message_id(unix_ms: int, random16: bytes) -> str:
@@ -91,7 +93,7 @@ def encode_message(
             ("causality_parent", causality_parent),
         ),
     )
-    _check_metadata(head.metadata)
+    check_metadata(head.metadata)
     if publisher_id is not None:
         _assign(head.security, (("publisher_id", publisher_id),))
     if traceparent is not None:
@@ -123,7 +125,7 @@ class MessageView:
         head = self._parsed()
         if not head.HasField("metadata"):
             raise WireError("BAD_MESSAGE", "metadata: is required")
-        _check_metadata(head.metadata)
+        check_metadata(head.metadata)
         self._find_payload()
         if head.metadata.content_type == PROTOBUF and not self._type_url:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
@@ -265,7 +267,7 @@ class MessageView:
             head = b"".join([self._data[start:end] for start, end in spans])
             try:
                 self._head = module.MessageEnvelope.FromString(head)
-            except decode_error as error:
+            except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
                 raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
         return self._head
 
@@ -325,32 +327,6 @@ def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
 
 def _set_trace(context: Any, trace: TraceParent) -> None:
     context.trace_id, context.span_id, context.trace_flags = trace
-
-
-def _check_metadata(metadata: Any) -> None:
-    """Rules M-5 to M-8 on parsed or about to be written metadata."""
-    _check_text("message_id", metadata.message_id, MAX_ID_BYTES)
-    _check_text("topic", topic := metadata.topic, MAX_TOPIC_BYTES)
-    if not _TOPIC(topic):
-        raise WireError("BAD_MESSAGE", f"topic: {topic!r} is not dot-separated parts of [A-Za-z0-9_-]")
-    _check_text("namespace", metadata.namespace, MAX_NAMESPACE_BYTES)
-    if metadata.published_at_ms <= 0:
-        raise WireError("BAD_MESSAGE", "published_at_ms: is required and greater than zero")
-    if not 0 <= metadata.priority <= MAX_PRIORITY:
-        raise WireError("BAD_MESSAGE", f"priority: {metadata.priority} is outside 0..{MAX_PRIORITY}")
-    if metadata.ttl_seconds < 0:
-        raise WireError("BAD_MESSAGE", "ttl_seconds: is negative")
-    if metadata.content_type == CUSTOM and not metadata.content_type_custom:
-        raise WireError("BAD_MESSAGE", "content_type_custom: is required when content_type is CUSTOM")
-    if metadata.content_encoding == CUSTOM and not metadata.content_encoding_custom:
-        raise WireError("BAD_MESSAGE", "content_encoding_custom: is required when content_encoding is CUSTOM")
-
-
-def _check_text(field: str, text: str, most: int) -> None:
-    if not text:
-        raise WireError("BAD_MESSAGE", f"{field}: is required and not empty")
-    if len(text) > most or (not text.isascii() and len(text.encode()) > most):
-        raise WireError("BAD_MESSAGE", f"{field}: is longer than {most} bytes")
 
 
 def _optional(message: Any, field: str) -> str | None:

@@ -128,9 +128,7 @@ class LinkSealer:
         self._base = make_sequence(generation, 0)
         self._key_id = keyring.key_id
 
-    def seal(
-        self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
-    ) -> bytes:
+    def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag."""
         header = pack_header(
             type_,

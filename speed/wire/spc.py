@@ -59,11 +59,12 @@ def encode_request(
 def decode_request(payload: bytes) -> WireRequest:
     """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
     values = unpack_map(payload, "request")
-    service, arguments, caller = values.get("service"), values.get("arguments"), values.get("caller")
+    service: Any = values.get("service")
+    arguments, caller = values.get("arguments"), values.get("caller")
     deadline, traceparent = values.get("deadline"), values.get("traceparent")
     try:
-        check_service_name(service)  # type: ignore[arg-type]
-        check_node_name(caller)  # type: ignore[arg-type]
+        check_service_name(service)
+        check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
     if type(arguments) is not dict or not all(type(key) is str for key in arguments):

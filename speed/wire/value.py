@@ -55,9 +55,7 @@ def _check_text(value: str, path: str) -> None:
 def unpack(data: bytes | memoryview, what: str = "payload") -> Any:
     """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits."""
     try:
-        value = msgpack.unpackb(
-            data, strict_map_key=False, timestamp=3, ext_hook=_refuse_ext
-        )
+        value = msgpack.unpackb(data, strict_map_key=False, timestamp=3, ext_hook=_refuse_ext)
     except WireError:
         raise
     except Exception as error:

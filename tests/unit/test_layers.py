@@ -18,9 +18,7 @@ PACKAGE = ROOT / "speed"
 LAYERS = ("errors", "wire", "core", "fs", "runtime", "", "application")
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
 PURE_LAYERS = frozenset({"errors", "wire", "core"})
-IMPURE_MODULES = frozenset(
-    {"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"}
-)
+IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 PATH_LAYERS = frozenset({"core", "fs", "runtime"})
 MAX_MODULE_LINES = 600
@@ -122,11 +120,7 @@ def is_path_fstring(node: ast.JoinedStr) -> bool:
     """
     constants = [part.value for part in node.values if isinstance(part, ast.Constant)]
     text = "".join(str(constant) for constant in constants)
-    if (
-        text.startswith(("/proc/", "/dev/", "/sys/"))
-        or "://" in text
-        or any(blank in text for blank in " \n")
-    ):
+    if text.startswith(("/proc/", "/dev/", "/sys/")) or "://" in text or any(blank in text for blank in " \n"):
         return False
     return "/" in text
 
@@ -135,9 +129,7 @@ def path_building(path: Path, package: Path) -> list[str]:
     if part_of(module_of(path, package)) not in PATH_LAYERS:
         return []
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [
-        f"{path}:{node.lineno}" for node in ast.walk(tree) if joins_path(node) and hasattr(node, "lineno")
-    ]
+    return [f"{path}:{node.lineno}" for node in ast.walk(tree) if joins_path(node) and hasattr(node, "lineno")]
 
 
 def long_functions(path: Path, package: Path) -> list[str]:

@@ -123,9 +123,7 @@ class TestModel:
     def test_recovers_a_linear_relation_exactly(self):
         x, kind, y = plane()
         fitted = model.fit({"x": column(x), "kind": column(kind)}, column(y), ["kind"])
-        predicted = np.frombuffer(
-            model.predict(fitted["model"], {"x": column([50]), "kind": column([1])}), "<f8"
-        )
+        predicted = np.frombuffer(model.predict(fitted["model"], {"x": column([50]), "kind": column([1])}), "<f8")
         assert fitted["rmse"] < 1e-6
         assert predicted == pytest.approx([113])
 
@@ -139,9 +137,7 @@ class TestModel:
 
     def test_with_nothing_to_learn_from_predicts_the_mean(self):
         fitted = model.fit({"x": [1.0, 1.0, 1.0]}, [1.0, 2.0, 6.0], [])
-        assert np.frombuffer(model.predict(fitted["model"], {"x": [1.0, 9.0]}), "<f8") == pytest.approx(
-            [3, 3]
-        )
+        assert np.frombuffer(model.predict(fitted["model"], {"x": [1.0, 9.0]}), "<f8") == pytest.approx([3, 3])
 
     def test_does_not_depend_on_how_many_rows_it_holds_at_a_time(self, monkeypatch):
         x, kind, y = plane()
@@ -160,9 +156,7 @@ class TestModel:
     def test_survives_a_level_that_training_never_saw(self):
         x, kind, y = plane()
         fitted = model.fit({"x": column(x), "kind": column(kind)}, column(y), ["kind"])["model"]
-        assert np.isfinite(
-            np.frombuffer(model.predict(fitted, {"x": column([50]), "kind": column([99])}))
-        ).all()
+        assert np.isfinite(np.frombuffer(model.predict(fitted, {"x": column([50]), "kind": column([99])}))).all()
 
     def test_is_made_of_plain_values_that_any_language_can_carry(self):
         x, kind, y = plane()
