@@ -25,9 +25,7 @@ class Token:
 
     __slots__ = ("end", "finished", "generation", "previous", "segment", "sequence", "start")
 
-    def __init__(
-        self, sequence: int, generation: int, segment: int, start: int, end: int, previous: int
-    ) -> None:
+    def __init__(self, sequence: int, generation: int, segment: int, start: int, end: int, previous: int) -> None:
         self.sequence = sequence
         self.generation = generation
         self.segment = segment
@@ -63,7 +61,7 @@ class Progress:
         return self._tail
 
     def redispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
-        """Take over an envelope that the predecessor's cursor lists as unfinished (L-19)."""
+        """Take over an envelope that the predecessor's cursor lists as unfinished (L-15)."""
         token = Token(sequence, generation, segment, start, end, 0)
         self._pending[sequence] = token
         return token

@@ -1,4 +1,4 @@
-"""What a sender may read of a lane: its segments' sizes and the receiver's cursor (rule L-7)."""
+"""What a sender may read of a lane: its segments' sizes and the receiver's cursor (L-6)."""
 
 from __future__ import annotations
 

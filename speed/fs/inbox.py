@@ -23,9 +23,7 @@ class Inbox:
     not looked at in the last scan.
     """
 
-    def __init__(
-        self, root: str, name: str, generation: int, keyring: Keyring, max_lanes: int = MAX_LANES
-    ) -> None:
+    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, max_lanes: int = MAX_LANES) -> None:
         self._root = root
         self._name = name
         self._generation = generation

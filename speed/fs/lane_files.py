@@ -38,7 +38,7 @@ class Listing(NamedTuple):
 class LaneFiles:
     """One lane directory, held open so that replacing its path changes nothing."""
 
-    def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine) -> None:
+    def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine | None = None) -> None:
         self._fd = open_directory(path)
         self._owners = owners_of(self._fd, os.geteuid())
         self._keys = tuple(lane_keys)
@@ -80,8 +80,9 @@ class LaneFiles:
         unlink_quietly(filename, self._fd)
 
     def put_aside(self, filename: str, reason: str) -> None:
-        """Move something that does not belong here to quarantine."""
-        self._quarantine.take(self._fd, filename, reason)
+        """Move something that does not belong here to quarantine; who only looks has none and moves nothing."""
+        if self._quarantine is not None:
+            self._quarantine.take(self._fd, filename, reason)
 
     def read_fence(self, generation: int) -> Fence | None:
         """The fence of ``generation``; None if it is missing or not authentic."""

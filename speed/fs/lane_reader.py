@@ -87,7 +87,7 @@ class LaneReader:
         """Number of envelopes that were handed out and not finished."""
         return self._progress.unfinished
 
-    # --- where a former process stopped (L-19) ---
+    # --- where a former process stopped (L-15) ---
 
     def _recover(self) -> None:
         """Take over the newest valid cursor and publish an own one before anything is handed out."""
@@ -244,7 +244,7 @@ class LaneReader:
         self._buffer.trim()
 
     def _may_be_repeated(self, header: Header, token: Token) -> bool:
-        """L-19: what existed when a former process died may have been handled by it.
+        """L-15: what existed when a former process died may have been handled by it.
 
         Messages and events of one sender are handled one at a time: only the first of each can be repeated.
         """
@@ -281,9 +281,7 @@ class LaneReader:
             needed = CHUNK_BYTES
             while True:
                 length = self._buffer.fill(fd, entry.offset, needed)
-                scanned = self._decoder.scan(
-                    self._buffer.data, length, entry.offset, entry.generation, limit=1
-                )
+                scanned = self._decoder.scan(self._buffer.data, length, entry.offset, entry.generation, limit=1)
                 if scanned.items or scanned.needed <= needed:
                     break
                 needed = scanned.needed

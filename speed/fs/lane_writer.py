@@ -1,4 +1,4 @@
-"""The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23, L-24)."""
+"""The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ _FIXES = {
 def storage_error(error: OSError, doing: str) -> StorageError:
     """A StorageError that says what failed and, where known, what to do."""
     name = errno.errorcode.get(error.errno or 0, "?")
-    return StorageError(
-        f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}"
-    )
+    return StorageError(f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}")
 
 
 class LaneWriter:
@@ -40,7 +38,7 @@ class LaneWriter:
     ``window_bytes`` bounds what is written and not yet committed by the receiver; ``segment_bytes`` is
     the size from which a segment is followed by the next. ``mode`` is ``append``, or ``rename`` where
     FIFOs or local semantics are missing: then each append becomes one complete segment (L-23). With
-    ``durable`` a segment is flushed before it is left; ``sync`` flushes the present one (L-24).
+    ``durable`` a segment is flushed before it is left; ``sync`` flushes the present one (L-7).
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class LaneWriter:
     def append(self, envelopes: bytes | Sequence[bytes]) -> None:
         """Write whole envelopes; ``StorageError`` names errno and target.
 
-        L-7: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
+        L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
         are not: the caller reuses the counters of the others only.
         """
         if self._dir < 0 or self._clock() - self._verified > _VERIFY_SECONDS:
@@ -122,7 +120,7 @@ class LaneWriter:
         self._outstanding.add(self._generation, self._segment, written)
 
     def _open_segment(self) -> None:
-        """Create the next free segment of this generation (L-3)."""
+        """Create the next free segment of this generation (L-2)."""
         while True:
             name = segment_name(self._generation, self._segment + 1)
             try:
@@ -182,7 +180,7 @@ class LaneWriter:
         return self._outstanding.bytes
 
     def sync(self) -> None:
-        """Make what was appended survive a power cut (L-24); ``StorageError`` when the device refuses."""
+        """Make what was appended survive a power cut (L-7); ``StorageError`` when the device refuses."""
         try:
             if self._fd >= 0:
                 os.fdatasync(self._fd)

@@ -121,9 +121,7 @@ def make_private_directory(path: str, owner: int | None = None) -> None:
         raise RootError(f"{path} is not a directory; remove it")
     expected = os.geteuid() if owner is None else owner
     if status.st_uid != expected:
-        raise RootError(
-            f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root"
-        )
+        raise RootError(f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root")
 
 
 def owners_of(dir_fd: int, root_owner: int) -> frozenset[int]:

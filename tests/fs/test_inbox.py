@@ -1,4 +1,4 @@
-"""Hostile and foreign things in an inbox or a lane (L-8 to L-10, L-20, L-21), and full filesystems (L-7)."""
+"""Hostile and foreign things in an inbox or a lane (L-8 to L-10, L-20, L-21), and full filesystems (L-5)."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def _mount(path: Path) -> bool:
 def test_a_full_filesystem_is_a_typed_error_and_costs_nothing_that_was_accepted(
     small_filesystem: Path,
 ) -> None:
-    """L-7: the counter of what failed is used again; the reader sees each envelope once."""
+    """L-5: the counter of what failed is used again; the reader sees each envelope once."""
     lane = Lane(small_filesystem)
     writer = lane.writer()
     accepted = 0
@@ -267,7 +267,7 @@ def test_a_full_filesystem_is_a_typed_error_and_costs_nothing_that_was_accepted(
 def test_a_full_filesystem_is_freed_by_reading_even_if_no_cursor_can_be_written(
     small_filesystem: Path,
 ) -> None:
-    """L-7, L-14, L-17: neither side waits for the other for ever."""
+    """L-5, L-14, L-17: neither side waits for the other for ever."""
     lane = Lane(small_filesystem)
     writer = lane.writer()
     sent = 0
@@ -286,7 +286,7 @@ def test_a_full_filesystem_is_freed_by_reading_even_if_no_cursor_can_be_written(
 
 
 def test_a_batch_that_fails_half_way_says_how_many_were_accepted(small_filesystem: Path) -> None:
-    """L-7."""
+    """L-5."""
     lane = Lane(small_filesystem)
     reader = _reader_first(lane)
     with pytest.raises(StorageError) as caught:
@@ -307,7 +307,7 @@ def _reader_first(lane: Lane) -> LaneReader:
 def test_after_a_torn_write_the_next_segment_begins_and_the_torn_rest_is_dropped(
     small_filesystem: Path,
 ) -> None:
-    """L-7, L-17."""
+    """L-5, L-17."""
     lane = Lane(small_filesystem)
     reader = _reader_first(lane)
     writer = lane.writer()

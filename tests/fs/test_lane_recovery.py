@@ -1,4 +1,4 @@
-"""What survives restarts, crashes and replaced owners (L-14, L-15, L-18, L-19)."""
+"""What survives restarts, crashes and replaced owners (L-14, L-15, L-18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lane(tmp_path: Path) -> Lane:
 
 
 def test_a_cleanly_closed_reader_is_continued_without_marks(lane: Lane) -> None:
-    """L-19."""
+    """L-15."""
     writer = lane.writer()
     writer.append([sealed(1), sealed(2)])
     reader = lane.reader(1)
@@ -36,7 +36,7 @@ def test_a_cleanly_closed_reader_is_continued_without_marks(lane: Lane) -> None:
 
 
 def test_what_a_dead_reader_had_begun_comes_again_marked_redelivered(lane: Lane) -> None:
-    """L-15, L-19: finished envelopes after an unfinished one do not come again."""
+    """L-15: finished envelopes after an unfinished one do not come again."""
     lane.writer().append([sealed(counter, b"%d" % counter) for counter in range(1, 7)])
     reader = lane.reader(1)
     received = lane.read_all(reader, finish=False)
@@ -50,7 +50,7 @@ def test_what_a_dead_reader_had_begun_comes_again_marked_redelivered(lane: Lane)
 
 
 def test_messages_behind_the_one_in_hand_are_not_marked(lane: Lane) -> None:
-    """L-19: a node handles messages of one sender one at a time."""
+    """L-15: a node handles messages of one sender one at a time."""
     lane.writer().append([sealed(counter) for counter in range(1, 5)])
     reader = lane.reader(1)
     lane.read_all(reader, finish=False)
@@ -60,7 +60,7 @@ def test_messages_behind_the_one_in_hand_are_not_marked(lane: Lane) -> None:
 
 
 def test_requests_that_may_have_run_side_by_side_are_all_marked(lane: Lane) -> None:
-    """L-19."""
+    """L-15."""
     lane.writer().append([sealed(counter, type_=EnvelopeType.SPC_REQUEST) for counter in range(1, 5)])
     lane.reader(1).abandon()
     again = lane.read_all(lane.reader(2))
@@ -68,7 +68,7 @@ def test_requests_that_may_have_run_side_by_side_are_all_marked(lane: Lane) -> N
 
 
 def test_what_was_sent_after_a_crash_is_new(lane: Lane) -> None:
-    """L-19: only bytes that existed when the new reader opened the lane can have been handled."""
+    """L-15: only bytes that existed when the new reader opened the lane can have been handled."""
     writer = lane.writer()
     writer.append(sealed(1))
     reader = lane.reader(1)
@@ -157,9 +157,7 @@ def test_a_paused_and_replaced_sender_cannot_slip_anything_in(lane: Lane) -> Non
     lane.writer(2).append(sealed(1, generation=2))
     old.append(sealed(4))
     received = lane.read_all(reader)
-    assert [(e.header.sequence >> 40, c) for e, c in zip(received, counters(received), strict=True)] == [
-        (2, 1)
-    ]
+    assert [(e.header.sequence >> 40, c) for e, c in zip(received, counters(received), strict=True)] == [(2, 1)]
     assert reader.counts["rejected_behind_fence"] == 1
     lane.read_all(reader, scan=True)
     assert list(lane.path.glob("*.fence")) == []
@@ -268,7 +266,7 @@ def test_a_killed_writer_leaves_only_whole_envelopes_to_dispatch(lane: Lane) -> 
 
 
 def test_a_killed_reader_repeats_at_most_the_message_in_hand(lane: Lane) -> None:
-    """L-15, L-19: kill -9 at any moment loses nothing; one message may come twice, marked."""
+    """L-15: kill -9 at any moment loses nothing; one message may come twice, marked."""
     total = 3000
     lane.writer(segment_bytes=50_000).append([sealed(counter, bytes(50)) for counter in range(1, total + 1)])
     seen: list[int] = []

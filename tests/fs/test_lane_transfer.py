@@ -40,7 +40,7 @@ def test_an_envelope_appended_after_the_reader_looked_is_found_at_the_next_read(
 
 
 def test_files_of_a_lane_are_private_to_their_owner(lane: Lane) -> None:
-    """L-2, L-3."""
+    """L-2."""
     lane.writer().append(sealed(1))
     assert stat.S_IMODE(lane.path.stat().st_mode) == 0o700
     assert stat.S_IMODE((lane.path / "000001-00000001.lane").stat().st_mode) == 0o600
@@ -53,7 +53,7 @@ def test_a_batch_of_more_parts_than_one_writev_takes_arrives_whole(lane: Lane) -
 
 
 def test_a_full_segment_is_followed_by_the_next_and_removed_once_read(lane: Lane) -> None:
-    """L-5, L-17."""
+    """L-4, L-17."""
     writer = lane.writer(segment_bytes=1000)
     reader_lane: list[int] = []
     writer.append(sealed(1))
@@ -91,7 +91,7 @@ def test_large_envelopes_pass_through_a_small_window_of_memory(lane: Lane) -> No
 
 
 def test_a_read_is_bounded_in_envelopes_and_bytes(lane: Lane) -> None:
-    """L-10: no lane starves the others."""
+    """L-19: no lane starves the others."""
     writer = lane.writer()
     for counter in range(1, 101):
         writer.append(sealed(counter, bytes(1000)))
@@ -149,7 +149,7 @@ def test_a_restarted_sender_continues_with_its_generation_and_nothing_is_lost(la
 
 
 def test_a_writer_opened_again_in_the_same_generation_begins_a_new_segment(lane: Lane) -> None:
-    """L-3."""
+    """L-2."""
     writer = lane.writer()
     writer.append(sealed(1))
     writer.close()
@@ -167,7 +167,7 @@ def test_without_an_inbox_nothing_is_made_and_the_error_says_so(tmp_path: Path) 
 
 
 def test_a_lane_that_was_put_aside_is_made_again_by_its_sender(lane: Lane) -> None:
-    """L-2, L-21: the writer notices by itself that its directory is another one."""
+    """L-21: the writer notices by itself that its directory is another one."""
     ticks = iter(range(1000))
     writer = lane.writer()
     writer._clock = lambda: float(next(ticks))
@@ -194,7 +194,7 @@ def test_in_rename_mode_each_batch_is_a_complete_segment(lane: Lane) -> None:
 
 
 def test_a_durable_writer_flushes_file_and_directory(lane: Lane) -> None:
-    """L-24: the calls succeed on a real filesystem; what they promise needs a power cut to show."""
+    """L-7: the calls succeed on a real filesystem; what they promise needs a power cut to show."""
     writer = lane.writer(durable=True, segment_bytes=300)
     for counter in range(1, 10):
         writer.append(sealed(counter))

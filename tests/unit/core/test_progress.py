@@ -51,7 +51,7 @@ def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
 
 
 def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
-    """L-19: also when this process dies before it is finished."""
+    """L-15: also when this process dies before it is finished."""
     progress = Progress(Position(1, 2, 50), make_sequence(1, 9))
     token = progress.redispatched(make_sequence(1, 4), 1, 1, 30, 30)
     cursor = progress.cursor(2)
@@ -76,6 +76,4 @@ def test_a_successor_repeats_exactly_the_unfinished_up_to_64_holes(count: int, d
     assert len(listed) <= 64
     if len(unfinished) <= 64:
         assert repeated == unfinished
-    assert cursor.last_sequence & 0xFFFF == max(
-        (c for c in range(1, count + 1) if c * 10 < cursor.offset), default=0
-    )
+    assert cursor.last_sequence & 0xFFFF == max((c for c in range(1, count + 1) if c * 10 < cursor.offset), default=0)
