@@ -11,7 +11,8 @@ from speed.wire.limits import AAD_BYTES
 
 _IDS_OFFSET = 32
 _MAX_CANDIDATES = 16
-"""Failed candidates per scan: bounds the work that a hostile lane can cause in one wake-up (L-16)."""
+_MAX_DAMAGES = 4
+"""Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
 
 Opener = Callable[[Header, "memoryview"], bytes]
 
@@ -77,9 +78,10 @@ class LaneDecoder:
         items: list[Opened | Damage] = []
         at = 0
         needed = 0
+        searches = 0
         with memoryview(data) as view:
             while at < length:
-                if len(items) >= limit:
+                if len(items) >= limit or searches >= _MAX_DAMAGES:
                     return Scan(items, at, 0, True)
                 found = self._one(view, data, at, length, base, generation)
                 if isinstance(found, Opened):
@@ -90,6 +92,7 @@ class LaneDecoder:
                     needed = found
                     break
                 reason = "TRUNCATED" if isinstance(found, int) else found
+                searches += 1
                 end = self._resync(view, data, at, length, base, generation, final)
                 if (
                     isinstance(found, int)

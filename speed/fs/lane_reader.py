@@ -160,7 +160,7 @@ class LaneReader:
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
     ) -> tuple[int, bool]:
-        """Take what one read brings; returns the bytes passed and whether nothing more can be taken now.
+        """Take what one read brings; returns its cost in bytes and whether nothing more can be taken now.
 
         ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
         """
@@ -187,7 +187,8 @@ class LaneReader:
         self._take(scanned, position, ended)
         self._accept(scanned, received)
         if scanned.more:
-            return scanned.consumed, False
+            # A search after damage may have authenticated the whole window many times over.
+            return max(scanned.consumed, CHUNK_BYTES) if _has_damage(scanned) else scanned.consumed, False
         if scanned.consumed or ended:
             return scanned.consumed, length < want or ended
         # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
@@ -451,6 +452,10 @@ class LaneReader:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _has_damage(scanned: Scan) -> bool:
+    return any(isinstance(item, Damage) for item in scanned.items)
 
 
 _VERDICTS = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from speed.core.lane import Damage, LaneDecoder, Opened, Scan
 from speed.wire import names
-from speed.wire.envelope import ENVELOPE_OVERHEAD
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header
 from speed.wire.seal import Keyring, LinkOpener, LinkSealer
 
 KEYRING = Keyring((bytes(32),))
@@ -40,15 +40,17 @@ def decode_in_pieces(data: bytes, ends: list[int]) -> tuple[list[Opened], set[in
     at = 0
     opened: list[Opened] = []
     damaged: set[int] = set()
-    for end in [*sorted(ends), len(data), len(data)]:
-        final = end == len(data)
-        scanned = decoder().scan(data[at:end], end - at, at, 1, final=final)
-        for item in scanned.items:
-            if isinstance(item, Opened):
-                opened.append(item)
-            else:
-                damaged.update(range(item.start, item.end))
-        at += scanned.consumed
+    for end in [*sorted(ends), len(data)]:
+        more = True
+        while more:
+            scanned = decoder().scan(data[at:end], end - at, at, 1, final=end == len(data))
+            for item in scanned.items:
+                if isinstance(item, Opened):
+                    opened.append(item)
+                else:
+                    damaged.update(range(item.start, item.end))
+            at += scanned.consumed
+            more = scanned.more
     assert at == len(data)
     return opened, damaged
 
@@ -108,6 +110,25 @@ def test_an_envelope_above_the_limit_is_damage_before_it_is_opened() -> None:
     scanned = decoder(max_payload=500).scan(LANE, len(LANE), 0, 1, final=True)
     assert len(payloads(scanned)) == len(SIZES) - 1
     assert scanned.items[-1] == Damage("TOO_LARGE", STARTS[-1], len(LANE))
+
+
+def test_one_scan_of_a_lane_full_of_forged_headers_is_bounded() -> None:
+    """L-16: the rest follows in further scans, and the valid envelope is still found."""
+    forged = bytearray(ENVELOPES[2])
+    forged[-1] ^= 1
+    lane = bytes(forged) * 1000 + ENVELOPES[0]
+    calls = 0
+
+    def count(header: Header, envelope: memoryview) -> bytes:
+        nonlocal calls
+        calls += 1
+        return OPENER.open(header, envelope)
+
+    scanned = LaneDecoder(SOURCE, TARGET, 1000, count).scan(lane, len(lane), 0, 1, final=True)
+    assert scanned.more
+    assert calls < 100
+    opened, _ = decode_in_pieces(lane, [])
+    assert [item.end for item in opened] == [len(lane)]
 
 
 def test_an_envelope_of_another_generation_than_its_segment_is_damage() -> None:
