@@ -1,1 +1,1 @@
-"""Decisions without I/O: time and randomness are passed in."""
+"""Decisions without I/O: leases, access, sequences, services, pending calls. Time is passed in."""
