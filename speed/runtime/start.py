@@ -11,9 +11,9 @@ from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, SpeedError
 from speed.fs.bell import Bell
+from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
-from speed.fs.lane_writer import fence_lanes
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.calls import Calls
