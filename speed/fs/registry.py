@@ -139,6 +139,12 @@ class Registry:
         alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
         return judge(entry, self._boot_id, now, alive, now - known.since_ms)
 
+    def forget_freshness(self, name: str) -> None:
+        """Have the next look at ``name`` go to its file: before somebody is refused (R-11)."""
+        known = self._known.get(name)
+        if known is not None:
+            known.fresh_until = 0.0
+
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
         entry, verdict = self.verdict(name)

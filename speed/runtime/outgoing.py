@@ -184,6 +184,9 @@ class Links:
         Raises UnknownNodeError or AccessDeniedError.
         """
         entry = self._context.registry.live(target)
+        if entry is None or not granted(entry.allow, self._context.name):
+            self._context.registry.forget_freshness(target)
+            entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(
