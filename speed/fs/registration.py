@@ -13,6 +13,7 @@ from speed.errors import LeaseLostError, NameTakenError, RegistrationError, Root
 from speed.fs import claim as claims
 from speed.fs.entry_file import EntryFile
 from speed.fs.identity import Identity, identity
+from speed.fs.root import prepare_root
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
@@ -157,11 +158,14 @@ class Registration:
         self._entry = entry
         self._file = EntryFile(names.entry_path(registry.root, entry.name), registry.modes.file)
         now = self._clock_ms()
-        if now - claim.heartbeat_monotonic_ms > claim.lease:
-            raise LeaseLostError(f"registering {entry.name!r} took longer than its lease: try again")
         self._lease = OwnLease(entry.lease, entry.heartbeat_interval, now)
-        self._install(now)
-        claims.settle_claim(registry.root, claim)
+        try:
+            if now - claim.heartbeat_monotonic_ms > claim.lease:
+                raise self._lost("registering took longer than its lease")
+            self._install(now)
+        finally:  # after a failure too: this process will not install any more, the name is free
+            with contextlib.suppress(OSError):
+                claims.settle_claim(registry.root, claim)
         claims.remove_older_claims(registry.root, entry.name, entry.generation)
         self._renewed(now)
 
@@ -258,10 +262,13 @@ class Registration:
 
     def _recover(self, now: int) -> None:
         """The path is not ours any more: a successor (then the name is lost) or damage (then it is put back)."""
+        prepare_root(self._registry.root)
         other = self._registry.read(self.name)
-        newest = max(self._registry.newest_generation(self.name), other.generation if other else 0)
-        if newest > self.generation:
-            raise self._lost(f"generation {newest} holds the name now")
+        newest = self._registry.newest_generation(self.name)
+        if max(newest, other.generation if other else 0) > self.generation:
+            raise self._lost("another process holds it by a higher generation")
+        if newest < self.generation:  # the claims were lost too: without one the next start would repeat sequences
+            claims.make_claim(self._registry.root, self._claim._replace(settled=True), self._registry.modes.file)
         self._install(now)
 
     def _renewed(self, now: int) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from speed.core.lease import Tenure, Verdict, judge
-from speed.errors import WireError
+from speed.errors import RootError, WireError
 from speed.fs import claim as claims
 from speed.fs.clock import SYSTEM_CLOCK, Clock
 from speed.fs.entry_file import TEMPORARY_PREFIX, UnacceptableFileError, read_regular, unlink_if_same
@@ -74,34 +74,25 @@ class Registry:
         path = self._paths.get(name)
         if path is None:
             path = self._path(name)
-        cached = self._cache.get(name)
-        if cached is not None and cached.trusted:
-            try:
-                found = os.lstat(path)
-            except OSError:
-                return self._forget(name)
-            if found.st_mtime_ns == cached.mtime_ns and found.st_ino == cached.inode and found.st_size == cached.size:
-                return cached.entry
         try:
-            return self._load(name, path)
+            return self._current(name, path)
         except (UnacceptableFileError, OSError, WireError):
-            return self._forget(name)
+            self._cache.pop(name, None)
+            return None
 
     def entries(self) -> list[Entry]:
         """Every authentic entry, live or not, by name; refreshes `problems`."""
         found: list[Entry] = []
         problems: list[Problem] = []
-        with os.scandir(self.directory) as files:
-            listed = sorted(file.name for file in files)
-        for file in listed:
-            if file.startswith(".") or file.startswith(TEMPORARY_PREFIX):
+        for file in self._listed():
+            if file.startswith("."):  # temporary files and the claims
                 continue
             name = names.parse_entry_file(file)
             if name is None:
                 problems.append(Problem(file, "not the name of an entry"))
                 continue
             try:
-                found.append(self._current(name))
+                found.append(self._current(name, self._path(name)))
             except FileNotFoundError:
                 continue
             except (UnacceptableFileError, OSError, WireError) as error:
@@ -181,6 +172,13 @@ class Registry:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _listed(self) -> list[str]:
+        """Names of all files in the registry directory. Raises RootError when it is gone."""
+        try:
+            return sorted(os.listdir(self.directory))
+        except OSError as error:
+            raise RootError(f"cannot list {self.directory}: {error.strerror}; was the root removed?") from error
+
     def _path(self, name: str) -> str:
         """Path of an entry; remembered for known names only, so that strangers' names cannot grow the table."""
         names.check_node_name(name)
@@ -189,13 +187,14 @@ class Registry:
             self._paths[name] = path
         return path
 
-    def _forget(self, name: str) -> None:
-        self._cache.pop(name, None)
-
-    def _current(self, name: str) -> Entry:
-        """Like `read`, but says why there is none. Raises FileNotFoundError, UnacceptableFileError, WireError."""
-        entry = self.read(name)
-        return self._load(name, self._path(name)) if entry is None else entry
+    def _current(self, name: str, path: str) -> Entry:
+        """The entry, from the cache when the file is unchanged. Raises OSError, UnacceptableFileError, WireError."""
+        cached = self._cache.get(name)
+        if cached is not None and cached.trusted:
+            found = os.lstat(path)
+            if found.st_mtime_ns == cached.mtime_ns and found.st_ino == cached.inode and found.st_size == cached.size:
+                return cached.entry
+        return self._load(name, path)
 
     def _load(self, name: str, path: str) -> Entry:
         """Read and authenticate; a torn entry is read again (rule R-14)."""

@@ -1,0 +1,45 @@
+"""A process that takes, keeps and gives back names on command: one command a line, one answer a line.
+
+Usage: contender.py <root> <lease ms> <heartbeat ms>. Commands: ``register <name> <monotonic ns to wait for>``,
+``heartbeat <name>``, ``remove <name>``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from speed.errors import LeaseLostError, NameTakenError
+from speed.fs.registration import Registration
+from speed.fs.registry import Registry
+from speed.wire.seal import Keyring
+
+KEY = bytes(range(32))
+
+
+def main(root: str, lease: int, heartbeat: int) -> None:
+    registry = Registry(root, Keyring((KEY,)))
+    held: dict[str, Registration] = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command, name, *rest = line.split()
+        try:
+            if command == "register":
+                while time.monotonic_ns() < int(rest[0]):
+                    pass
+                held[name] = registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
+                answer = f"won {held[name].generation}"
+            elif command == "heartbeat":
+                held[name].heartbeat()
+                answer = "ok"
+            else:
+                answer = f"removed {held.pop(name).remove()}"
+        except NameTakenError:
+            answer = "taken"
+        except LeaseLostError:
+            answer = "lost"
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
