@@ -1,7 +1,7 @@
 """Claims: empty-handed processes compete for a name by creating one file with O_EXCL (rules R-5, R-6).
 
-``.claims/<name>.<generation>`` holds one line of JSON. While ``state`` is ``pending`` its maker is about to install an
-entry; ``settled`` says that the entry was installed, so that an absent entry means a free name.
+``.claims/<name>.<generation>`` holds one line of JSON. While ``state`` is ``pending`` its maker is about
+to install an entry; ``settled`` says that the entry was installed, so that an absent entry means a free name.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def remove_older_claims(root: str, name: str, generation: int) -> None:
 
 
 def read_claim(root: str, name: str, generation: int) -> Claim | None:
-    """The claim; None when it is gone. One that cannot be read counts as pending, of an unknown process (rule R-6)."""
+    """The claim; None when gone. An unreadable one counts as pending, of an unknown process (rule R-6)."""
     try:
         data = read_regular(claim_path(root, name, generation), _MAX_BYTES).data
     except FileNotFoundError:

@@ -12,7 +12,7 @@ def _wall_ms() -> int:
 
 
 def _monotonic_ms() -> int:
-    # CLOCK_MONOTONIC is shared by all processes of a boot; time.monotonic() may add a per-process offset elsewhere.
+    # CLOCK_MONOTONIC on Linux: shared by all processes of a boot.
     return time.monotonic_ns() // 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""Small files that others may be writing: read them with care, replace them by rename, rewrite them in place."""
+"""Small files that others may be writing: read them with care, replace by rename, rewrite in place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _read_all(descriptor: int, limit: int) -> bytes:
 
 
 def create_exclusively(path: str, data: bytes, mode: int) -> bool:
-    """Create ``path`` with ``data``; False when it exists. One write, so a reader sees nothing or all of it."""
+    """Create ``path`` with ``data`` by one write; False when it exists. Readers may see it empty."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode)
     except FileExistsError:
@@ -69,10 +69,10 @@ def create_exclusively(path: str, data: bytes, mode: int) -> bool:
 
 
 def unlink_if_same(path: str, inode: tuple[int, int]) -> bool:
-    """Unlink ``path`` only when it is the file ``inode`` (device, number); True when it was removed (rule R-16).
+    """Unlink ``path`` only when it is the file ``inode`` (device, number); True when removed (rule R-16).
 
-    The name is moved aside first and moved back when it turns out to be another file: a plain check followed by an
-    unlink could remove an entry that was renamed in between.
+    The name is moved aside first and moved back when it turns out to be another file: a plain check
+    followed by an unlink could remove an entry that was renamed in between.
     """
     try:
         if _inode(os.lstat(path)) != inode:
@@ -107,7 +107,7 @@ class EntryFile:
         return self._capacity
 
     def install(self, data: bytes) -> None:
-        """Write beside and rename in (rule R-6); the new descriptor is kept. Raises OSError, then nothing changed."""
+        """Write beside and rename in (rule R-6), keep the descriptor. Raises OSError, then nothing changed."""
         temporary = _temporary(self.path)
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, self._mode)
         try:

@@ -1,7 +1,7 @@
 """Which process this is, and whether the process an entry names still runs (rule R-9).
 
-A pid alone identifies nothing: it is reused, and another pid namespace gives it another meaning. The identity is pid,
-start time, pid namespace, boot id and host together.
+A pid alone identifies nothing: it is reused, and another pid namespace gives it another meaning. The
+identity is pid, start time, pid namespace, boot id and host together.
 """
 
 from __future__ import annotations
@@ -47,11 +47,17 @@ def identity() -> Identity:
 
 def process_alive(fields: ProcessFields, observer: Identity) -> bool | None:
     """True: it runs; False: it is gone (a zombie is gone too); None: it cannot be seen from here."""
-    if not fields.boot_id or fields.boot_id != observer.boot_id or fields.pid_namespace != observer.pid_namespace:
+    if (
+        not fields.boot_id
+        or fields.boot_id != observer.boot_id
+        or fields.pid_namespace != observer.pid_namespace
+    ):
         return None
     if fields.pid <= 0:
         return None
-    return _linux_alive(fields.pid, fields.pid_start) if _LINUX else _psutil_alive(fields.pid, fields.pid_start)
+    return (
+        _linux_alive(fields.pid, fields.pid_start) if _LINUX else _psutil_alive(fields.pid, fields.pid_start)
+    )
 
 
 def _linux_alive(pid: int, start: int) -> bool | None:
@@ -77,7 +83,7 @@ def _signal_alive(pid: int) -> bool | None:
 
 
 def _linux_stat(pid: int) -> tuple[str, int]:
-    """State letter and start time. The command name may contain blanks and parentheses: split after the last one."""
+    """State letter and start time; the command name may contain ") ", so split after the last one."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read(4096).rpartition(b")")[2].split()
     return fields[0].decode("ascii"), int(fields[19])

@@ -6,12 +6,16 @@ import os
 import stat
 
 from speed.errors import KeyFileError
-from speed.fs.root import default_root as default_root
+from speed.fs.root import default_root
 from speed.wire.keyfile import format_key_file, parse_key_file
 from speed.wire.seal import Keyring
 
+__all__ = ["default_key_path", "default_root", "load_key_file", "write_key_file"]
+
 _MAX_BYTES = 65536
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ = (
+    os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 def default_key_path(root: str) -> str:
@@ -46,7 +50,9 @@ def write_key_file(path: str, keys: tuple[bytes, ...]) -> None:
     try:
         descriptor = os.open(path, flags, 0o600)
     except FileExistsError as error:
-        raise KeyFileError(f"{path} exists already: a key file is never overwritten; rotate it, or remove it") from error
+        raise KeyFileError(
+            f"{path} exists already: a key file is never overwritten; rotate it, or remove it"
+        ) from error
     except OSError as error:
         raise KeyFileError(f"cannot write the key file {path}: {error.strerror}") from error
     try:

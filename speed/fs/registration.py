@@ -94,8 +94,8 @@ def _withdraw(registry: Registry, claim: claims.Claim) -> None:
 def _wait_until_free(registry: Registry, name: str) -> int:
     """Judge the holder until it is provably gone; returns the newest generation. Raises NameTakenError.
 
-    The order of reading matters (rule R-5): clock, newest claim, entry. A claim read as settled had its entry before,
-    so the entry read afterwards is that one, or it has been removed.
+    The order of reading matters (rule R-5): clock, newest claim, entry. A claim read as settled had its
+    entry before, so the entry read afterwards is that one, or it has been removed.
     """
     watched: Entry | None = None
     while True:
@@ -113,7 +113,8 @@ def _wait_until_free(registry: Registry, name: str) -> int:
                 return generation
             if verdict is Verdict.LIVE and claim is not None:
                 raise NameTakenError(
-                    f"name {name!r} is being registered by pid {claim.pid} on {claim.host}: stop it or use another name"
+                    f"name {name!r} is being registered by pid {claim.pid} on {claim.host}: "
+                    "stop it or use another name"
                 )
         watched = entry
         registry.clock.sleep(_POLL_SECONDS)
@@ -121,7 +122,11 @@ def _wait_until_free(registry: Registry, name: str) -> int:
 
 def _renewed(watched: Entry | None, entry: Entry) -> bool:
     """A holder on another boot showed a sign of life while it was watched."""
-    return watched is not None and (watched.generation, watched.last_heartbeat, watched.heartbeat_monotonic_ms) != (
+    return watched is not None and (
+        watched.generation,
+        watched.last_heartbeat,
+        watched.heartbeat_monotonic_ms,
+    ) != (
         entry.generation,
         entry.last_heartbeat,
         entry.heartbeat_monotonic_ms,
@@ -146,12 +151,12 @@ def _holder(entry: Entry) -> str:
 class Registration:
     """This node's right to its name, kept by `heartbeat` every ``heartbeat_interval``.
 
-    Threads: every method holds one internal lock (a leaf: nothing else is locked inside). After fork the child must
-    not use it; the runtime sees to that.
+    Threads: every method holds one internal lock (a leaf: nothing else is locked inside). After fork the
+    child must not use it; the runtime sees to that.
     """
 
     def __init__(self, registry: Registry, entry: Entry, claim: claims.Claim) -> None:
-        """Installs the entry for a claim that was won. Use `Registry.register`. Raises LeaseLostError, OSError."""
+        """Installs the entry for a claim that was won (`Registry.register`). Raises LeaseLostError, OSError."""
         self._registry = registry
         self._claim = claim
         self._lock = threading.Lock()
@@ -185,7 +190,7 @@ class Registration:
         return self._entry.generation
 
     def must_stop(self) -> bool:
-        """True when the lease is lost or has run out: nothing may be sent or accepted any more (rule R-12)."""
+        """True when the lease is lost or has run out: nothing may be sent or accepted then (rule R-12)."""
         return self._lease.must_stop(self._clock_ms())
 
     def next_heartbeat_ms(self) -> int:
@@ -197,7 +202,7 @@ class Registration:
         return self._lease.expires_ms
 
     def heartbeat(self) -> None:
-        """Renew the lease: one write in place (rule R-13). Raises LeaseLostError (final), OSError (try again)."""
+        """Renew by one write in place (rule R-13). Raises LeaseLostError (final), OSError (try again)."""
         with self._lock:
             self._write({})
 
@@ -215,7 +220,7 @@ class Registration:
             self._write({field: value for field, value in given.items() if value is not None})
 
     def remove(self) -> bool:
-        """Give the name back: unlink the entry if it is still our own; True when it was. Harmless when repeated."""
+        """Give the name back: unlink the entry if it is still our own; True when it was. May be repeated."""
         with self._lock:
             self._lease.lose()
             return self._file.remove()
@@ -226,7 +231,7 @@ class Registration:
             self._lease.lose()
             self._file.close()
 
-    # -- inside, under the lock ------------------------------------------------------------------------------------
+    # -- inside, under the lock --
 
     def _clock_ms(self) -> int:
         return self._registry.clock.monotonic_ms()
@@ -253,7 +258,7 @@ class Registration:
         return encode_entry(self._entry, self._registry.keyring.registry_key)
 
     def _install(self, now: int) -> None:
-        """Rename a new file in, then look at the claims: a higher one means that another process took over."""
+        """Rename a new file in, then look at the claims: a higher one means that another took over."""
         self._file.install(self._encoded(now))
         newest = self._registry.newest_generation(self.name)
         if newest > self.generation:
@@ -261,14 +266,17 @@ class Registration:
             raise self._lost(f"generation {newest} was claimed by another process")
 
     def _recover(self, now: int) -> None:
-        """The path is not ours any more: a successor (then the name is lost) or damage (then it is put back)."""
+        """The path is not ours: a successor (then the name is lost) or damage (then it is put back)."""
         prepare_root(self._registry.root)
         other = self._registry.read(self.name)
         newest = self._registry.newest_generation(self.name)
         if max(newest, other.generation if other else 0) > self.generation:
             raise self._lost("another process holds it by a higher generation")
-        if newest < self.generation:  # the claims were lost too: without one the next start would repeat sequences
-            claims.make_claim(self._registry.root, self._claim._replace(settled=True), self._registry.modes.file)
+        if newest < self.generation:
+            # The claims were lost too: without one the next start would repeat sequences.
+            claims.make_claim(
+                self._registry.root, self._claim._replace(settled=True), self._registry.modes.file
+            )
         self._install(now)
 
     def _renewed(self, now: int) -> None:
@@ -282,7 +290,8 @@ class Registration:
         self._lease.lose()
         self._file.close()
         return LeaseLostError(
-            f"node {self.name!r} generation {self.generation} lost its name: {why}; close this node and make a new one"
+            f"node {self.name!r} generation {self.generation} lost its name: {why}; "
+            "close this node and make a new one"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Reading the registry directory: entries as they are now, who is live, what is wrong (rules R-14 to R-19)."""
+"""Reading the registry directory: entries as they are now, who is live, what is wrong (R-14 to R-19)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class _Sighting(NamedTuple):
 class Registry:
     """The registry of one root, for one key ring.
 
-    Threads: every method may be called from any thread without a lock; the caches are dicts of immutable values, and
-    losing one costs a re-read. `Registration` has its own lock.
+    Threads: every method may be called from any thread without a lock; the caches are dicts of immutable
+    values, and losing one costs a re-read. `Registration` has its own lock.
     """
 
     def __init__(self, root: str | os.PathLike[str], keyring: Keyring, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -67,10 +67,10 @@ class Registry:
         self.rejected = 0
         """How often a file was ignored because it is no authentic entry."""
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading --
 
     def read(self, name: str) -> Entry | None:
-        """The entry as it is on disk now; None when absent or not authentic. Costs one stat when unchanged (R-15)."""
+        """The entry as on disk now; None when absent or not authentic. Unchanged, it costs one stat (R-15)."""
         path = self._paths.get(name)
         if path is None:
             path = self._path(name)
@@ -133,7 +133,7 @@ class Registry:
         key = names.claim_name(claim.name, claim.generation)
         return self._judge(f"/{key}", claim, mark, process_alive(claim, identity()), monotonic_ms, None)
 
-    # -- changing --------------------------------------------------------------------------------------------------
+    # -- changing --
 
     def register(
         self,
@@ -161,26 +161,26 @@ class Registry:
         )
 
     def remove_stale(self) -> tuple[str, ...]:
-        """Remove stale entries (never claims) and forgotten temporary files; returns the names removed (rule R-16)."""
+        """Remove stale entries (never claims) and old temporary files; returns the names removed (R-16)."""
         now, own = self.clock.monotonic_ms(), identity()
-        removed = []
-        for entry in self.entries():
-            if self.verdict(entry, now, own) is Verdict.STALE and self._unlink(entry):
-                removed.append(entry.name)
+        stale = [entry for entry in self.entries() if self.verdict(entry, now, own) is Verdict.STALE]
+        removed = tuple(entry.name for entry in stale if self._unlink(entry))
         self._remove_temporaries()
-        return tuple(removed)
+        return removed
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- inside --
 
     def _listed(self) -> list[str]:
         """Names of all files in the registry directory. Raises RootError when it is gone."""
         try:
             return sorted(os.listdir(self.directory))
         except OSError as error:
-            raise RootError(f"cannot list {self.directory}: {error.strerror}; was the root removed?") from error
+            raise RootError(
+                f"cannot list {self.directory}: {error.strerror}; was the root removed?"
+            ) from error
 
     def _path(self, name: str) -> str:
-        """Path of an entry; remembered for known names only, so that strangers' names cannot grow the table."""
+        """Path of an entry, remembered for a bounded number of names."""
         names.check_node_name(name)
         path = names.entry_path(self.root, name)
         if len(self._paths) < limits.MAX_LANES:
@@ -188,11 +188,15 @@ class Registry:
         return path
 
     def _current(self, name: str, path: str) -> Entry:
-        """The entry, from the cache when the file is unchanged. Raises OSError, UnacceptableFileError, WireError."""
+        """The entry, cached while unchanged. Raises OSError, UnacceptableFileError, WireError."""
         cached = self._cache.get(name)
         if cached is not None and cached.trusted:
             found = os.lstat(path)
-            if found.st_mtime_ns == cached.mtime_ns and found.st_ino == cached.inode and found.st_size == cached.size:
+            if (
+                found.st_mtime_ns == cached.mtime_ns
+                and found.st_ino == cached.inode
+                and found.st_size == cached.size
+            ):
                 return cached.entry
         return self._load(name, path)
 

@@ -24,18 +24,19 @@ SHARED = Modes(0o2770, 0o660)
 
 
 def default_root() -> str:
-    """``$SPEED_ROOT``, else ``$XDG_RUNTIME_DIR/speed``, else ``/dev/shm/speed-<uid>``, else under the temp directory."""
+    """``$SPEED_ROOT``, ``$XDG_RUNTIME_DIR/speed``, ``/dev/shm/speed-<uid>``, or a temporary directory."""
     if chosen := os.environ.get("SPEED_ROOT"):
         return chosen
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         return os.path.join(runtime, "speed")
     uid = os.getuid() if hasattr(os, "getuid") else 0
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+    memory = "/dev/shm"  # noqa: S108 - the root inside is private, and refused when it is another user's
+    base = memory if os.access(memory, os.W_OK) else tempfile.gettempdir()
     return os.path.join(base, f"speed-{uid}")
 
 
 def prepare_root(root: str) -> Modes:
-    """Make root (0700), ``speed_registry/`` and ``.claims/`` where missing, check the root, and return its modes.
+    """Make root (0700), ``speed_registry/`` and ``.claims/`` where missing; check the root; return its modes.
 
     Raises RootError saying what to do.
     """
@@ -87,7 +88,9 @@ def _check_owner(root: str, found: os.stat_result) -> None:
         return
     shared = found.st_mode & stat.S_IWGRP and found.st_gid in (os.getgid(), *os.getgroups())
     if not shared:
-        raise RootError(f"root {root} belongs to uid {found.st_uid}: choose a root of your own, or share it by group")
+        raise RootError(
+            f"root {root} belongs to uid {found.st_uid}: choose a root of your own, or share it by group"
+        )
 
 
 def _check_writers(root: str, found: os.stat_result) -> None:

@@ -25,8 +25,8 @@ POLLED_SCAN_SECONDS = 0.5
 class RegistryWatch:
     """Calls ``wake()`` from a thread of its own when an entry was made, replaced or removed.
 
-    Threads: `start` and `stop` may be called from any thread; one lock makes them exclusive. ``wake`` must only set a
-    flag or an event.
+    Threads: `start` and `stop` may be called from any thread; one lock makes them exclusive. ``wake``
+    must only set a flag or an event.
     """
 
     def __init__(self, directory: str, wake: Callable[[], None]) -> None:
@@ -44,7 +44,7 @@ class RegistryWatch:
         return NOTIFIED_SCAN_SECONDS if self.mode == "inotify" else POLLED_SCAN_SECONDS
 
     def start(self) -> str:
-        """Add the watch, then wake the reader once so that it scans; returns the mode. Harmless when repeated."""
+        """Add the watch, then wake the reader once so that it scans; returns the mode. May be repeated."""
         with self._lock:
             if self._observer is None and sys.platform.startswith("linux"):
                 self._observer = self._notifier()
@@ -78,17 +78,17 @@ class RegistryWatch:
                 if any(_is_entry(path) for path in (event.src_path, event.dest_path)):
                     wake()
 
-        observer = Observer()
         try:
+            observer = Observer()
             observer.schedule(
                 Handler(), self._directory, event_filter=[FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
             )
             observer.start()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # out of instances, descriptors or threads
             _log.warning(
-                "no inotify for %s (%s): polling every %.1f s; raise fs.inotify.max_user_instances or open fewer watchers",
+                "no inotify for %s (%s): polling every %.1f s; raise fs.inotify.max_user_instances",
                 self._directory,
-                error.strerror or error,
+                error,
                 POLLED_SCAN_SECONDS,
             )
             return None

@@ -1,7 +1,7 @@
 """A process that takes, keeps and gives back names on command: one command a line, one answer a line.
 
-Usage: contender.py <root> <lease ms> <heartbeat ms>. Commands: ``register <name> <monotonic ns to wait for>``,
-``heartbeat <name>``, ``remove <name>``.
+Usage: contender.py <root> <lease ms> <heartbeat ms>.
+Commands: ``register <name> <monotonic ns to wait for>``, ``heartbeat <name>``, ``remove <name>``.
 """
 
 from __future__ import annotations

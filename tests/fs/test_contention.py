@@ -16,7 +16,9 @@ LEASE = {"lease_ms": 400, "heartbeat_ms": 100}
 
 
 @pytest.mark.slow
-def test_exactly_one_of_sixteen_processes_wins_each_of_thirty_names(contender: Callable[..., Any], registry: Registry):
+def test_exactly_one_of_sixteen_processes_wins_each_of_thirty_names(
+    contender: Callable[..., Any], registry: Registry
+):
     """R-5: the race is decided by O_EXCL, once."""
     processes = [contender(wait=False) for _ in range(16)]
     assert {process.answer() for process in processes} == {"ready"}
@@ -49,7 +51,9 @@ def test_exactly_one_of_eight_processes_reclaims_the_name_of_a_killed_one(
         for process in processes:
             process.tell(f"register prize {start}")
         answers = [process.answer() for process in processes]
-        winners = [process for process, answer in zip(processes, answers, strict=True) if answer.startswith("won")]
+        winners = [
+            process for process, answer in zip(processes, answers, strict=True) if answer.startswith("won")
+        ]
         assert len(winners) == 1, (round_number, answers)
         assert winners[0].ask("remove prize") == "removed True"
 
@@ -64,7 +68,9 @@ def test_the_name_of_a_killed_process_is_free_at_once(contender: Callable[..., A
     assert registry.register("billing").generation == 2
 
 
-def test_a_stopped_owner_is_replaced_and_its_entry_never_comes_back(contender: Callable[..., Any], registry: Registry):
+def test_a_stopped_owner_is_replaced_and_its_entry_never_comes_back(
+    contender: Callable[..., Any], registry: Registry
+):
     """R-12: it wakes up, notices and reports the loss instead of writing."""
     owner = contender(lease_ms=400, heartbeat_ms=100)
     assert owner.register("billing") == "won 1"

@@ -49,7 +49,12 @@ def test_a_registered_node_is_read_back_as_it_was_published(own: Registry):
     entry = own.read("billing")
     assert entry == registration.entry
     assert entry is not None
-    assert (entry.generation, entry.pid, entry.allow, entry.fabrics) == (1, os.getpid(), ("etl.*",), ("Finance",))
+    assert (entry.generation, entry.pid, entry.allow, entry.fabrics) == (
+        1,
+        os.getpid(),
+        ("etl.*",),
+        ("Finance",),
+    )
     assert own.live("billing") == entry
 
 
@@ -130,7 +135,9 @@ def test_a_holder_on_another_boot_that_renews_keeps_its_name(own: Registry, cloc
     """R-10."""
     entry = foreign(own)
     put(own, entry)
-    clock.during_pause = lambda: put(own, dataclasses.replace(entry, last_heartbeat=entry.last_heartbeat + 500))
+    clock.during_pause = lambda: put(
+        own, dataclasses.replace(entry, last_heartbeat=entry.last_heartbeat + 500)
+    )
     with pytest.raises(NameTakenError, match="far"):
         own.register("billing", **LEASE)
 

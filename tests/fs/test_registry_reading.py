@@ -20,7 +20,9 @@ def path_of(registry: Registry, name: str) -> pathlib.Path:
     return pathlib.Path(names.entry_path(registry.root, name))
 
 
-def test_a_changed_grant_is_seen_by_the_very_next_read(registry: Registry, root: pathlib.Path, keyring: Keyring):
+def test_a_changed_grant_is_seen_by_the_very_next_read(
+    registry: Registry, root: pathlib.Path, keyring: Keyring
+):
     """R-15: also when the change falls into the clock tick of the read before it."""
     reader = Registry(root, keyring)
     owner = registry.register("billing")
@@ -134,7 +136,9 @@ def test_junk_in_the_registry_neither_blocks_nor_breaks_a_listing(registry: Regi
     assert [entry.name for entry in registry.entries()] == ["billing"]
     problems = dict(registry.problems())
     expected = {"link", "dangling", "fifo", "directory", "sparse", "empty", "socket"}
-    assert {f"{name}.node" for name in expected} | {"README.txt", os.fsdecode(b"\xff\xfe.node")} == set(problems)
+    assert {f"{name}.node" for name in expected} | {"README.txt", os.fsdecode(b"\xff\xfe.node")} == set(
+        problems
+    )
     assert registry.remove_stale() == ()
     assert registry.register("fifo").generation == 1
 

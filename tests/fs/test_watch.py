@@ -1,4 +1,4 @@
-"""Joins and departures are noticed, heartbeats wake nobody, and watching survives a lack of inotify (rule R-20)."""
+"""Joins and departures are noticed, heartbeats wake nobody, inotify is not required (rule R-20)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import watchdog.observers
 registry = Registry(sys.argv[1], Keyring((bytes(range(32)),)))
 monitor = RegistryMonitor(registry, lambda: None)
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (3, limit[1]))   # inotify_init fails, as with an exhausted user limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, limit[1]))  # as with an exhausted user limit
 mode = monitor.watch.start(), monitor.watch.start()
 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 registry.register("billing")
@@ -102,7 +102,12 @@ def test_without_inotify_the_registry_is_polled_and_one_warning_says_so(root: pa
     """R-20."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_INOTIFY, str(root)], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", WITHOUT_INOTIFY, str(root)],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
     )
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()

@@ -23,7 +23,9 @@ class Held:
     heartbeat_monotonic_ms: int = 10_000
 
 
-def verdict(at: int, *, boot: str = "boot-a", alive: bool | None = True, unchanged: int = 0, held: Held | None = None):
+def verdict(
+    at: int, *, boot: str = "boot-a", alive: bool | None = True, unchanged: int = 0, held: Held | None = None
+):
     return judge(held or Held(), boot, at, alive, unchanged)
 
 
@@ -166,7 +168,8 @@ class NeverTwoOwners(RuleBasedStateMachine):
         written, process.writing = process.writing, None
         if written is None or process.lease is None:
             return
-        if self.entry and self.entry.generation == process.generation:  # else it writes into an unlinked inode
+        # After a replacement it writes into an unlinked inode.
+        if self.entry and self.entry.generation == process.generation:
             self.entry.heartbeat_monotonic_ms = written
             try:
                 process.lease.renewed(written, self.now)
