@@ -109,7 +109,7 @@ class FunctionService:
         return self._parameters.signature
 
     def invoke(self, request: Request) -> Any:
-        """Check and call. Raises InvalidArgumentsError naming the parameter, else what the function raises."""
+        """Check and call. Raises InvalidArgumentsError, or whatever the function raises."""
         arguments = request.arguments
         self._parameters.check(arguments)
         injected = self._parameters.request_parameter
@@ -174,7 +174,7 @@ class ServiceRegistry:
         return name in self._services
 
     def invoke(self, request: Request) -> Response:
-        """Find, check and run; a fault of service or caller is a Response, never raised (rules S-8, S-9, A-5)."""
+        """Find, check and run; a fault of service or caller is a Response, never raised (S-8, S-9, A-5)."""
         row = self._services.get(request.service)
         if row is None:
             return Response.error("SERVICE_NOT_FOUND", f"no service {request.service!r} here")

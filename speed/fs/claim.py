@@ -39,7 +39,7 @@ class Claim(NamedTuple):
 
 def claim_path(root: str, name: str, generation: int) -> str:
     """Path of one claim."""
-    return os.path.join(names.claims_dir(root), names.claim_name(name, generation))
+    return f"{names.claims_dir(root)}/{names.claim_name(name, generation)}"
 
 
 def generations(root: str, name: str) -> list[int]:

@@ -107,7 +107,7 @@ class EntryFile:
         return self._capacity
 
     def install(self, data: bytes) -> None:
-        """Write beside and rename in (rule R-6), keep the descriptor. Raises OSError, then nothing changed."""
+        """Write beside and rename in (rule R-6), keep the descriptor. Raises OSError: nothing changed."""
         temporary = _temporary(self.path)
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, self._mode)
         try:

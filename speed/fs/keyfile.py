@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import Literal
 
 from speed.errors import KeyFileError
 from speed.fs.root import default_root
@@ -23,7 +24,9 @@ def default_key_path(root: str) -> str:
     return os.environ.get("SPEED_KEY") or os.path.join(root, "speed.key")
 
 
-def load_key_file(path: str, group_readable: bool = False, backend: str = "openssl") -> Keyring:
+def load_key_file(
+    path: str, group_readable: bool = False, backend: Literal["openssl", "sodium"] = "openssl"
+) -> Keyring:
     """Read a key file. ``group_readable``: the root is shared by a group, so the group may read the key too.
 
     Raises KeyFileError (missing, a link, not a regular file, another owner, readable by others, malformed).

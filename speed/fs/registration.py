@@ -43,12 +43,12 @@ def register(
     """
     names.check_node_name(name)
     check_lease(lease_ms, heartbeat_ms)
+    _check_published(allow, subscriptions)
     own = identity()
     try:
         claim = _win_claim(registry, name, own, lease_ms)
         entry = Entry(
             name=name,
-            node_id=names.node_id(name),
             generation=claim.generation,
             status="online",
             startup_timestamp=registry.clock.wall_ms(),
@@ -66,6 +66,14 @@ def register(
         return Registration(registry, entry, claim)
     except OSError as error:
         raise RootError(f"cannot register {name!r} in {registry.directory}: {error.strerror}") from error
+
+
+def _check_published(allow: tuple[str, ...], subscriptions: tuple[str, ...]) -> None:
+    """Readers reject a whole entry for one bad pattern: never publish one. Raises InvalidNameError."""
+    for pattern in allow:
+        names.check_grant(pattern)
+    for pattern in subscriptions:
+        names.check_topic_pattern(pattern)
 
 
 def _win_claim(registry: Registry, name: str, own: Identity, lease_ms: int) -> claims.Claim:
@@ -156,7 +164,7 @@ class Registration:
     """
 
     def __init__(self, registry: Registry, entry: Entry, claim: claims.Claim) -> None:
-        """Installs the entry for a claim that was won (`Registry.register`). Raises LeaseLostError, OSError."""
+        """Install the entry for a claim that was won (`Registry.register`). Raises LeaseLostError, OSError."""
         self._registry = registry
         self._claim = claim
         self._lock = threading.Lock()
@@ -214,7 +222,11 @@ class Registration:
         fabrics: tuple[str, ...] | None = None,
         status: str | None = None,
     ) -> None:
-        """Publish changed fields (None: unchanged); this renews the lease as well. Raises as `heartbeat`."""
+        """Publish changed fields (None: unchanged) and renew the lease.
+
+        Raises as `heartbeat`; InvalidNameError and ConfigurationError (too large) change nothing.
+        """
+        _check_published(allow or (), subscriptions or ())
         given = {"allow": allow, "subscriptions": subscriptions, "fabrics": fabrics, "status": status}
         with self._lock:
             self._write({field: value for field, value in given.items() if value is not None})
@@ -241,8 +253,7 @@ class Registration:
         now = self._clock_ms()
         if self._lease.must_stop(now):
             raise self._lost("its lease ran out before it was renewed, or it was removed")
-        self._entry = dataclasses.replace(self._entry, **changes)
-        data = self._encoded(now)
+        data = self._encoded(now, **changes)
         if not self._file.in_place():
             self._recover(now)
         elif len(data) > self._file.capacity:
@@ -251,11 +262,13 @@ class Registration:
             self._file.rewrite(data)
         self._renewed(now)
 
-    def _encoded(self, now: int) -> bytes:
-        self._entry = dataclasses.replace(
-            self._entry, last_heartbeat=self._registry.clock.wall_ms(), heartbeat_monotonic_ms=now
-        )
-        return encode_entry(self._entry, self._registry.keyring.registry_key)
+    def _encoded(self, now: int, **changes: Any) -> bytes:
+        """The file's bytes with a new heartbeat; what cannot be published changes nothing."""
+        wall = self._registry.clock.wall_ms()
+        entry = dataclasses.replace(self._entry, last_heartbeat=wall, heartbeat_monotonic_ms=now, **changes)
+        data = encode_entry(entry, self._registry.keyring.registry_key, self._file.capacity or None)
+        self._entry = entry
+        return data
 
     def _install(self, now: int) -> None:
         """Rename a new file in, then look at the claims: a higher one means that another took over."""

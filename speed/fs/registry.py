@@ -70,7 +70,7 @@ class Registry:
     # -- reading --
 
     def read(self, name: str) -> Entry | None:
-        """The entry as on disk now; None when absent or not authentic. Unchanged, it costs one stat (R-15)."""
+        """The entry as on disk now; None when absent or not authentic. One stat when unchanged (R-15)."""
         path = self._paths.get(name)
         if path is None:
             path = self._path(name)

@@ -38,7 +38,7 @@ def put(registry: Registry, entry: Entry) -> None:
 def foreign(registry: Registry, **changes: Any) -> Entry:
     """The entry of a live node of another machine."""
     registration = registry.register("pattern", **LEASE)
-    entry = dataclasses.replace(registration.entry, name="billing", node_id=names.node_id("billing"))
+    entry = dataclasses.replace(registration.entry, name="billing")
     registration.remove()
     return dataclasses.replace(entry, boot_id="elsewhere", host="far", **changes)
 
@@ -255,6 +255,19 @@ def test_published_fields_change_in_place_and_the_file_grows_when_it_must(own: R
     registration.update(allow=())
     assert os.stat(path).st_size == 8192
     assert registration.remove()
+
+
+def test_what_cannot_be_published_changes_nothing(own: Registry):
+    """R-13: one bad pattern would make every reader ignore the entry."""
+    registration = own.register("billing", allow=("analytics",), **LEASE)
+    with pytest.raises(InvalidNameError):
+        registration.update(allow=("*",))
+    with pytest.raises(ConfigurationError):
+        registration.update(allow=tuple(f"node-{i:0100d}" for i in range(1000)))
+    registration.heartbeat()
+    entry = own.read("billing")
+    assert entry is not None
+    assert entry.allow == ("analytics",)
 
 
 def test_a_removed_registration_writes_nothing_any_more(own: Registry):
