@@ -40,8 +40,13 @@ class ProcessFields(Protocol):
 
 
 def identity() -> Identity:
-    """This process; made anew on each call, since a fork changes it."""
-    pid = os.getpid()
+    """This process, as it is also after a fork."""
+    return _identity_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _identity_of(pid: int) -> Identity:
+    """Nothing in an identity changes while the pid stays the same."""
     return Identity(pid, _own_start(pid), _pid_namespace(), platform.node(), _boot_id())
 
 

@@ -164,7 +164,7 @@ class Registration:
     """
 
     def __init__(self, registry: Registry, entry: Entry, claim: claims.Claim) -> None:
-        """Install the entry for a claim that was won (`Registry.register`). Raises LeaseLostError, OSError."""
+        """Install the entry for a claim that was won. Raises LeaseLostError, OSError."""
         self._registry = registry
         self._claim = claim
         self._lock = threading.Lock()
