@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from speed.fs.entry_file import UnacceptableFileError, create_exclusively, read_regular
 from speed.fs.identity import Identity
-from speed.wire import names
+from speed.wire import limits, names
 
-MAX_GENERATION = (1 << 24) - 1
+MAX_GENERATION = (1 << limits.GENERATION_BITS) - 1
 UNREADABLE_LEASE_MS = 30_000
 _MAX_BYTES = 4096
 _MAX_LEASE_MS = 3_600_000

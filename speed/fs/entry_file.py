@@ -8,8 +8,9 @@ import secrets
 import stat
 from typing import NamedTuple
 
+from speed.wire.names import TEMPORARY_PREFIX
+
 _SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-TEMPORARY_PREFIX = ".tmp-"
 
 
 class UnacceptableFileError(Exception):

@@ -11,7 +11,7 @@ from speed.core.lease import Tenure, Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim as claims
 from speed.fs.clock import SYSTEM_CLOCK, Clock
-from speed.fs.entry_file import TEMPORARY_PREFIX, UnacceptableFileError, read_regular, unlink_if_same
+from speed.fs.entry_file import UnacceptableFileError, read_regular, unlink_if_same
 from speed.fs.identity import Identity, identity, process_alive
 from speed.fs.registration import Registration, register
 from speed.fs.root import Modes, prepare_root
@@ -254,7 +254,7 @@ class Registry:
         horizon = time.time_ns() - _TEMPORARY_LIFE_NS
         with os.scandir(self.directory) as files:
             for file in files:
-                if file.name.startswith(TEMPORARY_PREFIX):
+                if file.name.startswith(names.TEMPORARY_PREFIX):
                     with contextlib.suppress(OSError):
                         if file.stat(follow_symlinks=False).st_mtime_ns < horizon:
                             os.unlink(file.path)

@@ -58,6 +58,18 @@ def test_exactly_one_of_eight_processes_reclaims_the_name_of_a_killed_one(
         assert winners[0].ask("remove prize") == "removed True"
 
 
+@pytest.mark.slow
+def test_a_name_that_changes_hands_hundreds_of_times_never_has_two_holders(
+    contender: Callable[..., Any], registry: Registry
+):
+    """R-5, R-6: taking and giving back race with each other at every step."""
+    processes = [contender() for _ in range(4)]
+    for process in processes:
+        process.tell("churn ball 60")
+    assert [process.answer() for process in processes] == ["intruders 0"] * 4
+    assert registry.newest_generation("ball") >= 240
+
+
 def test_the_name_of_a_killed_process_is_free_at_once(contender: Callable[..., Any], registry: Registry):
     """R-9: although its lease has 30 seconds left, and although nobody has waited for the corpse yet."""
     victim = contender()
