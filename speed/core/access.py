@@ -43,8 +43,8 @@ class _Rules:
 class AccessPolicy:
     """The grants of one node (or one service); denies everyone at first.
 
-    Threads: readers take no lock, each change replaces one immutable state. Changes themselves are
-    serialised by the caller (the node's lock): two concurrent changes may lose one.
+    Threads: readers take no lock, each change replaces one immutable state. Changes themselves are serialised by
+    the caller (the node's lock): two concurrent changes may lose one.
     """
 
     __slots__ = ("_rules",)
@@ -55,14 +55,14 @@ class AccessPolicy:
         self.allow(*allow)
 
     def allow(self, *patterns: str) -> None:
-        """Grant node names, or families ``<name>.*`` (A-2). Raises InvalidNameError, then grants none."""
+        """Grant: a node name, or ``<name>.*`` for a family (rule A-2). Raises InvalidNameError, then grants none."""
         for pattern in patterns:
             names.check_grant(pattern)
         if patterns:
             self._rules = _Rules({**self._rules.table, **dict.fromkeys(patterns, True)})
 
     def deny(self, *patterns: str) -> None:
-        """Take grants back; a denied name stays so under a granted family (A-4). Raises InvalidNameError."""
+        """Take grants back; an exact name stays denied under a granted family (rule A-4). Raises InvalidNameError."""
         for pattern in patterns:
             names.check_grant(pattern)
         table = dict(self._rules.table)

@@ -1,7 +1,7 @@
 """Who holds a name: the verdict over another node's entry, and the owner's own lease (rules R-8 to R-12).
 
-All times are milliseconds. ``monotonic`` times are CLOCK_MONOTONIC of one boot: immune to wall clock
-jumps, and comparable only between processes that share a boot id.
+All times are milliseconds. ``monotonic`` times are CLOCK_MONOTONIC of one boot: immune to wall clock jumps, and
+comparable only between processes that share a boot id.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ def judge(
 ) -> Verdict:
     """Decide whether ``tenure`` still holds (rules R-8 to R-10).
 
-    ``monotonic_ms`` must have been read *before* the tenure was read from disk: an owner that renewed in
-    time is then always seen. ``process_alive``: None when the process cannot be seen from here (other
-    boot or pid namespace). ``unchanged_ms``: how long the observer itself has seen exactly this tenure (0
-    at first sight).
+    ``monotonic_ms`` must have been read *before* the tenure was read from disk: an owner that renewed in time is
+    then always seen. ``process_alive``: None when the process cannot be seen from here (other boot or pid
+    namespace). ``unchanged_ms``: how long the observer itself has seen exactly this tenure (0 at first sight).
 
     | boot   | process | heartbeat age      | verdict                              |
     |--------|---------|--------------------|--------------------------------------|
@@ -78,7 +77,7 @@ class LeaseState(enum.Enum):
 
 
 class OwnLease:
-    """The owner's view of its lease: it stops the moment from which others may reclaim (rule R-12)."""
+    """The owner's view of its lease: it stops at the very moment from which others may reclaim (rule R-12)."""
 
     __slots__ = ("_heartbeat_ms", "_lease_ms", "_renewed_ms", "_state")
 
@@ -113,8 +112,7 @@ class OwnLease:
     def renewed(self, written_ms: int, finished_ms: int) -> None:
         """Record a heartbeat: ``written_ms`` is the time inside it, ``finished_ms`` was read after the write.
 
-        Raises LeaseLostError when the write ended after the old lease: an observer may have reclaimed
-        meanwhile.
+        Raises LeaseLostError when the write ended after the old lease: an observer may have reclaimed meanwhile.
         """
         if self.must_stop(finished_ms):
             raise LeaseLostError(

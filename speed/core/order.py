@@ -1,4 +1,4 @@
-"""Serial queues, one per sender: in order within a sender, side by side between them (rule S-5)."""
+"""Serial queues, one per sender: items of one sender run one after another, senders run side by side (rule S-5)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SenderOrder(Generic[Item]):
         return None
 
     def drop(self, sender: str) -> tuple[Item, ...]:
-        """Give back all waiting items of ``sender`` (it was denied); the running one ends with `done`."""
+        """Give back all waiting items of ``sender`` (it was denied); the running one still ends with `done`."""
         queue = self._waiting.get(sender)
         if not queue:
             return ()

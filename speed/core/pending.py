@@ -21,11 +21,9 @@ class PendingCall(NamedTuple):
 class PendingCalls:
     """The table of waiting callers, by key (request id, or sequence for acknowledgements).
 
-    Not locked itself. `add`, `complete` and `forget` are single dict operations, atomic under CPython's
-    GIL, so any thread may call them at any time; whoever pops a call completes it, hence at most one
-    completion.
-    `expire` and `fail_target` belong to one thread. A deadline added while `expire` scans is noticed
-    within a second at the latest.
+    Not locked itself. `add`, `complete` and `forget` are single dict operations, atomic under CPython's GIL, so any
+    thread may call them at any time; whoever pops a call completes it, hence at most one completion. `expire` and
+    `fail_target` belong to one thread. A deadline added while `expire` scans is noticed within a second at the latest.
     """
 
     __slots__ = ("_calls", "_earliest", "_scanned")
@@ -36,7 +34,7 @@ class PendingCalls:
         self._scanned = -math.inf
 
     def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
-        """Wait for ``key``; ``completion(outcome)`` runs on the completing thread and must not block."""
+        """Wait for ``key``; ``completion(outcome)`` runs on the thread that completes it and must not block."""
         self._calls[key] = PendingCall(key, deadline, target, completion)
         if deadline < self._earliest:
             self._earliest = deadline
@@ -73,6 +71,14 @@ class PendingCalls:
         """Complete every call to ``target`` with ``error`` (the node left); returns how many."""
         keys = [call.key for call in list(self._calls.values()) if call.target == target]
         return sum(self.complete(key, error) for key in keys)
+
+    def fail_all(self, error: BaseException) -> int:
+        """Complete every call with ``error``: the node stops. Returns how many."""
+        return sum(self.complete(key, error) for key in list(self._calls))
+
+    def targets(self) -> set[str]:
+        """Nodes that somebody waits for."""
+        return {call.target for call in list(self._calls.values())}
 
     def next_deadline(self) -> float:
         """A time not after the earliest deadline; infinity when nothing waits."""

@@ -28,7 +28,7 @@ _MISSING: Any = object()
 
 
 class Request(NamedTuple):
-    """One call as a service sees it; ``deadline_ms`` in Unix ms, ``caller`` an authenticated node name."""
+    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name."""
 
     service: str
     arguments: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Request(NamedTuple):
     traceparent: str | None = None
 
     def get(self, name: str, kind: type | tuple[type, ...] | None = None, default: Any = _MISSING) -> Any:
-        """Argument ``name`` of type ``kind``; ``default`` when absent. Raises InvalidArgumentsError."""
+        """Argument ``name``, checked to be of ``kind``; ``default`` when absent. Raises InvalidArgumentsError."""
         value = self.arguments.get(name, _MISSING)
         if value is _MISSING:
             if default is _MISSING:
@@ -94,11 +94,9 @@ class FunctionService:
     __slots__ = ("_function", "_parameters", "name")
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        """Compiles the checks. Raises ConfigurationError for a function that cannot be called by name."""
+        """Compiles the checks once. Raises ConfigurationError for a function that cannot be called by name."""
         if inspect.iscoroutinefunction(function):
-            raise ConfigurationError(
-                f"service {name!r}: a coroutine function needs an event loop; register a function"
-            )
+            raise ConfigurationError(f"service {name!r}: a coroutine function needs an event loop; register a function")
         self.name = name
         self._function = function
         self._parameters: Parameters = compile_parameters(name, function, Request)
@@ -109,7 +107,7 @@ class FunctionService:
         return self._parameters.signature
 
     def invoke(self, request: Request) -> Any:
-        """Check and call. Raises InvalidArgumentsError, or whatever the function raises."""
+        """Check and call. Raises InvalidArgumentsError naming the parameter, else whatever the function raises."""
         arguments = request.arguments
         self._parameters.check(arguments)
         injected = self._parameters.request_parameter
@@ -128,8 +126,8 @@ class _Registered(NamedTuple):
 class ServiceRegistry:
     """Services by name.
 
-    Threads: `invoke`, `allows`, `names` are lock-free reads of a dict; `register` and `unregister` are
-    serialised by the caller (the node's lock).
+    Threads: `invoke`, `allows`, `names` are lock-free reads of a dict; `register` and `unregister` are serialised
+    by the caller (the node's lock).
     """
 
     __slots__ = ("_services",)
@@ -137,13 +135,10 @@ class ServiceRegistry:
     def __init__(self) -> None:
         self._services: dict[str, _Registered] = {}
 
-    def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
-    ) -> Service:
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> Service:
         """Add a service; ``allow`` narrows who may call it (grant patterns).
 
-        Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for what
-        is no service.
+        Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
         names.check_service_name(name)
         if isinstance(allow, str):
@@ -166,15 +161,13 @@ class ServiceRegistry:
 
     def names(self, caller: str | None = None) -> tuple[str, ...]:
         """Sorted service names; with ``caller`` only those it may call."""
-        return tuple(
-            sorted(name for name in list(self._services) if caller is None or self.allows(name, caller))
-        )
+        return tuple(sorted(name for name in list(self._services) if caller is None or self.allows(name, caller)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._services
 
     def invoke(self, request: Request) -> Response:
-        """Find, check and run; a fault of service or caller is a Response, never raised (S-8, S-9, A-5)."""
+        """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
         row = self._services.get(request.service)
         if row is None:
             return Response.error("SERVICE_NOT_FOUND", f"no service {request.service!r} here")
@@ -196,9 +189,7 @@ def _as_service(name: str, service: Service | Callable[..., Any]) -> Service:
     if callable(getattr(service, "invoke", None)) and not inspect.isclass(service):
         return service  # type: ignore[return-value]
     if inspect.isclass(service):
-        raise ConfigurationError(
-            f"service {name!r}: register an instance of {service.__name__}, not the class"
-        )
+        raise ConfigurationError(f"service {name!r}: register an instance of {service.__name__}, not the class")
     if callable(service):
         return FunctionService(name, service)
     raise ConfigurationError(
@@ -207,7 +198,7 @@ def _as_service(name: str, service: Service | Callable[..., Any]) -> Service:
 
 
 def _failed(error: BaseException) -> Response:
-    """EXECUTION_FAILED with the exception's type and message; no traceback (it may show payloads)."""
+    """EXECUTION_FAILED with the exception's type and message; never a traceback (it may show payloads and paths)."""
     kind = type(error).__name__
     message = str(error)[:_MAX_ERROR_CHARACTERS]
     details: dict[str, Any] = {"exception": kind}

@@ -59,8 +59,7 @@ class Parameters(NamedTuple):
             missing = sorted(self.required - arguments.keys())
             listed = ", ".join(map(repr, missing))
             raise InvalidArgumentsError(
-                f"{self.service}: missing argument {listed}; expected {self.signature}",
-                {"argument": missing[0]},
+                f"{self.service}: missing argument {listed}; expected {self.signature}", {"argument": missing[0]}
             )
 
     def _unknown(self, name: str) -> InvalidArgumentsError:
@@ -76,7 +75,7 @@ class Parameters(NamedTuple):
 
 
 def compile_parameters(service: str, function: Callable[..., Any], request_type: type) -> Parameters:
-    """Read the signature once. Raises ConfigurationError for positional-only parameters."""
+    """Read the signature once. Raises ConfigurationError for positional-only parameters: arguments travel by name."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -89,9 +88,7 @@ def compile_parameters(service: str, function: Callable[..., Any], request_type:
     open_ended = False
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ConfigurationError(
-                f"service {service!r}: parameter {name!r} is positional-only; remove the '/'"
-            )
+            raise ConfigurationError(f"service {service!r}: parameter {name!r} is positional-only; remove the '/'")
         if parameter.kind is parameter.VAR_KEYWORD:
             open_ended = True
         elif parameter.kind is not parameter.VAR_POSITIONAL:

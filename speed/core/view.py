@@ -18,7 +18,7 @@ class Joined:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Left:
-    """A node is gone: it left, its lease ran out, or a new generation replaced it; its last entry."""
+    """A node is gone: it left, its lease ran out, or a new generation replaced it. ``entry`` is the last one seen."""
 
     entry: Entry
 
@@ -35,7 +35,7 @@ Event: TypeAlias = Joined | Left | Changed
 
 
 def diff(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> tuple[Event, ...]:
-    """Events that lead from ``before`` to ``after`` (by name): departures first, each kind by name."""
+    """Events that lead from ``before`` to ``after`` (by name): departures first, each kind in order of names."""
     left: list[Event] = []
     joined: list[Event] = []
     changed: list[Event] = []

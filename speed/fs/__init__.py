@@ -1,1 +1,1 @@
-"""The only code that opens files: registry, lanes, bells, key files."""
+"""The only code that opens files: lanes, bells, claims, entries, watching."""

@@ -1,83 +1,82 @@
-"""Key files on disk: found, read and written privately (rules W of the key file, R-4)."""
+"""Reading and writing key files; where root and key are looked for (W-14)."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import Literal
+import tempfile
 
 from speed.errors import KeyFileError
-from speed.fs.root import default_root
+from speed.wire import names
 from speed.wire.keyfile import format_key_file, parse_key_file
 from speed.wire.seal import Keyring
 
-__all__ = ["default_key_path", "default_root", "load_key_file", "write_key_file"]
-
-_MAX_BYTES = 65536
-_READ = (
-    os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-)
+_MAX_BYTES = 4096
 
 
-def default_key_path(root: str) -> str:
+def default_root() -> str:
+    """``$SPEED_ROOT``, else a directory of this user that ends with the session or boot."""
+    configured = os.environ.get("SPEED_ROOT")
+    if configured:
+        return configured
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return names.child_path(runtime, "speed")
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    return names.child_path(shared, f"speed-{os.geteuid()}")
+
+
+def default_key(root: str) -> str:
     """``$SPEED_KEY``, else ``<root>/speed.key``."""
-    return os.environ.get("SPEED_KEY") or os.path.join(root, "speed.key")
+    return os.environ.get("SPEED_KEY") or names.default_key_path(root)
 
 
-def load_key_file(
-    path: str, group_readable: bool = False, backend: Literal["openssl", "sodium"] = "openssl"
-) -> Keyring:
-    """Read a key file. ``group_readable``: the root is shared by a group, so the group may read the key too.
-
-    Raises KeyFileError (missing, a link, not a regular file, another owner, readable by others, malformed).
-    """
+def read_keys(path: str) -> tuple[bytes, ...]:
+    """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
-        descriptor = os.open(path, _READ)
-    except FileNotFoundError as error:
-        raise KeyFileError(f"no key file at {path}: make one with `speed keygen {path}`") from error
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
     except OSError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror} (links are not followed)") from error
+        raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     try:
-        _check_private(path, os.fstat(descriptor), group_readable)
-        text = os.read(descriptor, _MAX_BYTES + 1)
+        _check_private(fd, path)
+        text = os.read(fd, _MAX_BYTES + 1)
     finally:
-        os.close(descriptor)
+        os.close(fd)
     if len(text) > _MAX_BYTES:
-        raise KeyFileError(f"key file {path} is larger than {_MAX_BYTES} bytes: it is no key file")
-    return Keyring(parse_key_file(text), backend=backend)
+        raise KeyFileError(f"{path} is too large for a key file: make one with `speed key new`")
+    return parse_key_file(text)
 
 
-def write_key_file(path: str, keys: tuple[bytes, ...]) -> None:
-    """Write a new key file with mode 0600; never replaces one. Raises KeyFileError."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+def load_key_file(path: str, backend: str = "openssl") -> Keyring:
+    """The keyring of the file at ``path``."""
+    return Keyring(read_keys(path), backend)
+
+
+def _check_private(fd: int, path: str) -> None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyFileError(f"{path} is no regular file")
+    if status.st_uid not in (os.geteuid(), 0):
+        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid})")
+    if status.st_mode & 0o077:
+        raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+
+
+def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:
+    """Write a private key file; KeyFileError if there is one already and ``replace`` is not said."""
+    target = f"{path}.new" if replace else path
     try:
-        descriptor = os.open(path, flags, 0o600)
-    except FileExistsError as error:
-        raise KeyFileError(
-            f"{path} exists already: a key file is never overwritten; rotate it, or remove it"
-        ) from error
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise KeyFileError(f"{target} exists already: keep it, or `speed key rotate`") from None
     except OSError as error:
-        raise KeyFileError(f"cannot write the key file {path}: {error.strerror}") from error
+        raise KeyFileError(f"cannot write {target}: {error.strerror}") from None
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(format_key_file(keys))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        os.unlink(path)  # a torn key file would be worse than none
-        raise KeyFileError(f"cannot write the key file {path}: {error.strerror}") from error
-
-
-def _check_private(path: str, found: os.stat_result, group_readable: bool) -> None:
-    """Refuse what others own or can read: the key is all that separates nodes of different users."""
-    if not stat.S_ISREG(found.st_mode):
-        raise KeyFileError(f"key file {path} is not a regular file")
-    if os.name != "posix":
-        return
-    if found.st_uid not in (os.geteuid(), 0):
-        raise KeyFileError(f"key file {path} belongs to uid {found.st_uid}: copy it to a file of your own")
-    forbidden = 0o037 if group_readable else 0o077
-    if found.st_mode & forbidden:
-        mode = stat.S_IMODE(found.st_mode)
-        wanted = "640" if group_readable else "600"
-        raise KeyFileError(f"key file {path} can be read by others (mode {mode:o}): chmod {wanted} {path}")
+        os.write(fd, format_key_file(keys))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    if replace:
+        os.rename(target, path)

@@ -1,260 +1,230 @@
-"""Reading the registry directory: entries as they are now, who is live, what is wrong (R-14 to R-19)."""
+"""Reading the registry: entries as they are now, their verdicts, stale ones removed (R-1 to R-12)."""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import stat
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from speed.core.lease import Tenure, Verdict, judge
+from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
-from speed.fs import claim as claims
-from speed.fs.clock import SYSTEM_CLOCK, Clock
-from speed.fs.entry_file import UnacceptableFileError, read_regular, unlink_if_same
-from speed.fs.identity import Identity, identity, process_alive
+from speed.fs import claim
+from speed.fs.identity import identity, process_alive
 from speed.fs.registration import Registration, register
-from speed.fs.root import Modes, prepare_root
-from speed.wire import limits, names
+from speed.wire import names
 from speed.wire.entry import Entry, decode_entry
+from speed.wire.limits import MAX_ENTRY_BYTES
 from speed.wire.seal import Keyring
 
 _RACY_NS = 20_000_000
-_TORN_RETRIES = 3
-_TEMPORARY_LIFE_NS = 600 * 1_000_000_000
+"""An entry changed so recently can change again without a new mtime (coarse clocks): it is read again."""
+TORN_READS = 3
 
 
-class Problem(NamedTuple):
-    """Something in the registry directory that is ignored, and why."""
-
-    file: str
-    reason: str
+def monotonic_ms() -> int:
+    """CLOCK_MONOTONIC in ms: one clock for all processes of a boot."""
+    return time.monotonic_ns() // 1_000_000
 
 
-class _Cached(NamedTuple):
-    inode: int
-    mtime_ns: int
-    size: int
-    trusted: bool
-    entry: Entry
+@dataclass(slots=True)
+class _Known:
+    """What was read under one stamp (inode, mtime, size) of an entry file, and since when it is unchanged."""
 
-
-class _Sighting(NamedTuple):
-    """Since when (own monotonic ms) an entry or claim has looked like ``mark``."""
-
-    mark: tuple[int, int, str]
+    stamp: tuple[int, int, int]
+    entry: Entry | None
     since_ms: int
 
 
 class Registry:
-    """The registry of one root, for one key ring.
+    """The registry of one root as seen by one process. Thread-safe: its caches are replaced as a whole."""
 
-    Threads: every method may be called from any thread without a lock; the caches are dicts of immutable
-    values, and losing one costs a re-read. `Registration` has its own lock.
-    """
-
-    def __init__(self, root: str | os.PathLike[str], keyring: Keyring, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Prepares the root (rule R-1). Raises RootError."""
-        self.root = os.path.abspath(os.fspath(root))
+    def __init__(self, root: str, keyring: Keyring) -> None:
+        self.root = root
         self.keyring = keyring
-        self.clock = clock
-        self.modes: Modes = prepare_root(self.root)
-        self.directory = names.registry_dir(self.root)
-        self._cache: dict[str, _Cached] = {}
-        self._sightings: dict[str, _Sighting] = {}
-        self._paths: dict[str, str] = {}
-        self._problems: tuple[Problem, ...] = ()
-        self.rejected = 0
-        """How often a file was ignored because it is no authentic entry."""
+        self._boot_id = identity().boot_id
+        self._known: dict[str, _Known] = {}
+        self._problems: dict[str, str] = {}
 
-    # -- reading --
+    def prepare(self) -> None:
+        """Make root and registry directories (0700); RootError says what is wrong and what to do."""
+        for path in (self.root, names.registry_dir(self.root), names.claims_dir(self.root)):
+            try:
+                os.makedirs(path, 0o700, exist_ok=True)
+            except FileExistsError:
+                raise RootError(f"{path} is no directory: choose another root") from None
+            except OSError as error:
+                raise RootError(f"cannot make {path}: {error.strerror}; choose another root") from None
+            status = os.stat(path)
+            if not stat.S_ISDIR(status.st_mode):
+                raise RootError(f"{path} is no directory: choose another root")
+            if status.st_mode & stat.S_IWOTH:
+                raise RootError(f"everybody can write to {path}: run `chmod 700 {path}`, or 770 for a group")
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise RootError(f"{path} is not writable for this user: choose another root")
+
+    # --- reading ---
 
     def read(self, name: str) -> Entry | None:
-        """The entry as on disk now; None when absent or not authentic. One stat when unchanged (R-15)."""
-        path = self._paths.get(name)
-        if path is None:
-            path = self._path(name)
+        """The entry of ``name`` as it is on disk now, live or stale; None if there is no authentic one."""
+        known = self._look(name)
+        return known.entry if known else None
+
+    def _look(self, name: str) -> _Known | None:
+        path = names.entry_path(self.root, name)
         try:
-            return self._current(name, path)
-        except (UnacceptableFileError, OSError, WireError):
-            self._cache.pop(name, None)
+            status = os.stat(path, follow_symlinks=False)
+        except OSError:
+            self._known.pop(name, None)
             return None
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        known = self._known.get(name)
+        if known is not None and known.stamp == stamp and time.time_ns() - stamp[1] > _RACY_NS:
+            return known
+        fresh = self._read_entry(name, path)
+        if known is not None and known.entry == fresh:
+            known.stamp = stamp
+            return known
+        known = self._known[name] = _Known(stamp, fresh, monotonic_ms())
+        return known
 
-    def entries(self) -> list[Entry]:
-        """Every authentic entry, live or not, by name; refreshes `problems`."""
-        found: list[Entry] = []
-        problems: list[Problem] = []
-        for file in self._listed():
-            if file.startswith("."):  # temporary files and the claims
-                continue
-            name = names.parse_entry_file(file)
-            if name is None:
-                problems.append(Problem(file, "not the name of an entry"))
-                continue
+    def _read_entry(self, name: str, path: str) -> Entry | None:
+        problem = ""
+        for _ in range(TORN_READS):
             try:
-                found.append(self._current(name, self._path(name)))
-            except FileNotFoundError:
+                entry = decode_entry(_read_file(path), self.keyring.registry_keys)
+            except WireError as error:
+                problem = str(error)  # a heartbeat may be half written: look again
                 continue
-            except (UnacceptableFileError, OSError, WireError) as error:
-                problems.append(Problem(file, str(error)))
-        self._problems = tuple(problems)
-        return found
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror}"
+                break
+            if entry.name == name:
+                self._problems.pop(name, None)
+                return entry
+            problem = f"is the entry of {entry.name!r}"
+            break
+        self._problems[name] = problem
+        return None
 
-    def problems(self) -> tuple[Problem, ...]:
-        """What the last `entries` ignored (rule R-17)."""
-        return self._problems
+    def verdict(self, name: str) -> tuple[Entry | None, Verdict]:
+        """The entry of ``name`` and whether it holds (R-8)."""
+        now = monotonic_ms()
+        known = self._look(name)
+        if known is None or known.entry is None:
+            return None, Verdict.STALE
+        return known.entry, self._judge(known, now)
 
-    def live(self, name: str) -> Entry | None:
-        """The entry unless it is absent or stale; an undecidable one counts as live (rule R-11)."""
-        now = self.clock.monotonic_ms()
-        entry = self.read(name)
-        if entry is None or self.verdict(entry, now) is Verdict.STALE:
+    def _judge(self, known: _Known, now: int) -> Verdict:
+        entry = known.entry
+        assert entry is not None
+        fresh = judge(entry, self._boot_id, now, None, now - known.since_ms)
+        if fresh is not Verdict.LIVE or now - entry.heartbeat_monotonic_ms < entry.heartbeat_interval:
+            return fresh
+        alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
+        return judge(entry, self._boot_id, now, alive, now - known.since_ms)
+
+    def live(self, name: str, *, sure: bool = False) -> Entry | None:
+        """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
+        entry, verdict = self.verdict(name)
+        if entry is None or verdict is Verdict.STALE:
+            return None
+        if sure and self.process_gone(entry):
             return None
         return entry
 
-    def nodes(self) -> list[Entry]:
-        """All entries that are not stale, by name."""
-        now, own = self.clock.monotonic_ms(), identity()
-        return [entry for entry in self.entries() if self.verdict(entry, now, own) is not Verdict.STALE]
+    def process_gone(self, entry: Entry) -> bool:
+        return process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id) is False
 
-    def newest_generation(self, name: str) -> int:
-        """The highest generation ever claimed for ``name``; 0 for a name never used."""
-        return claims.newest_generation(self.root, name)
+    def names(self) -> list[str]:
+        """All node names with an entry file, sorted."""
+        try:
+            found = os.listdir(names.registry_dir(self.root))
+        except OSError:
+            return []
+        return sorted(name for name in map(names.parse_entry_file, found) if name)
 
-    def verdict(self, entry: Entry, monotonic_ms: int, own: Identity | None = None) -> Verdict:
-        """Judge an entry; ``monotonic_ms`` was read before the entry (rule R-8)."""
-        mark = (entry.generation, entry.heartbeat_monotonic_ms, f"{entry.boot_id}{entry.last_heartbeat}")
-        alive = process_alive(entry, own or identity())
-        return self._judge(entry.name, entry, mark, alive, monotonic_ms, own)
+    def entries(self) -> list[tuple[Entry, Verdict]]:
+        """All authentic entries with their verdicts, sorted by name."""
+        rows = [self.verdict(name) for name in self.names()]
+        return [(entry, verdict) for entry, verdict in rows if entry is not None]
 
-    def claim_verdict(self, claim: claims.Claim, monotonic_ms: int) -> Verdict:
-        """Judge a pending claim like an entry that is never renewed (rule R-6)."""
-        mark = (claim.generation, claim.heartbeat_monotonic_ms, claim.boot_id)
-        key = names.claim_name(claim.name, claim.generation)
-        return self._judge(f"/{key}", claim, mark, process_alive(claim, identity()), monotonic_ms, None)
+    def live_entries(self) -> list[Entry]:
+        """Entries of nodes that may be alive, sorted by name."""
+        return [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
 
-    # -- changing --
+    def problems(self) -> dict[str, str]:
+        """Foreign and corrupt things in the registry directory, by file name, as of now."""
+        rows: dict[str, str] = {}
+        for filename in sorted(os.listdir(names.registry_dir(self.root))):
+            name = names.parse_entry_file(filename)
+            if name is not None and self.read(name) is None:
+                rows[filename] = self._problems.get(name, "is gone again")
+            elif name is None and filename != names.CLAIMS:
+                rows[filename] = "is no entry of a node"
+        rows.pop(next((row for row in rows if row.startswith(names.TEMPORARY_PREFIX)), ""), None)
+        return rows
+
+    # --- writing ---
 
     def register(
         self,
         name: str,
         *,
-        lease_ms: int = int(limits.LEASE_SECONDS * 1000),
-        heartbeat_ms: int = int(limits.HEARTBEAT_SECONDS * 1000),
-        fabrics: tuple[str, ...] = (),
-        allow: tuple[str, ...] = (),
-        subscriptions: tuple[str, ...] = (),
-        language: str = "python",
-        version: str = "",
+        lease_ms: int,
+        heartbeat_ms: int,
+        fabrics: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        before_publish: Callable[[int], None] = lambda generation: None,
     ) -> Registration:
-        """Take ``name``, or raise NameTakenError; see `speed.fs.registration.register`."""
+        """Claim ``name`` and publish its entry; ``before_publish(generation)`` runs in between (R-5).
+
+        Raises NameTakenError, LeaseLostError, ConfigurationError.
+        """
         return register(
             self,
             name,
             lease_ms=lease_ms,
             heartbeat_ms=heartbeat_ms,
-            fabrics=fabrics,
-            allow=allow,
-            subscriptions=subscriptions,
-            language=language,
-            version=version,
+            fabrics=tuple(fabrics),
+            allow=tuple(allow),
+            before_publish=before_publish,
         )
 
-    def remove_stale(self) -> tuple[str, ...]:
-        """Remove stale entries (never claims) and old temporary files; returns the names removed (R-16)."""
-        now, own = self.clock.monotonic_ms(), identity()
-        stale = [entry for entry in self.entries() if self.verdict(entry, now, own) is Verdict.STALE]
-        removed = tuple(entry.name for entry in stale if self._unlink(entry))
-        self._remove_temporaries()
+    def newest_generation(self, name: str) -> int:
+        """The highest claimed generation of ``name``; 0 if it was never claimed."""
+        return claim.newest(self.root, name)
+
+    def remove_stale(self, *, dry_run: bool = False) -> list[Entry]:
+        """Remove entries of nodes that are gone, never their claims (R-13); returns them."""
+        removed: list[Entry] = []
+        for entry, verdict in self.entries():
+            if verdict is Verdict.STALE or self.process_gone(entry):
+                removed.append(entry)
+                if not dry_run:
+                    self._remove(entry)
         return removed
 
-    # -- inside --
-
-    def _listed(self) -> list[str]:
-        """Names of all files in the registry directory. Raises RootError when it is gone."""
+    def _remove(self, entry: Entry) -> None:
+        """Unlink a stale entry unless its owner changed it meanwhile."""
+        path = names.entry_path(self.root, entry.name)
         try:
-            return sorted(os.listdir(self.directory))
-        except OSError as error:
-            raise RootError(
-                f"cannot list {self.directory}: {error.strerror}; was the root removed?"
-            ) from error
+            if decode_entry(_read_file(path), self.keyring.registry_keys) == entry:
+                os.unlink(path)
+        except (OSError, WireError):
+            pass
 
-    def _path(self, name: str) -> str:
-        """Path of an entry, remembered for a bounded number of names."""
-        names.check_node_name(name)
-        path = names.entry_path(self.root, name)
-        if len(self._paths) < limits.MAX_LANES:
-            self._paths[name] = path
-        return path
 
-    def _current(self, name: str, path: str) -> Entry:
-        """The entry, cached while unchanged. Raises OSError, UnacceptableFileError, WireError."""
-        cached = self._cache.get(name)
-        if cached is not None and cached.trusted:
-            found = os.lstat(path)
-            if (
-                found.st_mtime_ns == cached.mtime_ns
-                and found.st_ino == cached.inode
-                and found.st_size == cached.size
-            ):
-                return cached.entry
-        return self._load(name, path)
-
-    def _load(self, name: str, path: str) -> Entry:
-        """Read and authenticate; a torn entry is read again (rule R-14)."""
-        for attempt in range(1 + _TORN_RETRIES):
-            now_ns = time.time_ns()
-            try:
-                content = read_regular(path, limits.MAX_ENTRY_BYTES)
-                entry = decode_entry(content.data, self.keyring)
-                if entry.name != name:
-                    raise WireError("BAD_ENTRY", f"holds the entry of {entry.name!r}")
-            except (WireError, UnacceptableFileError):
-                if attempt == _TORN_RETRIES:
-                    self.rejected += 1
-                    raise
-                continue
-            found = content.stat
-            # git's racy rule: a later write within the same clock tick would leave the same mtime behind.
-            trusted = now_ns - found.st_mtime_ns > _RACY_NS
-            self._cache[name] = _Cached(found.st_ino, found.st_mtime_ns, found.st_size, trusted, entry)
-            return entry
-        raise AssertionError("unreachable")
-
-    def _judge(
-        self,
-        key: str,
-        tenure: Tenure,
-        mark: tuple[int, int, str],
-        alive: bool | None,
-        monotonic_ms: int,
-        own: Identity | None,
-    ) -> Verdict:
-        """Judge with the time this observer has seen ``mark`` unchanged."""
-        sighting = self._sightings.get(key)
-        if sighting is None or sighting.mark != mark:
-            sighting = _Sighting(mark, self.clock.monotonic_ms())
-            self._sightings[key] = sighting
-        boot_id = (own or identity()).boot_id
-        return judge(tenure, boot_id, monotonic_ms, alive, monotonic_ms - sighting.since_ms)
-
-    def _unlink(self, entry: Entry) -> bool:
-        """Remove the entry if the file is still the one that was judged."""
-        path = self._path(entry.name)
-        cached = self._cache.get(entry.name)
-        if cached is None or cached.entry is not entry:
-            return False
-        try:
-            return unlink_if_same(path, (os.lstat(path).st_dev, cached.inode))
-        except OSError:  # another user's entry under a sticky directory: its owner or root removes it
-            return False
-
-    def _remove_temporaries(self) -> None:
-        """Remove what killed processes left half-written ten minutes ago or earlier."""
-        horizon = time.time_ns() - _TEMPORARY_LIFE_NS
-        with os.scandir(self.directory) as files:
-            for file in files:
-                if file.name.startswith(names.TEMPORARY_PREFIX):
-                    with contextlib.suppress(OSError):
-                        if file.stat(follow_symlinks=False).st_mtime_ns < horizon:
-                            os.unlink(file.path)
+def _read_file(path: str) -> bytes:
+    """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise WireError("BAD_ENTRY", "no regular file")
+        if status.st_size > MAX_ENTRY_BYTES:
+            raise WireError("BAD_ENTRY", "too large")
+        return os.read(fd, MAX_ENTRY_BYTES)
+    finally:
+        os.close(fd)

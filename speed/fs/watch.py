@@ -1,119 +1,90 @@
-"""Waking up when nodes come and go (rule R-20): inotify through watchdog, or polling.
+"""Watching the registry for joins and leaves (R-16): watchdog where it works, polling elsewhere.
 
-Events are hints only: the reader scans after the watch was added, on each wake-up, and on a timer
-(`RegistryWatch.scan_seconds`). Heartbeats rewrite entries in place and wake nobody.
+Heartbeats overwrite entries in place and wake nobody: only creations, moves and deletions are watched, and
+events are hints. A scan after the watch is set, and one on a timer, find what an event did not tell.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from speed.core.view import Event, RegistryView
 from speed.fs.registry import Registry
+from speed.wire import names
 
-_log = logging.getLogger("speed.registry")
+log = logging.getLogger("speed.registry")
 
-NOTIFIED_SCAN_SECONDS = 5.0
-POLLED_SCAN_SECONDS = 0.5
+SCAN_SECONDS = 1.0
+POLL_SECONDS = 0.25
 
 
 class RegistryWatch:
-    """Calls ``wake()`` from a thread of its own when an entry was made, replaced or removed.
+    """Calls ``changed(event)`` for every join, leave and change, from a thread of its own."""
 
-    Threads: `start` and `stop` may be called from any thread; one lock makes them exclusive. ``wake``
-    must only set a flag or an event.
-    """
-
-    def __init__(self, directory: str, wake: Callable[[], None]) -> None:
-        """``directory``: the registry directory. Nothing starts here."""
-        self._directory = directory
-        self._wake = wake
-        self._lock = threading.Lock()
+    def __init__(self, registry: Registry, changed: Callable[[Event], None]) -> None:
+        self._registry = registry
+        self._changed = changed
+        self._view = RegistryView()
+        self._hint = threading.Event()
+        self._stopping = False
         self._observer: Any = None
-        self.mode = "polling"
-        """``inotify`` while events arrive, else ``polling``."""
+        self._thread = threading.Thread(target=self._run, name="speed-registry-watch", daemon=True)
 
     @property
-    def scan_seconds(self) -> float:
-        """How long a reader may sleep without a wake-up before it must scan."""
-        return NOTIFIED_SCAN_SECONDS if self.mode == "inotify" else POLLED_SCAN_SECONDS
+    def mode(self) -> str:
+        """``inotify`` (or what the platform has) or ``polling``."""
+        return "polling" if self._observer is None else "inotify"
 
-    def start(self) -> str:
-        """Add the watch, then wake the reader once so that it scans; returns the mode. May be repeated."""
-        with self._lock:
-            if self._observer is None and sys.platform.startswith("linux"):
-                self._observer = self._notifier()
-                self.mode = "polling" if self._observer is None else "inotify"
-        self._wake()
-        return self.mode
+    def start(self) -> None:
+        """Set the watch, take the first reading without telling of it, start the thread."""
+        self._observer = self._observe()
+        self._view.update(self._registry.live_entries())
+        self._thread.start()
 
-    def stop(self) -> None:
-        """Remove the watch and join its threads. Harmless when repeated or never started."""
-        with self._lock:
-            observer, self._observer, self.mode = self._observer, None, "polling"
-        if observer is not None:
-            observer.stop()
-            observer.join(timeout=5.0)
-
-    def _notifier(self) -> Any:
-        """A running watchdog observer, or None with one warning when the system refuses."""
-        from watchdog.events import (
-            FileCreatedEvent,
-            FileDeletedEvent,
-            FileMovedEvent,
-            FileSystemEvent,
-            FileSystemEventHandler,
-        )
-        from watchdog.observers import Observer
-
-        wake = self._wake
-
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                if any(_is_entry(path) for path in (event.src_path, event.dest_path)):
-                    wake()
-
+    def _observe(self) -> Any:
         try:
+            from watchdog.events import FileCreatedEvent, FileDeletedEvent, FileMovedEvent, FileSystemEventHandler
+            from watchdog.observers import Observer
+
+            hint = self._hint
+
+            class Hint(FileSystemEventHandler):
+                def on_any_event(self, event: Any) -> None:
+                    hint.set()
+
             observer = Observer()
             observer.schedule(
-                Handler(), self._directory, event_filter=[FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
+                Hint(),
+                names.registry_dir(self._registry.root),
+                event_filter=[FileCreatedEvent, FileMovedEvent, FileDeletedEvent],
             )
+            observer.daemon = True
             observer.start()
-        except (OSError, RuntimeError) as error:  # out of instances, descriptors or threads
-            _log.warning(
-                "no inotify for %s (%s): polling every %.1f s; raise fs.inotify.max_user_instances",
-                self._directory,
-                error,
-                POLLED_SCAN_SECONDS,
-            )
+        except (OSError, ImportError, TypeError, RuntimeError) as error:
+            log.warning("the registry is polled, since it cannot be watched: %s", error)
             return None
         return observer
 
+    def _run(self) -> None:
+        period = POLL_SECONDS if self._observer is None else SCAN_SECONDS
+        while not self._stopping:
+            self._hint.wait(period)
+            self._hint.clear()
+            try:
+                for event in self._view.update(self._registry.live_entries()):
+                    self._changed(event)
+            except Exception:
+                log.exception("reading the registry failed")
 
-def _is_entry(path: str | bytes) -> bool:
-    """Only entries matter; temporary files and claims do not."""
-    name = os.path.basename(os.fsdecode(path))
-    return name.endswith(".node") and not name.startswith(".")
-
-
-class RegistryMonitor:
-    """Joins and departures for one thread: a watch that wakes it, and the difference since its last look."""
-
-    def __init__(self, registry: Registry, wake: Callable[[], None]) -> None:
-        """``wake`` tells the owning thread to call `poll`."""
-        self._registry = registry
-        self._view = RegistryView()
-        self.watch = RegistryWatch(registry.directory, wake)
-
-    def poll(self) -> tuple[Event, ...]:
-        """Scan now and return what happened since the last call."""
-        return self._view.update(self._registry.nodes())
-
-    def close(self) -> None:
-        """Stop the watch."""
-        self.watch.stop()
+    def stop(self, timeout_seconds: float = 2.0) -> None:
+        """End the watch; returns after ``timeout_seconds`` at the latest."""
+        self._stopping = True
+        self._hint.set()
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join(timeout_seconds)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_seconds)
