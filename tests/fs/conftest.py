@@ -1,4 +1,4 @@
-"""A private root, a registry with settable clocks, and contender processes."""
+"""A private root, a registry, and contender processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from speed.fs.clock import Clock
 from speed.fs.registry import Registry
 from speed.wire.seal import Keyring
 
@@ -19,24 +18,10 @@ HERE = pathlib.Path(__file__).parent
 KEY = bytes(range(32))
 
 
-class SetClock:
-    """Clocks that stand still until they are moved; a pause moves them."""
-
-    def __init__(self, monotonic_ms: int = 1_000_000, wall_ms: int = 1_700_000_000_000) -> None:
-        self.monotonic_ms = monotonic_ms
-        self.wall_ms = wall_ms
-        self.during_pause: Callable[[], None] = lambda: None
-
-    def pass_ms(self, milliseconds: int) -> None:
-        self.monotonic_ms += milliseconds
-        self.wall_ms += milliseconds
-
-    def _pause(self, seconds: float) -> None:
-        self.during_pause()
-        self.pass_ms(int(seconds * 1000))
-
-    def clock(self) -> Clock:
-        return Clock(lambda: self.wall_ms, lambda: self.monotonic_ms, self._pause)
+def open_registry(root: pathlib.Path, keyring: Keyring) -> Registry:
+    registry = Registry(str(root), keyring)
+    registry.prepare()
+    return registry
 
 
 class Contender:
@@ -87,12 +72,13 @@ def keyring() -> Keyring:
 
 @pytest.fixture
 def registry(root: pathlib.Path, keyring: Keyring) -> Registry:
-    return Registry(root, keyring)
+    return open_registry(root, keyring)
 
 
 @pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
+def reader(registry: Registry, root: pathlib.Path, keyring: Keyring) -> Registry:
+    """The same root as another process sees it."""
+    return open_registry(root, keyring)
 
 
 @pytest.fixture

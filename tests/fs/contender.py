@@ -40,6 +40,7 @@ def alone(registry: Registry, name: str, lease: int, heartbeat: int) -> bool:
 
 def main(root: str, lease: int, heartbeat: int) -> None:
     registry = Registry(root, Keyring((KEY,)))
+    registry.prepare()
     held: dict[str, Registration] = {}
     print("ready", flush=True)
     for line in sys.stdin:
@@ -49,7 +50,7 @@ def main(root: str, lease: int, heartbeat: int) -> None:
                 while time.monotonic_ns() < int(rest[0]):
                     pass
                 held[name] = registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
-                answer = f"won {held[name].generation}"
+                answer = f"won {held[name].entry.generation}"
             elif command == "churn":
                 held_alone = [alone(registry, name, lease, heartbeat) for _ in range(int(rest[0]))]
                 answer = f"intruders {held_alone.count(False)}"
@@ -57,7 +58,8 @@ def main(root: str, lease: int, heartbeat: int) -> None:
                 held[name].heartbeat()
                 answer = "ok"
             else:
-                answer = f"removed {held.pop(name).remove()}"
+                held.pop(name).remove()
+                answer = "removed"
         except NameTakenError:
             answer = "taken"
         except LeaseLostError:
