@@ -1,4 +1,4 @@
-"""Real processes compete for names, are killed and are stopped (rules R-5, R-9, R-12)."""
+"""Real processes compete for names, are killed and are stopped (rules R-5, R-8, R-12)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ LEASE = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
 
 
 @pytest.mark.slow
-def test_exactly_one_of_sixteen_processes_wins_each_of_thirty_names(
-    contender: Callable[..., Any], registry: Registry
-):
+def test_exactly_one_of_sixteen_processes_wins_each_of_thirty_names(contender: Callable[..., Any], registry: Registry):
     """R-5: the race is decided by O_EXCL, once."""
     processes = [contender(wait=False) for _ in range(16)]
     assert {process.answer() for process in processes} == {"ready"}
@@ -40,7 +38,7 @@ def test_exactly_one_of_sixteen_processes_wins_each_of_thirty_names(
 def test_exactly_one_of_eight_processes_reclaims_the_name_of_a_killed_one(
     contender: Callable[..., Any], registry: Registry
 ):
-    """R-5, R-9: the newest claim of the dead is passed once."""
+    """R-5, R-8: the newest claim of the dead is passed once."""
     processes = [contender(wait=False) for _ in range(8)]
     assert {process.answer() for process in processes} == {"ready"}
     for round_number in range(5):
@@ -52,9 +50,7 @@ def test_exactly_one_of_eight_processes_reclaims_the_name_of_a_killed_one(
         for process in processes:
             process.tell(f"register prize {start}")
         answers = [process.answer() for process in processes]
-        winners = [
-            process for process, answer in zip(processes, answers, strict=True) if answer.startswith("won")
-        ]
+        winners = [process for process, answer in zip(processes, answers, strict=True) if answer.startswith("won")]
         assert len(winners) == 1, (round_number, answers)
         assert winners[0].ask("remove prize") == "removed"
 
@@ -63,7 +59,7 @@ def test_exactly_one_of_eight_processes_reclaims_the_name_of_a_killed_one(
 def test_a_name_that_changes_hands_hundreds_of_times_never_has_two_holders(
     contender: Callable[..., Any], registry: Registry
 ):
-    """R-5, R-6: taking and giving back race with each other at every step."""
+    """R-5: taking and giving back race with each other at every step."""
     processes = [contender() for _ in range(4)]
     for process in processes:
         process.tell("churn ball 60")
@@ -72,7 +68,7 @@ def test_a_name_that_changes_hands_hundreds_of_times_never_has_two_holders(
 
 
 def test_the_name_of_a_killed_process_is_free_at_once(contender: Callable[..., Any], registry: Registry):
-    """R-9: although its lease has 30 seconds left, and although nobody has waited for the corpse yet."""
+    """R-8: although its lease has 30 seconds left, and although nobody has waited for the corpse yet."""
     victim = contender()
     assert victim.register("billing") == "won 1"
     os.kill(victim.process.pid, signal.SIGKILL)
@@ -81,9 +77,7 @@ def test_the_name_of_a_killed_process_is_free_at_once(contender: Callable[..., A
     assert registry.register("billing", **LEASE).entry.generation == 2
 
 
-def test_a_stopped_owner_is_replaced_and_its_entry_never_comes_back(
-    contender: Callable[..., Any], registry: Registry
-):
+def test_a_stopped_owner_is_replaced_and_its_entry_never_comes_back(contender: Callable[..., Any], registry: Registry):
     """R-12: it wakes up, notices and reports the loss instead of writing."""
     owner = contender(lease_ms=400, heartbeat_ms=100)
     assert owner.register("billing") == "won 1"
@@ -100,7 +94,7 @@ def test_a_stopped_owner_is_replaced_and_its_entry_never_comes_back(
 
 
 def test_a_killed_claimant_does_not_block_the_name(contender: Callable[..., Any], registry: Registry):
-    """R-6: killed between claim and entry, as the claim without an entry shows."""
+    """R-5: killed between claim and entry, as the claim without an entry shows."""
     victim = contender()
     assert victim.register("billing") == "won 1"
     os.unlink(names.entry_path(registry.root, "billing"))

@@ -135,9 +135,7 @@ def test_a_silent_holder_on_another_boot_is_watched_for_its_lease_and_then_repla
     assert now_ms() - began >= 120
 
 
-def test_a_holder_on_another_boot_that_renews_keeps_its_name(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_holder_on_another_boot_that_renews_keeps_its_name(registry: Registry, monkeypatch: pytest.MonkeyPatch):
     """R-10."""
     entry = template(registry, boot_id="elsewhere", host="far")
     put(registry, entry)
@@ -311,9 +309,7 @@ def test_stale_entries_are_removed_and_their_claims_stay(registry: Registry, rea
     kept.heartbeat()
 
 
-def test_a_name_whose_stale_entry_was_removed_is_free_although_its_process_lives(
-    registry: Registry, reader: Registry
-):
+def test_a_name_whose_stale_entry_was_removed_is_free_although_its_process_lives(registry: Registry, reader: Registry):
     """R-5, R-13: as after a laptop slept, or in a debugger."""
     run_out(registry.register("billing", **SHORT))
     reader.remove_stale()

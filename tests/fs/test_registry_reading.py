@@ -1,4 +1,4 @@
-"""Reading what others write: caching, torn and hostile files, many entries (rules R-14 to R-19)."""
+"""Reading what others write: caching, torn and hostile files, many entries (R-1, R-3, R-11)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ import socket
 import threading
 import time
 
-import pytest
-
-from speed.errors import InvalidNameError
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.seal import Keyring
+
+LEASE = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
 
 
 def path_of(registry: Registry, name: str) -> pathlib.Path:
     return pathlib.Path(names.entry_path(registry.root, name))
 
 
-def test_a_changed_grant_is_seen_by_the_very_next_read(
-    registry: Registry, root: pathlib.Path, keyring: Keyring
-):
-    """R-15: also when the change falls into the clock tick of the read before it."""
-    reader = Registry(root, keyring)
-    owner = registry.register("billing")
+def test_a_changed_grant_is_seen_by_the_very_next_read(registry: Registry, reader: Registry):
+    """R-11: also when the change falls into the clock tick of the read before it."""
+    owner = registry.register("billing", **LEASE)
     for i in range(300):
         owner.update(allow=(f"node-{i:03d}",))  # same length, hence the same size
         entry = reader.read("billing")
@@ -34,47 +30,58 @@ def test_a_changed_grant_is_seen_by_the_very_next_read(
 
 
 def test_an_unchanged_entry_is_not_read_again(registry: Registry):
-    """R-15: the same object comes back once its time stamp is no longer young."""
-    registry.register("billing")
+    """R-11: the same object comes back once its time stamp is no longer young."""
+    registry.register("billing", **LEASE)
     past = time.time_ns() - 10**9
     os.utime(path_of(registry, "billing"), ns=(past, past))
     first = registry.read("billing")
     assert registry.read("billing") is first
 
 
+def test_a_write_that_hides_behind_the_mtime_of_a_young_file_is_seen_later(registry: Registry, reader: Registry):
+    """R-11: on a filesystem with coarse clocks two writes of one tick have the same mtime."""
+    owner = registry.register("billing", allow=("a",), **LEASE)
+    stamp = time.time_ns()
+    os.utime(path_of(registry, "billing"), ns=(stamp, stamp))
+    assert reader.live("billing") is not None
+    owner.update(allow=("b",))
+    os.utime(path_of(registry, "billing"), ns=(stamp, stamp))
+    while time.time_ns() - stamp <= 25_000_000:
+        time.sleep(0.001)
+    entry = reader.read("billing")
+    assert entry is not None
+    assert entry.allow == ("b",)
+
+
 def test_a_time_stamp_from_the_future_is_not_trusted(registry: Registry):
-    """R-15: clocks of servers and clients differ."""
-    registry.register("billing")
+    """R-11: clocks of servers and clients differ."""
+    registry.register("billing", **LEASE)
     future = time.time_ns() + 10**12
     os.utime(path_of(registry, "billing"), ns=(future, future))
     assert registry.read("billing") is not registry.read("billing")
 
 
-def test_a_node_that_is_not_there_is_none_and_an_illegal_name_an_error(registry: Registry):
+def test_a_node_that_is_not_there_is_none(registry: Registry):
     assert registry.read("nobody") is None
     assert registry.live("nobody") is None
-    with pytest.raises(InvalidNameError):
-        registry.read("../speed.key")
 
 
 def test_a_torn_or_altered_entry_is_never_believed(registry: Registry):
-    """R-14: half of a new and half of an old entry fails its check value."""
-    registry.register("billing")
+    """R-3: half of a new and half of an old entry fails its check value."""
+    registry.register("billing", **LEASE)
     path = path_of(registry, "billing")
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"billing"', b'"Billing"', 1))
     assert registry.read("billing") is None
     assert registry.entries() == []
-    assert [problem.file for problem in registry.problems()] == ["billing.node"]
+    assert list(registry.problems()) == ["billing.node"]
     path.write_bytes(data)
     assert registry.read("billing") is not None
 
 
-def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(
-    registry: Registry, root: pathlib.Path, keyring: Keyring
-):
-    """R-14: at full speed, both ways of writing."""
-    owner = registry.register("billing")
+def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(registry: Registry, reader: Registry):
+    """R-3: at full speed, both ways of writing."""
+    owner = registry.register("billing", **LEASE)
     stop = threading.Event()
 
     def rewrite() -> None:
@@ -86,7 +93,6 @@ def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(
     writer = threading.Thread(target=rewrite)
     writer.start()
     try:
-        reader = Registry(root, keyring)
         seen = [reader.read("billing") for _ in range(2000)]
     finally:
         stop.set()
@@ -96,24 +102,23 @@ def test_readers_always_see_a_whole_entry_while_its_owner_rewrites_it(
 
 
 def test_an_entry_under_another_key_is_ignored_and_listed(registry: Registry, root: pathlib.Path):
-    """R-17."""
-    Registry(root, Keyring((b"\x01" * 32,))).register("stranger")
-    registry.register("billing")
-    assert [entry.name for entry in registry.entries()] == ["billing"]
-    assert [problem.file for problem in registry.problems()] == ["stranger.node"]
-    assert registry.rejected > 0
+    """R-1."""
+    Registry(str(root), Keyring((b"\x01" * 32,))).register("stranger", **LEASE)
+    registry.register("billing", **LEASE)
+    assert [entry.name for entry, verdict in registry.entries()] == ["billing"]
+    assert list(registry.problems()) == ["stranger.node"]
 
 
 def test_an_entry_copied_to_another_name_is_ignored(registry: Registry):
-    """R-17: the name inside counts."""
-    registry.register("billing")
+    """R-1: the name inside counts."""
+    registry.register("billing", **LEASE)
     path_of(registry, "mallory").write_bytes(path_of(registry, "billing").read_bytes())
     assert registry.read("mallory") is None
 
 
 def test_junk_in_the_registry_neither_blocks_nor_breaks_a_listing(registry: Registry, tmp_path: pathlib.Path):
-    """R-17: links, FIFOs, sockets, directories, huge and foreign files."""
-    registry.register("billing")
+    """R-1: links, FIFOs, sockets, directories, huge and foreign files."""
+    registry.register("billing", **LEASE)
     outside = tmp_path / "outside"
     outside.write_bytes(path_of(registry, "billing").read_bytes())
     path_of(registry, "link").symlink_to(outside)
@@ -123,41 +128,27 @@ def test_junk_in_the_registry_neither_blocks_nor_breaks_a_listing(registry: Regi
     with open(path_of(registry, "sparse"), "wb") as file:
         file.truncate(1 << 40)
     path_of(registry, "empty").touch()
-    (pathlib.Path(registry.directory) / "README.txt").write_text("hello")
-    (pathlib.Path(registry.directory) / os.fsdecode(b"\xff\xfe.node")).touch()
-    (pathlib.Path(registry.directory) / ".tmp-x").touch()
+    (pathlib.Path(names.registry_dir(registry.root)) / "README.txt").write_text("hello")
+    (pathlib.Path(names.registry_dir(registry.root)) / os.fsdecode(b"\xff\xfe.node")).touch()
+    (pathlib.Path(names.registry_dir(registry.root)) / ".tmp-x").touch()
     here = os.getcwd()
-    os.chdir(registry.directory)  # socket paths are short
+    os.chdir(names.registry_dir(registry.root))  # socket paths are short
     try:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind("socket.node")
     finally:
         os.chdir(here)
-    assert [entry.name for entry in registry.entries()] == ["billing"]
-    problems = dict(registry.problems())
+    assert [entry.name for entry, verdict in registry.entries()] == ["billing"]
+    problems = registry.problems()
     expected = {"link", "dangling", "fifo", "directory", "sparse", "empty", "socket"}
-    assert {f"{name}.node" for name in expected} | {"README.txt", os.fsdecode(b"\xff\xfe.node")} == set(
-        problems
-    )
-    assert registry.remove_stale() == ()
-    assert registry.register("fifo").generation == 1
-
-
-def test_forgotten_temporary_files_are_removed_and_fresh_ones_stay(registry: Registry):
-    """R-16."""
-    old = pathlib.Path(registry.directory) / ".tmp-old"
-    fresh = pathlib.Path(registry.directory) / ".tmp-fresh"
-    old.touch()
-    fresh.touch()
-    os.utime(old, (0, 0))
-    registry.remove_stale()
-    assert not old.exists()
-    assert fresh.exists()
+    assert {f"{name}.node" for name in expected} | {"README.txt", os.fsdecode(b"\xff\xfe.node")} == set(problems)
+    assert registry.remove_stale() == []
+    assert registry.register("fifo", **LEASE).entry.generation == 1
 
 
 def test_two_hundred_entries_are_listed(registry: Registry):
-    """R-18."""
+    """R-1."""
     for i in range(200):
-        registry.register(f"node-{i:03d}", fabrics=("F",))
-    assert [entry.name for entry in registry.nodes()] == [f"node-{i:03d}" for i in range(200)]
-    assert registry.problems() == ()
+        registry.register(f"node-{i:03d}", fabrics=("F",), **LEASE)
+    assert [entry.name for entry in registry.live_entries()] == [f"node-{i:03d}" for i in range(200)]
+    assert registry.problems() == {}

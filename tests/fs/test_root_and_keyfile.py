@@ -1,4 +1,4 @@
-"""The root and the key file are private, or refused with what to do (rules R-1 to R-4)."""
+"""The root and the key file are private, or refused with what to do (R-1, R-6, W-14)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import stat
 import pytest
 
 from speed.errors import KeyFileError, RootError
-from speed.fs.identity import Identity, identity, process_alive
-from speed.fs.keyfile import default_key_path, default_root, load_key_file, write_key_file
+from speed.fs.identity import identity, process_alive
+from speed.fs.keyfile import default_key, default_root, load_key_file, write_key_file
 from speed.fs.registry import Registry
-from speed.fs.root import prepare_root
 from speed.wire.seal import Keyring
 
 KEY = bytes(range(32))
+KEYS = Keyring((KEY,))
 
 
 def mode(path: pathlib.Path) -> int:
@@ -26,75 +26,58 @@ def test_a_missing_root_is_made_private_whatever_the_umask(root: pathlib.Path):
     """R-1."""
     before = os.umask(0)
     try:
-        prepare_root(str(root))
+        Registry(str(root), KEYS).prepare()
     finally:
         os.umask(before)
     assert mode(root) == mode(root / "speed_registry") == mode(root / "speed_registry" / ".claims") == 0o700
 
 
 def test_entries_and_claims_are_private_files(root: pathlib.Path, registry: Registry):
-    """R-2."""
-    registry.register("billing")
+    """R-1."""
+    registry.register("billing", lease_ms=30_000, heartbeat_ms=5_000)
     assert mode(root / "speed_registry" / "billing.node") == 0o600
     assert mode(root / "speed_registry" / ".claims" / "billing.000001") == 0o600
 
 
-def test_a_group_root_shares_its_files_with_the_group(root: pathlib.Path, keyring: Keyring):
-    """R-2."""
-    root.mkdir()
-    root.chmod(0o3770)
-    Registry(root, keyring).register("billing")
-    assert mode(root / "speed_registry") & 0o777 == 0o770
-    assert mode(root / "speed_registry" / "billing.node") == 0o660
-
-
-@pytest.mark.parametrize("bits", [0o777, 0o770, 0o720])
-def test_a_root_that_others_may_write_must_be_sticky(root: pathlib.Path, bits: int):
-    """R-3: else others could rename a node's directory away."""
+@pytest.mark.parametrize("bits", [0o777, 0o1777, 0o702])
+def test_a_root_that_everybody_may_write_is_refused(root: pathlib.Path, bits: int):
+    """R-1."""
     root.mkdir()
     root.chmod(bits)
     with pytest.raises(RootError, match="chmod 700"):
-        prepare_root(str(root))
+        Registry(str(root), KEYS).prepare()
 
 
 def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
-    """R-3."""
+    """R-1."""
     file = tmp_path / "file"
     file.touch()
     for wrong in (file, file / "below"):
         with pytest.raises(RootError):
-            prepare_root(str(wrong))
-
-
-def test_a_link_in_place_of_the_registry_directory_is_refused(root: pathlib.Path, tmp_path: pathlib.Path):
-    """R-3."""
-    root.mkdir(mode=0o700)
-    (root / "speed_registry").symlink_to(tmp_path)
-    with pytest.raises(RootError, match="not a directory"):
-        prepare_root(str(root))
+            Registry(str(wrong), KEYS).prepare()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_root_is_refused(root: pathlib.Path):
-    """R-3."""
+    """R-1."""
     root.mkdir(mode=0o500)
     with pytest.raises(RootError):
-        prepare_root(str(root))
+        Registry(str(root), KEYS).prepare()
 
 
-def test_the_default_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch):
+def test_the_default_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
     """R-1."""
     monkeypatch.setenv("SPEED_ROOT", "/somewhere")
     assert default_root() == "/somewhere"
     monkeypatch.delenv("SPEED_ROOT")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
-    assert default_root() == "/run/user/7/speed"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert default_root() == str(tmp_path / "speed")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     assert default_root().endswith(f"speed-{os.getuid()}")
 
 
 def test_a_key_file_is_written_private_and_read_back(tmp_path: pathlib.Path):
-    """R-4."""
+    """W-14."""
     path = tmp_path / "speed.key"
     write_key_file(str(path), (KEY,))
     assert mode(path) == 0o600
@@ -102,7 +85,7 @@ def test_a_key_file_is_written_private_and_read_back(tmp_path: pathlib.Path):
 
 
 def test_a_key_file_is_never_overwritten(tmp_path: pathlib.Path):
-    """R-4: the old key would be lost."""
+    """W-14: the old key would be lost."""
     path = tmp_path / "speed.key"
     write_key_file(str(path), (KEY,))
     with pytest.raises(KeyFileError, match="exists"):
@@ -111,7 +94,7 @@ def test_a_key_file_is_never_overwritten(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("bits", [0o644, 0o640, 0o604, 0o620, 0o601])
 def test_a_key_file_that_others_can_reach_is_refused_with_what_to_do(tmp_path: pathlib.Path, bits: int):
-    """R-4."""
+    """W-14."""
     path = tmp_path / "speed.key"
     write_key_file(str(path), (KEY,))
     path.chmod(bits)
@@ -119,19 +102,8 @@ def test_a_key_file_that_others_can_reach_is_refused_with_what_to_do(tmp_path: p
         load_key_file(str(path))
 
 
-def test_a_shared_root_lets_the_group_read_the_key_but_not_write_it(tmp_path: pathlib.Path):
-    """R-4."""
-    path = tmp_path / "speed.key"
-    write_key_file(str(path), (KEY,))
-    path.chmod(0o640)
-    load_key_file(str(path), group_readable=True)
-    path.chmod(0o660)
-    with pytest.raises(KeyFileError):
-        load_key_file(str(path), group_readable=True)
-
-
 def test_links_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path: pathlib.Path):
-    """R-4."""
+    """W-14."""
     path = tmp_path / "speed.key"
     write_key_file(str(path), (KEY,))
     link = tmp_path / "link"
@@ -144,20 +116,19 @@ def test_links_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path
 
 
 def test_the_key_is_looked_up_in_the_environment_then_beside_the_root(monkeypatch: pytest.MonkeyPatch):
-    """R-4."""
+    """W-14."""
     monkeypatch.setenv("SPEED_KEY", "/keys/a")
-    assert default_key_path("/run/speed") == "/keys/a"
+    assert default_key("/run/speed") == "/keys/a"
     monkeypatch.delenv("SPEED_KEY")
-    assert default_key_path("/run/speed") == "/run/speed/speed.key"
+    assert default_key("/run/speed") == "/run/speed/speed.key"
 
 
 def test_a_process_is_known_by_more_than_its_pid():
-    """R-9."""
-    own = identity()
-    assert process_alive(own, own) is True
-    assert process_alive(own._replace(pid_start=own.pid_start + 1), own) is False
-    assert process_alive(own._replace(pid=2**22 + 1), own) is False
-    assert process_alive(own._replace(boot_id="elsewhere"), own) is None
-    assert process_alive(own._replace(pid_namespace="pid:[1]"), own) is None
-    nowhere = Identity(0, 0, "", "", "")
-    assert process_alive(nowhere, nowhere) is None
+    """R-6."""
+    me = identity()
+    assert process_alive(me.pid, me.pid_start, me.pid_namespace, me.boot_id) is True
+    assert process_alive(me.pid, me.pid_start + 1, me.pid_namespace, me.boot_id) is False
+    assert process_alive(2**22 + 1, me.pid_start, me.pid_namespace, me.boot_id) is False
+    assert process_alive(me.pid, me.pid_start, me.pid_namespace, "elsewhere") is None
+    assert process_alive(me.pid, me.pid_start, "pid:[1]", me.boot_id) is None
+    assert process_alive(0, 0, me.pid_namespace, me.boot_id) is None

@@ -1,105 +1,124 @@
-"""Joins and departures are noticed, heartbeats wake nobody, inotify is not required (rule R-20)."""
+"""Joins and departures are told, heartbeats wake nobody, inotify is not required (R-16, R-20)."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import queue
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from speed.core.view import Changed, Joined, Left
+from speed.core.view import Changed, Event, Joined, Left, RegistryView
 from speed.fs.registry import Registry
-from speed.fs.watch import POLLED_SCAN_SECONDS, RegistryMonitor
-from speed.wire.seal import Keyring
+from speed.fs.watch import RegistryWatch
+
+LEASE = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
 
 WITHOUT_INOTIFY = """
-import logging, resource, sys
-from speed.core.view import Joined
+import logging, queue, resource, sys
 from speed.fs.registry import Registry
-from speed.fs.watch import RegistryMonitor
+from speed.fs.watch import RegistryWatch
 from speed.wire.seal import Keyring
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s")
 import watchdog.observers
 registry = Registry(sys.argv[1], Keyring((bytes(range(32)),)))
-monitor = RegistryMonitor(registry, lambda: None)
+registry.prepare()
+events = queue.Queue()
+watch = RegistryWatch(registry, events.put)
+watch._view.update(registry.live_entries())  # whatever reading imports is imported
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (3, limit[1]))  # as with an exhausted user limit
-mode = monitor.watch.start(), monitor.watch.start()
+resource.setrlimit(resource.RLIMIT_NOFILE, (4, limit[1]))  # as with an exhausted user limit
+watch.start()
 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-registry.register("billing")
-print(mode, monitor.watch.scan_seconds, [type(event).__name__ for event in monitor.poll()])
-monitor.close()
+registry.register("billing", lease_ms=30000, heartbeat_ms=5000)
+print(watch.mode, type(events.get(timeout=10)).__name__)
+watch.stop()
 """
 
 
-def test_joins_changes_and_departures_are_reported_once(registry: Registry):
+def test_joins_changes_and_departures_are_told_once(registry: Registry):
     """R-20."""
-    monitor = RegistryMonitor(registry, lambda: None)
-    assert monitor.poll() == ()
-    billing = registry.register("billing")
-    joined = monitor.poll()
-    assert [type(event) for event in joined] == [Joined]
+    view = RegistryView()
+
+    def look() -> list[type[Event]]:
+        return [type(event) for event in view.update(registry.live_entries())]
+
+    billing = registry.register("billing", **LEASE)
+    assert look() == [Joined]
     billing.heartbeat()
-    assert monitor.poll() == ()
+    assert look() == []
     billing.update(allow=("analytics",))
-    changed = monitor.poll()
-    assert [type(event) for event in changed] == [Changed]
+    assert look() == [Changed]
     billing.remove()
-    assert [type(event) for event in monitor.poll()] == [Left]
-    assert monitor.poll() == ()
+    assert look() == [Left]
+    assert look() == []
 
 
 def test_a_restart_between_two_looks_is_a_departure_and_a_join(registry: Registry):
     """R-20: the generation tells."""
-    monitor = RegistryMonitor(registry, lambda: None)
-    billing = registry.register("billing")
-    monitor.poll()
+    view = RegistryView()
+    billing = registry.register("billing", **LEASE)
+    view.update(registry.live_entries())
     billing.remove()
-    registry.register("billing")
-    assert [type(event) for event in monitor.poll()] == [Left, Joined]
+    registry.register("billing", **LEASE)
+    assert [type(event) for event in view.update(registry.live_entries())] == [Left, Joined]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify")
-def test_a_watch_wakes_on_join_and_leave_and_not_on_heartbeats(registry: Registry):
-    """R-20."""
-    woken = threading.Event()
-    monitor = RegistryMonitor(registry, woken.set)
+def test_a_watch_tells_of_nodes_that_come_and_go_after_it_started(registry: Registry, reader: Registry):
+    """R-16."""
+    registry.register("early", **LEASE)
+    events: queue.Queue[Event] = queue.Queue()
+    watch = RegistryWatch(reader, events.put)
+    watch.start()
     try:
-        assert monitor.watch.start() == "inotify"
-        assert woken.is_set(), "the first scan follows the watch"
-        woken.clear()
-        billing = registry.register("billing")
-        assert woken.wait(5)
-        # A sentinel that is watched too proves that all earlier events have been delivered.
-        sentinel = registry.register("sentinel")
-        while not {"sentinel"} <= {event.entry.name for event in monitor.poll() if isinstance(event, Joined)}:
-            assert woken.wait(5)
-        while woken.wait(0.6):
-            woken.clear()
+        assert watch.mode == "inotify"
+        billing = registry.register("billing", **LEASE)
+        joined = events.get(timeout=10)
+        billing.remove()
+        left = events.get(timeout=10)
+    finally:
+        watch.stop()
+    assert isinstance(joined, Joined)
+    assert isinstance(left, Left)
+    assert joined.entry.name == left.entry.name == "billing"
+    assert events.empty()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify")
+def test_heartbeats_wake_no_watcher(registry: Registry, reader: Registry):
+    """R-16: a rewrite in place is neither a creation nor a move."""
+    billing = registry.register("billing", **LEASE)
+    watch = RegistryWatch(reader, lambda event: None)
+    hint = threading.Event()
+    watch._hint = hint
+    observer = watch._observe()
+    try:
         for _ in range(50):
             billing.heartbeat()
-        assert not woken.wait(0.6)
-        sentinel.remove()
-        assert woken.wait(5)
+        assert not hint.wait(0.3)
+        registry.register("other", **LEASE)
+        assert hint.wait(10)
     finally:
-        monitor.close()
+        observer.stop()
+        observer.join()
 
 
-def test_a_closed_watch_leaves_no_thread_behind(registry: Registry):
+def test_a_stopped_watch_leaves_no_thread_behind(registry: Registry):
+    """R-16."""
     before = threading.active_count()
-    monitor = RegistryMonitor(registry, lambda: None)
-    monitor.watch.start()
-    monitor.close()
-    monitor.close()
+    watch = RegistryWatch(registry, lambda event: None)
+    watch.start()
+    watch.stop()
     assert threading.active_count() == before
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify")
-def test_without_inotify_the_registry_is_polled_and_one_warning_says_so(root: pathlib.Path, keyring: Keyring):
-    """R-20."""
+def test_without_inotify_the_registry_is_polled_and_one_warning_says_so(root: pathlib.Path):
+    """R-16."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_INOTIFY, str(root)],
@@ -110,6 +129,4 @@ def test_without_inotify_the_registry_is_polled_and_one_warning_says_so(root: pa
         timeout=60,
     )
     assert run.returncode == 0, run.stderr
-    lines = run.stdout.splitlines()
-    assert lines[0] == "WARNING speed.registry"
-    assert lines[-1] == f"('polling', 'polling') {POLLED_SCAN_SECONDS} ['Joined']"
+    assert run.stdout.splitlines() == ["WARNING speed.registry", "polling Joined"]

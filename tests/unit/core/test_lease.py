@@ -23,36 +23,34 @@ class Held:
     heartbeat_monotonic_ms: int = 10_000
 
 
-def verdict(
-    at: int, *, boot: str = "boot-a", alive: bool | None = True, unchanged: int = 0, held: Held | None = None
-):
+def verdict(at: int, *, boot: str = "boot-a", alive: bool | None = True, unchanged: int = 0, held: Held | None = None):
     return judge(held or Held(), boot, at, alive, unchanged)
 
 
 def test_a_fresh_heartbeat_on_the_same_boot_is_live():
-    """R-9."""
+    """R-8."""
     assert verdict(10_000) is Verdict.LIVE
     assert verdict(13_000) is Verdict.LIVE
 
 
 def test_a_heartbeat_older_than_the_lease_is_stale_on_the_same_boot():
-    """R-9: one millisecond past the lease decides."""
+    """R-8: one millisecond past the lease decides."""
     assert verdict(13_001) is Verdict.STALE
 
 
 def test_a_gone_process_is_stale_at_once_however_fresh_its_heartbeat():
-    """R-9."""
+    """R-8."""
     assert verdict(10_000, alive=False) is Verdict.STALE
 
 
 def test_another_pid_namespace_of_the_same_boot_is_judged_by_the_clock():
-    """R-9: the process cannot be seen, the monotonic clock is shared."""
+    """R-8: the process cannot be seen, the monotonic clock is shared."""
     assert verdict(11_000, alive=None) is Verdict.LIVE
     assert verdict(13_001, alive=None) is Verdict.STALE
 
 
 def test_a_heartbeat_from_the_future_is_watched_for_a_lease():
-    """R-10: nothing is concluded from a clock that cannot be."""
+    """R-9: nothing is concluded from a clock that cannot be."""
     assert verdict(9_000) is Verdict.WATCH
     assert verdict(9_000, unchanged=LEASE) is Verdict.WATCH
     assert verdict(9_000, unchanged=LEASE + 1) is Verdict.STALE
