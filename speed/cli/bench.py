@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SERVER = "bench.server"
 CLIENT = "bench.client"
 START_SECONDS = 20.0
-MEMORY_DIRECTORY = "/dev/shm"  # noqa: S108 - a private directory with a random name is made in it
+MEMORY_DIRECTORY = "/dev/shm"
 
 
 @click.command("bench")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from speed.daemon.config import Config, Mistake, ProcessSettings, ServiceSettings
+from speed.daemon.config import Config, Mistake
 from speed.daemon.entry_point import find_problem
 from speed.daemon.toml_lines import KeyPath, key_lines
 from speed.errors import SpeedError
