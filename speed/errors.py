@@ -219,3 +219,24 @@ CALL_ERRORS: dict[str, type[CallError]] = {
     )
 }
 """SPC error code -> exception raised on the caller's side (rule S-8)."""
+
+EXIT_STATUS: dict[type[SpeedError], int] = {
+    ConfigurationError: 3,
+    NameTakenError: 3,
+    UnknownNodeError: 4,
+    NodeLeftError: 4,
+    AccessDeniedError: 5,
+    CallTimeoutError: 6,
+    NotAcknowledgedError: 6,
+    CallError: 7,
+    InboxFullError: 8,
+    StorageError: 8,
+    PayloadTooLargeError: 2,
+    UnserialisableError: 2,
+}
+"""Exit status of the commands `speed` and `speedd`; the most specific class decides, 1 otherwise."""
+
+
+def exit_status(error: SpeedError) -> int:
+    """Exit status of a command that ended with ``error``."""
+    return next((EXIT_STATUS[kind] for kind in type(error).__mro__ if kind in EXIT_STATUS), 1)

@@ -1,1 +1,1 @@
-"""Bytes to values and back, without I/O, clock, randomness or threads (rules W-n, S-n)."""
+"""Bytes to values and back: names, envelopes, sealing, payloads. No I/O, no clock, no threads."""

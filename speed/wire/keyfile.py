@@ -1,84 +1,52 @@
-"""The text of a key file (rules W-20 to W-22). Messages name the mistake and its line, never the content."""
+"""The text of a key file (W-14; RFC 3.3): ``SPEED-KEY-V1``, a blank line, Base64 keys, newest first."""
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Sequence
+import base64
+import binascii
 
 from speed.errors import KeyFileError
-from speed.wire.limits import KEY_BYTES, MAX_KEYS
+from speed.wire.limits import KEY_BYTES
 
-FIRST_LINE = b"SPEED-KEY-V1"
-MAX_KEY_FILE_BYTES = 4096
-
-_ENCODED_BYTES = 44
+FIRST_LINE = "SPEED-KEY-V1"
+MAX_KEYS = 16
+_FIX = "make one with `speed key new`"
 
 
 def parse_key_file(text: bytes) -> tuple[bytes, ...]:
-    """Return the keys of a key file, the sealing one first (rule W-20).
-
-    Raises:
-        KeyFileError: what is wrong and in which line.
-    """
-    if len(text) > MAX_KEY_FILE_BYTES:
-        raise KeyFileError(
-            f"the key file has {len(text)} bytes, at most {MAX_KEY_FILE_BYTES}: not a key file"
-        )
-    lines = [line[:-1] if line.endswith(b"\r") else line for line in text.split(b"\n")]
-    if lines[0] != FIRST_LINE:
-        raise KeyFileError(f"line 1 of the key file must be {FIRST_LINE.decode()}")
-    if len(lines) < 3 or lines[1]:
-        raise KeyFileError("line 2 of the key file must be blank, and line 3 hold a key")
-    while lines and not lines[-1]:
-        lines.pop()
-    keys = tuple(_parse_key(line, number) for number, line in enumerate(lines[2:], start=3))
-    return _checked(keys)
-
-
-def _parse_key(line: bytes, number: int) -> bytes:
-    if not line:
-        raise KeyFileError(
-            f"line {number} of the key file is blank; keys stand on lines that follow each other"
-        )
+    """The keys of a key file, the sealing one first; KeyFileError names the line, never its content."""
     try:
-        key = b64decode(line, validate=True)
-    except ValueError:
-        raise KeyFileError(f"line {number} of the key file is not Base64") from None
-    if len(key) != KEY_BYTES:
-        raise KeyFileError(f"line {number} of the key file holds {len(key)} bytes instead of {KEY_BYTES}")
-    if len(line) != _ENCODED_BYTES or b64encode(key) != line:
-        raise KeyFileError(f"line {number} of the key file is not canonical Base64")
-    return key
-
-
-def _checked(keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        lines = text.decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        raise KeyFileError(f"the key file is no text; {_FIX}") from None
+    if not lines or lines[0] != FIRST_LINE:
+        raise KeyFileError(f"line 1 of the key file is not {FIRST_LINE}; {_FIX}")
+    if len(lines) < 2 or lines[1].strip():
+        raise KeyFileError(f"line 2 of the key file is not blank; {_FIX}")
+    keys = tuple(_parse_key(line.strip(), number) for number, line in enumerate(lines[2:], start=3) if line.strip())
     if not keys:
-        raise KeyFileError("the key file holds no key; line 3 must be Base64 of 32 bytes")
-    if len(keys) > MAX_KEYS:
-        raise KeyFileError(f"the key file holds {len(keys)} keys, at most {MAX_KEYS}: remove the oldest")
-    for index, key in enumerate(keys):
-        if key in keys[:index]:
-            raise KeyFileError(
-                f"line {index + 3} of the key file repeats the key of line {keys.index(key) + 3}"
-            )
+        raise KeyFileError(f"the key file has no key after line 2; {_FIX}")
+    if len(keys) > MAX_KEYS or len(set(keys)) != len(keys):
+        raise KeyFileError(f"the key file has more than {MAX_KEYS} keys or one twice; {_FIX}")
     return keys
 
 
-def format_key_file(keys: Sequence[bytes]) -> bytes:
-    """Return the text of a key file; the first key seals (rule W-20).
-
-    Raises:
-        KeyFileError: no key, too many, a repeated one, or one that is not 32 bytes.
-    """
-    for number, key in enumerate(keys, start=1):
-        if len(key) != KEY_BYTES:
-            raise KeyFileError(f"key {number} has {len(key)} bytes instead of {KEY_BYTES}")
-    lines = [FIRST_LINE, b"", *(b64encode(key) for key in _checked(tuple(keys)))]
-    return b"\n".join(lines) + b"\n"
+def _parse_key(line: str, number: int) -> bytes:
+    try:
+        key = base64.b64decode(line, validate=True)
+    except (binascii.Error, ValueError):
+        raise KeyFileError(f"line {number} of the key file is not Base64; {_FIX}") from None
+    if len(key) != KEY_BYTES:
+        raise KeyFileError(f"line {number} of the key file has {len(key)} bytes, not {KEY_BYTES}; {_FIX}")
+    return key
 
 
-def rotate(keys: Sequence[bytes], new: bytes) -> tuple[bytes, ...]:
-    """Return keys that seal with ``new`` and still accept the former ones, up to MAX_KEYS (rule W-22)."""
-    if len(new) != KEY_BYTES:
-        raise KeyFileError(f"the new key has {len(new)} bytes instead of {KEY_BYTES}")
-    return _checked((new, *keys)[:MAX_KEYS])
+def format_key_file(keys: tuple[bytes, ...]) -> bytes:
+    """The text that ``parse_key_file`` reads back."""
+    lines = [FIRST_LINE, "", *(base64.b64encode(key).decode() for key in keys)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def rotate(keys: tuple[bytes, ...], new: bytes, keep: int = 1) -> tuple[bytes, ...]:
+    """Put ``new`` first and keep ``keep`` older keys, accepted while the rotation lasts."""
+    return (new, *keys[:keep])

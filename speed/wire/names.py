@@ -1,74 +1,68 @@
-"""Names, node ids and every path below a root; no other module builds a path (rules W-2 to W-7)."""
+"""Names, node ids and every path SPEED uses (W-1 to W-3, L-1, R-1). No other module builds a path."""
 
 from __future__ import annotations
 
-import hashlib
 import re
+from functools import lru_cache
+from hashlib import sha256
 
 from speed.errors import InvalidNameError
-from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
+from speed.wire.limits import MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
 
 RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
+REGISTRY = "speed_registry"
+CLAIMS = ".claims"
 TEMPORARY_PREFIX = ".tmp-"
-REGISTRY_DIRECTORY = "speed_registry"
-CLAIMS_DIRECTORY = ".claims"
-ENTRY_SUFFIX = ".node"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
-_TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*", re.ASCII)
-_SEGMENT = re.compile(r"([0-9]{6,8})-([0-9]{8,10})\.lane", re.ASCII)
-_CURSOR = re.compile(r"cursor\.([0-9]{6,8})", re.ASCII)
-_FENCE = re.compile(r"([0-9]{6,8})\.fence", re.ASCII)
-_CLAIM = re.compile(r"(.+)\.([0-9]{6,8})", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
+_CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
+_FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
 _NAMESPACE = bytes.fromhex(NODE_ID_NAMESPACE_HEX)
-_MAX_GENERATION = (1 << GENERATION_BITS) - 1
-_MAX_SEGMENT = (1 << 32) - 1
+_RULE = "use letters, digits, '_', '-' and single dots between them"
 
 
-def _checked(kind: str, text: str) -> str:
-    if not isinstance(text, str):
-        raise InvalidNameError(f"{kind} must be a str, not {type(text).__name__}")
-    if not 1 <= len(text) <= MAX_NAME_BYTES:
-        raise InvalidNameError(f"{kind} must have 1 to {MAX_NAME_BYTES} characters, got {len(text)}")
-    if not _NAME.fullmatch(text) or ".." in text or text.endswith("."):
-        raise InvalidNameError(
-            f"{kind} {text!r} may hold A-Z a-z 0-9 _ . - only, starts with a letter, digit or _, "
-            "holds no '..' and does not end with '.'"
-        )
-    return text
-
-
-def check_node_name(name: str) -> str:
-    """Return ``name`` if it is a node name (rule W-2), else raise InvalidNameError."""
-    _checked("node name", name)
-    if name in RESERVED_NAMES:
-        raise InvalidNameError(f"node name {name!r} is reserved; choose another")
+def _checked(name: str, pattern: re.Pattern[str], limit: int, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidNameError(f"{what} is empty or no text: {_RULE}")
+    if len(name) > limit:
+        raise InvalidNameError(f"{what} has {len(name)} characters; the limit is {limit}")
+    if not pattern.fullmatch(name):
+        raise InvalidNameError(f"{what} {name!r} is not allowed: {_RULE}")
     return name
 
 
+@lru_cache(maxsize=4096)
+def check_node_name(name: str) -> str:
+    """Return ``name`` if it is a node name (W-1); InvalidNameError says why not."""
+    if name in RESERVED_NAMES:
+        raise InvalidNameError(f"node name {name!r} is reserved: choose another")
+    return _checked(name, _NAME, MAX_NAME_BYTES, "node name")
+
+
+def is_node_name(name: str) -> bool:
+    try:
+        check_node_name(name)
+    except InvalidNameError:
+        return False
+    return True
+
+
 def check_service_name(name: str) -> str:
-    """Return ``name`` if it is a service name (rule W-3), else raise InvalidNameError."""
-    return _checked("service name", name)
+    """Return ``name`` if it is a service name (W-1)."""
+    return _checked(name, _NAME, MAX_NAME_BYTES, "service name")
 
 
 def check_topic(topic: str) -> str:
-    """Return ``topic`` if it is a topic (rule W-4), else raise InvalidNameError."""
-    if not isinstance(topic, str):
-        raise InvalidNameError(f"topic must be a str, not {type(topic).__name__}")
-    if len(topic) > MAX_TOPIC_BYTES or not _TOPIC.fullmatch(topic):
-        raise InvalidNameError(
-            f"topic {topic[:300]!r} must be parts of A-Z a-z 0-9 _ - joined by '.', "
-            f"at most {MAX_TOPIC_BYTES} characters"
-        )
-    return topic
+    """Return ``topic`` if events can be published on it (W-2)."""
+    return _checked(topic, _TOPIC, MAX_TOPIC_BYTES, "topic")
 
 
 def check_grant(pattern: str) -> str:
-    """Return ``pattern`` if it is a grant: a node name or ``<name>.*`` (rule W-5), else raise."""
+    """Return ``pattern`` if it grants one node or a family ``name.*``; nothing grants everyone (A-2)."""
     if pattern == "*":
-        raise InvalidNameError(
-            "grant '*' is refused: nobody is granted by default; name the nodes or a family"
-        )
+        raise InvalidNameError("'*' would allow everyone: name each node, or a family such as 'etl.*'")
     if isinstance(pattern, str) and pattern.endswith(".*"):
         check_node_name(pattern[:-2])
         return pattern
@@ -76,7 +70,7 @@ def check_grant(pattern: str) -> str:
 
 
 def check_topic_pattern(pattern: str) -> str:
-    """Return ``pattern`` if it is a topic, ``<topic>.*`` or ``*`` (rule W-4), else raise."""
+    """Return ``pattern`` if it is a topic, ``topic.*`` or ``*`` (W-2)."""
     if pattern == "*":
         return pattern
     if isinstance(pattern, str) and pattern.endswith(".*"):
@@ -86,128 +80,118 @@ def check_topic_pattern(pattern: str) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Tell whether a checked grant or topic pattern covers ``name`` (rules W-4, W-5)."""
-    if pattern == name or pattern == "*":
-        return True
-    return pattern.endswith(".*") and len(name) >= len(pattern) and name.startswith(pattern[:-1])
+    """Whether ``pattern`` (exact, ``prefix.*`` or ``*``) covers ``name``."""
+    if pattern.endswith(".*"):
+        return name.startswith(pattern[:-1]) and len(name) > len(pattern) - 1
+    return pattern in (name, "*")
 
 
+@lru_cache(maxsize=4096)
 def node_id(name: str) -> bytes:
-    """Return the 16-byte id of a node name: a UUIDv8 of RFC 9562 B.2 (rule W-6)."""
-    digest = bytearray(hashlib.sha256(_NAMESPACE + name.encode()).digest()[:16])
-    digest[6] = (digest[6] & 0x0F) | 0x80
-    digest[8] = (digest[8] & 0x3F) | 0x80
+    """The 16-byte UUIDv8 of a node name (W-3; RFC 9562, appendix B.2)."""
+    digest = bytearray(sha256(_NAMESPACE + name.encode()).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
     return bytes(digest)
 
 
+# --- paths ---
+
+
 def registry_dir(root: str) -> str:
-    """Return the directory of all entries."""
-    return f"{root}/{REGISTRY_DIRECTORY}"
+    return f"{root}/{REGISTRY}"
+
+
+def entry_name(name: str) -> str:
+    return f"{name}.node"
 
 
 def entry_path(root: str, name: str) -> str:
-    """Return the path of a node's entry."""
-    return f"{root}/{REGISTRY_DIRECTORY}/{name}{ENTRY_SUFFIX}"
+    return f"{root}/{REGISTRY}/{name}.node"
 
 
 def claims_dir(root: str) -> str:
-    """Return the directory of all claims."""
-    return f"{root}/{REGISTRY_DIRECTORY}/{CLAIMS_DIRECTORY}"
+    return f"{root}/{REGISTRY}/{CLAIMS}"
+
+
+def claim_name(name: str, generation: int) -> str:
+    return f"{name}.{generation:06d}"
+
+
+def claim_path(root: str, name: str, generation: int) -> str:
+    return f"{claims_dir(root)}/{claim_name(name, generation)}"
+
+
+def parse_claim(filename: str) -> tuple[str, int] | None:
+    """(node name, generation) of a claim's file name, None for anything else."""
+    name, _, digits = filename.rpartition(".")
+    if len(digits) < 6 or not (digits.isascii() and digits.isdigit()) or not is_node_name(name):
+        return None
+    return name, int(digits)
+
+
+def parse_entry_file(filename: str) -> str | None:
+    """Node name of an entry's file name, None for anything else."""
+    name, _, suffix = filename.rpartition(".")
+    return name if suffix == "node" and is_node_name(name) else None
 
 
 def node_dir(root: str, name: str) -> str:
-    """Return a node's own directory."""
     return f"{root}/{name}"
 
 
 def bell_path(root: str, name: str) -> str:
-    """Return the path of a node's bell."""
     return f"{root}/{name}/bell"
 
 
 def inbox_dir(root: str, name: str) -> str:
-    """Return the directory that holds the lanes to ``name``."""
     return f"{root}/{name}/inbox"
 
 
 def lane_dir(root: str, target: str, source: str) -> str:
-    """Return the directory of the lane source -> target."""
     return f"{root}/{target}/inbox/{source}"
 
 
 def quarantine_dir(root: str, name: str) -> str:
-    """Return the directory for what a node had to set aside."""
     return f"{root}/{name}/quarantine"
 
 
-def claim_name(name: str, generation: int) -> str:
-    """Return the file name of a claim inside ``claims_dir``."""
-    return f"{name}.{generation:06d}"
+def default_key_path(root: str) -> str:
+    return f"{root}/speed.key"
+
+
+def child_path(directory: str, filename: str) -> str:
+    """A file name directly under a directory that this module named."""
+    return f"{directory}/{filename}"
+
+
+def temporary_name(token: str) -> str:
+    return f"{TEMPORARY_PREFIX}{token}"
 
 
 def segment_name(generation: int, segment: int) -> str:
-    """Return the file name of a lane segment of a sender's generation."""
     return f"{generation:06d}-{segment:08d}.lane"
 
 
+def parse_segment(filename: str) -> tuple[int, int] | None:
+    """(generation, segment) of a lane file, None for anything else."""
+    match = _SEGMENT.fullmatch(filename)
+    return (int(match[1]), int(match[2])) if match else None
+
+
 def cursor_name(generation: int) -> str:
-    """Return the file name of the cursor of a receiver's generation."""
     return f"cursor.{generation:06d}"
 
 
+def parse_cursor(filename: str) -> int | None:
+    match = _CURSOR.fullmatch(filename)
+    return int(match[1]) if match else None
+
+
 def fence_name(generation: int) -> str:
-    """Return the file name of the fence that a sender's new generation sets."""
     return f"{generation:06d}.fence"
 
 
-def _generation(digits: str) -> int | None:
-    """Return the number if it is a generation written in the one accepted way (no extra zeros)."""
-    number = int(digits)
-    return number if 1 <= number <= _MAX_GENERATION and f"{number:06d}" == digits else None
-
-
-def parse_claim(filename: str) -> tuple[str, int] | None:
-    """Return (name, generation) of a claim's file name, or None."""
-    found = _CLAIM.fullmatch(filename)
-    generation = _generation(found[2]) if found else None
-    if found is None or generation is None or not is_node_name(found[1]):
-        return None
-    return found[1], generation
-
-
-def parse_segment(filename: str) -> tuple[int, int] | None:
-    """Return (generation, segment) of a segment's file name, or None."""
-    found = _SEGMENT.fullmatch(filename)
-    if found is None:
-        return None
-    generation, segment = _generation(found[1]), int(found[2])
-    if generation is None or not 1 <= segment <= _MAX_SEGMENT or f"{segment:08d}" != found[2]:
-        return None
-    return generation, segment
-
-
-def parse_cursor(filename: str) -> int | None:
-    """Return the receiver's generation of a cursor's file name, or None."""
-    found = _CURSOR.fullmatch(filename)
-    return _generation(found[1]) if found else None
-
-
 def parse_fence(filename: str) -> int | None:
-    """Return the new generation of a fence's file name, or None."""
-    found = _FENCE.fullmatch(filename)
-    return _generation(found[1]) if found else None
-
-
-def parse_entry_file(filename: str) -> str | None:
-    """Return the node name of an entry's file name, or None."""
-    name = filename[: -len(ENTRY_SUFFIX)]
-    return name if filename.endswith(ENTRY_SUFFIX) and is_node_name(name) else None
-
-
-def is_node_name(name: str) -> bool:
-    """Tell whether ``name`` is a node name (rule W-2)."""
-    try:
-        check_node_name(name)
-    except InvalidNameError:
-        return False
-    return True
+    match = _FENCE.fullmatch(filename)
+    return int(match[1]) if match else None

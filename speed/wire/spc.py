@@ -1,23 +1,17 @@
-"""The payloads of SPC_REQUEST and SPC_RESPONSE: msgpack maps (rules S-1 to S-4)."""
+"""SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from speed.errors import UnserialisableError, WireError
-from speed.wire.limits import MAX_NAME_BYTES, MAX_REQUEST_ID_BYTES, MAX_VALUE_DEPTH
-from speed.wire.value import check, pack_checked, unpack
-
-SUCCESS = "SUCCESS"
-ERROR = "ERROR"
-
-_INNER_DEPTH = MAX_VALUE_DEPTH - 1
-_STR_ONLY = frozenset({str})
-_MAX_DEADLINE = (1 << 63) - 1
+from speed.errors import InvalidNameError, UnserialisableError, WireError
+from speed.wire.limits import MAX_REQUEST_ID_BYTES
+from speed.wire.names import check_node_name, check_service_name
+from speed.wire.value import pack, unpack_map
 
 
 class WireRequest(NamedTuple):
-    """A decoded request; ``deadline_ms`` is Unix time."""
+    """One request as received; ``deadline_ms`` is Unix time."""
 
     request_id: str
     service: str
@@ -28,7 +22,7 @@ class WireRequest(NamedTuple):
 
 
 class WireResponse(NamedTuple):
-    """A decoded response: ``result`` when ``ok``, else the three error fields."""
+    """One response as received; exactly one of result and the error fields is meant."""
 
     request_id: str
     ok: bool
@@ -46,15 +40,8 @@ def encode_request(
     deadline_ms: int,
     traceparent: str | None = None,
 ) -> bytes:
-    """Return the payload of a request (rule S-1).
-
-    Raises:
-        UnserialisableError: naming the argument that has no representation.
-    """
-    if type(arguments) is not dict or not _STR_ONLY.issuperset(map(type, arguments)):
-        arguments = _named(arguments)
-    check(arguments, "arguments", _INNER_DEPTH)
-    fields = {
+    """The payload of an SPC_REQUEST; UnserialisableError names the argument."""
+    request = {
         "requestId": request_id,
         "service": service,
         "arguments": arguments,
@@ -62,110 +49,66 @@ def encode_request(
         "deadline": deadline_ms,
     }
     if traceparent is not None:
-        fields["traceparent"] = traceparent
-    return pack_checked(fields, {"arguments": arguments})
-
-
-def _named(arguments: Any) -> dict[str, Any]:
-    """Return the arguments as a plain dict, or say what is wrong with their names."""
+        request["traceparent"] = traceparent
     try:
-        named = dict(arguments)
-    except (TypeError, ValueError) as error:
-        raise UnserialisableError(f"arguments must be a mapping, not {type(arguments).__name__}") from error
-    for key in named:
-        if not isinstance(key, str):
-            raise UnserialisableError(f"arguments has a key of type {type(key).__name__}; names are str")
-    return named
+        return pack(request, "request")
+    except UnserialisableError as error:
+        raise UnserialisableError(str(error).removeprefix("request.")) from None
 
 
-def decode_request(data: bytes) -> WireRequest:
-    """Parse the payload of a request (rule S-2).
+def decode_request(payload: bytes) -> WireRequest:
+    """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
+    values = unpack_map(payload, "request")
+    service: Any = values.get("service")
+    arguments, caller = values.get("arguments"), values.get("caller")
+    deadline, traceparent = values.get("deadline"), values.get("traceparent")
+    try:
+        check_service_name(service)
+        check_node_name(caller)
+    except (InvalidNameError, TypeError):
+        raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
+    if type(arguments) is not dict or not all(type(key) is str for key in arguments):
+        raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
+    if type(deadline) is not int or not 0 <= deadline < 2**63:
+        raise WireError("BAD_PAYLOAD", "deadline is no Unix time in ms")
+    if traceparent is not None and type(traceparent) is not str:
+        raise WireError("BAD_PAYLOAD", "traceparent is no text")
+    return WireRequest(_request_id(values), str(service), arguments, str(caller), deadline, traceparent)
 
-    Raises:
-        WireError: BAD_PAYLOAD.
-    """
-    fields = _fields(data)
-    arguments, deadline = fields.get("arguments"), fields.get("deadline")
-    if type(arguments) is not dict or not _STR_ONLY.issuperset(map(type, arguments)):
-        raise WireError("BAD_PAYLOAD", "arguments is not a map with str keys")
-    if type(deadline) is not int or not 0 <= deadline <= _MAX_DEADLINE:
-        raise WireError("BAD_PAYLOAD", "deadline is not an integer from 0 to 2^63-1")
-    traceparent = fields.get("traceparent")
-    return WireRequest(
-        request_id(fields),
-        _name(fields, "service"),
-        arguments,
-        _name(fields, "caller"),
-        deadline,
-        traceparent if type(traceparent) is str else None,
-    )
+
+def _request_id(values: dict[str, Any]) -> str:
+    request_id = values.get("requestId")
+    if type(request_id) is not str or not 0 < len(request_id) <= MAX_REQUEST_ID_BYTES:
+        raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
+    return request_id
 
 
 def encode_success(request_id: str, result: Any) -> bytes:
-    """Return the payload of a successful response (rule S-3).
-
-    Raises:
-        UnserialisableError: naming the path below ``result``.
-    """
-    check(result, "result", _INNER_DEPTH)
-    return pack_checked({"requestId": request_id, "status": SUCCESS, "result": result}, {"result": result})
+    """The payload of a successful SPC_RESPONSE."""
+    return pack({"requestId": request_id, "status": "SUCCESS", "result": result}, "response")
 
 
 def encode_error(request_id: str, code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
-    """Return the payload of an error response; ``code`` is an `spc` code of codes.json (rule S-3)."""
-    details = details or {}
-    check(details, "details", _INNER_DEPTH)
-    fields = {
-        "requestId": request_id,
-        "status": ERROR,
-        "errorCode": code,
-        "errorMessage": message,
-        "details": details,
-    }
-    return pack_checked(fields, {"errorMessage": message, "details": details})
+    """The payload of an SPC_RESPONSE that reports an error of ``codes.json``."""
+    response = {"requestId": request_id, "status": "ERROR", "errorCode": code, "errorMessage": message}
+    if details:
+        try:
+            return pack({**response, "details": details}, "details")
+        except UnserialisableError:
+            pass  # the error itself matters more than what it carries
+    return pack({**response, "errorMessage": message.encode(errors="replace").decode()})
 
 
-def decode_response(data: bytes) -> WireResponse:
-    """Parse the payload of a response (rule S-4).
-
-    Raises:
-        WireError: BAD_PAYLOAD.
-    """
-    fields = _fields(data)
-    status = fields.get("status")
-    if status == SUCCESS:
-        if "result" not in fields:
-            raise WireError("BAD_PAYLOAD", "a successful response without result")
-        return WireResponse(request_id(fields), True, fields["result"], "", "", {})
-    if status != ERROR:
+def decode_response(payload: bytes) -> WireResponse:
+    """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
+    values = unpack_map(payload, "response")
+    request_id = _request_id(values)
+    status = values.get("status")
+    if status == "SUCCESS":
+        return WireResponse(request_id, True, values.get("result"), "", "", {})
+    if status != "ERROR":
         raise WireError("BAD_PAYLOAD", "status is neither SUCCESS nor ERROR")
-    code, message, details = (
-        fields.get("errorCode"),
-        fields.get("errorMessage", ""),
-        fields.get("details", {}),
-    )
-    if type(code) is not str or not code or type(message) is not str or type(details) is not dict:
+    code, message, details = values.get("errorCode"), values.get("errorMessage", ""), values.get("details")
+    if type(code) is not str or type(message) is not str or type(details) not in (dict, type(None)):
         raise WireError("BAD_PAYLOAD", "errorCode, errorMessage or details has a wrong type")
-    return WireResponse(request_id(fields), False, None, code, message, details)
-
-
-def _fields(data: bytes) -> dict[Any, Any]:
-    fields = unpack(data)
-    if type(fields) is not dict:
-        raise WireError("BAD_PAYLOAD", "the payload is not a map")
-    return fields
-
-
-def request_id(fields: dict[Any, Any]) -> str:
-    """Return the checked ``requestId`` of a payload's fields (rule S-1)."""
-    text = fields.get("requestId")
-    if type(text) is not str or not 1 <= len(text.encode()) <= MAX_REQUEST_ID_BYTES:
-        raise WireError("BAD_PAYLOAD", f"requestId is not a str of 1 to {MAX_REQUEST_ID_BYTES} bytes")
-    return text
-
-
-def _name(fields: dict[Any, Any], key: str) -> str:
-    text = fields.get(key)
-    if type(text) is not str or not 1 <= len(text) <= MAX_NAME_BYTES:
-        raise WireError("BAD_PAYLOAD", f"{key} is not a str of 1 to {MAX_NAME_BYTES} bytes")
-    return text
+    return WireResponse(request_id, False, None, code, message, details or {})

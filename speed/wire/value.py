@@ -1,14 +1,8 @@
-"""Values of the type table as msgpack and back (rules W-50 to W-53).
-
-nil, bool, int (64 bits, signed or not), float, str, bytes, list or tuple, dict with str or int keys, and
-aware datetimes. A quick check runs over types at C speed; only its refusal starts the walk that names the path.
-"""
+"""Values as msgpack, by the type table of ``registry_spec/wire.md`` (W-15 to W-17)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from types import NoneType
 from typing import Any
 
 import msgpack
@@ -16,109 +10,65 @@ import msgpack
 from speed.errors import UnserialisableError, WireError
 from speed.wire.limits import MAX_VALUE_DEPTH
 
-_SCALARS = frozenset({NoneType, bool, int, float, str, bytes})
-_KEYS = frozenset({str, int})
-_SCALAR_CLASSES = (NoneType, bool, int, float, str, bytes, bytearray, memoryview)
+_SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 
 
 def pack(value: Any, what: str = "value") -> bytes:
-    """Return the msgpack bytes of ``value``.
-
-    Args:
-        value: anything of the type table.
-        what: how error messages call the value.
-
-    Raises:
-        UnserialisableError: naming the path to what has no representation, e.g. ``arguments.x[3]``.
-    """
-    check(value, what)
-    return pack_checked(value, {what: value})
-
-
-def pack_checked(value: Any, parts: dict[str, Any]) -> bytes:
-    """Return the msgpack bytes of a value that was checked; ``parts`` are walked when msgpack refuses it."""
+    """The bytes of ``value``; UnserialisableError names the path to what has no representation."""
     try:
         packed: bytes = msgpack.packb(value, datetime=True)
-    except Exception as error:
-        for name, part in parts.items():
-            _explain(part, name, MAX_VALUE_DEPTH)
-        raise UnserialisableError(f"{' or '.join(parts)} cannot be packed: {error}") from error
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
+        find_unserialisable(value, what)
+        raise UnserialisableError(f"{what} cannot be serialised") from None
     return packed
 
 
-def check(value: Any, what: str, depth: int = MAX_VALUE_DEPTH) -> None:
-    """Raise UnserialisableError unless all types of ``value`` are in the table and nest at most ``depth``."""
-    if not _sound(value, depth):
-        _explain(value, what, depth)
+def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
+    """Raise for the first part of ``value`` that the type table does not know."""
+    if depth > MAX_VALUE_DEPTH:
+        raise UnserialisableError(f"{path} is nested deeper than {MAX_VALUE_DEPTH}")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str | int):
+                raise UnserialisableError(f"{path} has a key of type {type(key).__name__}: use str or int")
+            find_unserialisable(item, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            find_unserialisable(item, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise UnserialisableError(f"{path} is an integer beyond 64 bits")
+    elif isinstance(value, datetime) and value.tzinfo is None:
+        raise UnserialisableError(f"{path} is a datetime without a time zone")
+    elif isinstance(value, str):
+        _check_text(value, path)
+    elif not isinstance(value, _SCALARS) and not isinstance(value, datetime):
+        raise UnserialisableError(f"{path} is of type {type(value).__name__}, which has no representation")
 
 
-def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """Return the value of msgpack bytes: exactly one value, of the type table, within its limits.
-
-    Raises:
-        WireError: BAD_PAYLOAD.
-    """
+def _check_text(value: str, path: str) -> None:
     try:
-        value = msgpack.unpackb(data, strict_map_key=False, timestamp=3)
+        value.encode()
+    except UnicodeEncodeError:
+        raise UnserialisableError(f"{path} is text with a lone surrogate") from None
+
+
+def unpack(data: bytes | memoryview, what: str = "payload") -> Any:
+    """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits."""
+    try:
+        value = msgpack.unpackb(data, strict_map_key=False, timestamp=3, ext_hook=_refuse_ext)
+    except WireError:
+        raise
     except Exception as error:
-        raise WireError("BAD_PAYLOAD", f"not one msgpack value: {type(error).__name__}") from error
-    if not _sound(value, MAX_VALUE_DEPTH):
-        raise WireError("BAD_PAYLOAD", f"a type outside the table, or nested deeper than {MAX_VALUE_DEPTH}")
+        raise WireError("BAD_PAYLOAD", f"{what} is not one msgpack value: {type(error).__name__}") from None
     return value
 
 
-def _sound(value: Any, depth: int) -> bool:
-    """Tell quickly whether ``value`` consists of exact types of the table."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return True
-    items: Iterable[Any]
-    if kind is dict:
-        if not _KEYS.issuperset(map(type, value)):
-            return False
-        items = value.values()
-    elif kind is list or kind is tuple:
-        items = value
-    else:
-        return kind is datetime and value.tzinfo is not None
-    if depth == 0:
-        return False
-    return _SCALARS.issuperset(map(type, items)) or all(_sound(item, depth - 1) for item in items)
+def _refuse_ext(code: int, _: bytes) -> Any:
+    raise WireError("BAD_PAYLOAD", f"unknown extension type {code}")
 
 
-def _explain(value: Any, path: str, depth: int) -> None:
-    """Walk ``value`` and raise for the first part without representation; subclasses pass here."""
-    if isinstance(value, _SCALAR_CLASSES):
-        _explain_scalar(value, path)
-    elif isinstance(value, dict | list | tuple):
-        if depth == 0:
-            raise UnserialisableError(f"{path} is nested deeper than {MAX_VALUE_DEPTH}")
-        if isinstance(value, dict):
-            for key, item in value.items():
-                if not isinstance(key, str | int) or isinstance(key, bool):
-                    raise UnserialisableError(f"{path} has a key of type {_name(key)}; keys are str or int")
-                _explain_scalar(key, f"{path} key")
-                _explain(item, f"{path}.{key}", depth - 1)
-        else:
-            for index, item in enumerate(value):
-                _explain(item, f"{path}[{index}]", depth - 1)
-    elif type(value) is datetime:
-        if value.tzinfo is None:
-            raise UnserialisableError(f"{path} is a datetime without time zone; add one, e.g. UTC")
-    else:
-        raise UnserialisableError(f"{path} has type {_name(value)}, which has no representation")
-
-
-def _explain_scalar(value: Any, path: str) -> None:
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise UnserialisableError(f"{path} is an int beyond 64 bits; send it as str or bytes")
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise UnserialisableError(f"{path} is a str that is not valid Unicode") from error
-
-
-def _name(value: Any) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+def unpack_map(data: bytes | memoryview, what: str) -> dict[str, Any]:
+    value = unpack(data, what)
+    if type(value) is not dict:
+        raise WireError("BAD_PAYLOAD", f"{what} is no map")
+    return value

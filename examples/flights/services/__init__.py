@@ -1,0 +1,1 @@
+"""The three services; each file stands alone and ends in ``register(node)``."""

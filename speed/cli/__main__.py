@@ -1,0 +1,5 @@
+"""``python -m speed.cli`` is ``speed``."""
+
+from speed.cli import main
+
+main()

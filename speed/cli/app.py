@@ -1,0 +1,121 @@
+"""The group of all commands, imported one at a time, and the turning of errors into exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("speed.cli.keys", "Prepare a root: the directory, its registry and a key."),
+    "key": ("speed.cli.keys", "Make, identify and rotate keys."),
+    "nodes": ("speed.cli.directory", "List live nodes."),
+    "services": ("speed.cli.directory", "List the services of a node that you may call."),
+    "stats": ("speed.cli.directory", "Show the counters of a node."),
+    "ping": ("speed.cli.directory", "Measure the round trip to a node."),
+    "call": ("speed.cli.talk", "Call a service and print its result."),
+    "send": ("speed.cli.talk", "Send one message."),
+    "listen": ("speed.cli.talk", "Print messages sent to this node."),
+    "publish": ("speed.cli.talk", "Publish one event."),
+    "subscribe": ("speed.cli.talk", "Print events of a topic."),
+    "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
+    "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
+    "bench": ("speed.cli.bench", "Measure between two processes of its own."),
+    "completion": ("speed.cli.completion", "Print shell completion for bash, zsh or fish."),
+}
+"""Command -> (module that holds a click command of that name, one line about it)."""
+
+EPILOG = """\b
+Exit status:
+  0  done
+  1  failed (the message says why); `doctor`: something is broken
+  2  wrong usage: options, arguments, a payload that cannot be sent
+  3  wrong configuration: key, root, names; a name that is taken
+  4  no such node, or it left
+  5  access denied
+  6  no answer in time
+  7  the other side answered with an error
+  8  storage: disk full, inbox full, write refused
+  130  interrupted
+
+\b
+Environment: SPEED_ROOT is the root, SPEED_KEY the key file, unless --root or --key is given.
+"""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it is used; its help line is known without."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="speed-ipc", prog_name="speed")
+def speed() -> None:
+    """Look at SPEED nodes, call their services, send messages, keep a root in order."""
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    as_json = "--json" in sys.argv[1:]
+    try:
+        status = speed.main(prog_name="speed", standalone_mode=False)
+    except click.exceptions.Abort:
+        _exit(130)
+    except click.ClickException as error:
+        _report("USAGE", error.format_message(), {}, as_json)
+        _exit(error.exit_code)
+    except SpeedError as error:
+        _report(error.code, _explained(error), getattr(error, "details", {}), as_json)
+        _exit(exit_status(error))
+    except KeyboardInterrupt:
+        _exit(130)
+    except BrokenPipeError:
+        # The reader of our output is gone (| head): nothing more to say, and nothing to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _exit(1)
+    except OSError as error:
+        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}", {}, as_json)
+        _exit(1)
+    _exit(status if isinstance(status, int) else 0)
+
+
+def _explained(error: SpeedError) -> str:
+    """The message; for the most common trouble with commands, what to do about it."""
+    text = str(error)
+    if isinstance(error, AccessDeniedError):
+        return f"{text} (the receiver must allow this command's name, e.g. node.allow('cli.*'); or use --as NAME)"
+    if isinstance(error, CallError) and error.details.get("phase"):
+        return f"{text} (phase: {error.details['phase']})"
+    return text
+
+
+def _report(code: str, message: str, details: Any, as_json: bool) -> None:
+    """One line on stderr: for people, or a JSON object."""
+    if as_json:
+        line = json.dumps({"error": {"code": code, "message": message, "details": details}}, default=str)
+    else:
+        line = f"speed: {code}: {' '.join(message.split())}"
+    print(line, file=sys.stderr)
+
+
+def _exit(status: int) -> None:
+    raise SystemExit(status)

@@ -1,0 +1,204 @@
+"""The examinations of ``speed doctor``, one function each."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from speed.cli.leftovers import KINDS, find_leftovers
+from speed.cli.options import Settings
+from speed.cli.output import bytes_text, seconds_text
+from speed.errors import SpeedError
+from speed.fs.keyfile import load_key_file
+from speed.fs.probe import filesystem_of
+from speed.fs.registry import Registry
+from speed.wire import names
+
+LOW_SPACE_BYTES = 256 << 20
+CLOCK_TOLERANCE_SECONDS = 2.0
+FEW_INSTANCES = 16
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result: ``state`` is ok, warning or broken; ``todo`` is empty when there is nothing to do."""
+
+    check: str
+    state: str
+    found: str
+    todo: str = ""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """All findings; the later examinations need a root and a key."""
+    findings = list(_root(settings.root))
+    if any(one.state == "broken" for one in findings):
+        return findings
+    findings += _filesystem(settings.root)
+    findings += _space(settings.root)
+    findings += _clock(settings.root)
+    findings += _inotify()
+    key = list(_key(settings.key))
+    findings += key
+    if all(one.state != "broken" for one in key):
+        registry = Registry(settings.root, load_key_file(settings.key))
+        findings += _registry(registry)
+        findings += _leftovers(registry)
+    return findings
+
+
+def _root(root: str) -> Iterator[Finding]:
+    try:
+        status = os.stat(root)
+    except OSError as error:
+        yield Finding("root", "broken", f"{root}: {error.strerror}", f"speed init --root {root}")
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield Finding("root", "broken", f"{root} is no directory", "choose another root")
+        return
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding("root", "broken", f"you may not write to {root}", "choose a root of your own")
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        yield Finding("permissions", "broken", f"everybody can write (mode {mode:04o})", f"chmod 700 {root}")
+    elif mode & 0o077:
+        yield Finding("permissions", "warning", f"others can look in (mode {mode:04o})", f"chmod 700 {root}")
+    else:
+        yield Finding("permissions", "ok", f"private (mode {mode:04o})")
+    if not os.path.isdir(names.claims_dir(root)):
+        yield Finding("root", "broken", "there is no registry in it", f"speed init --root {root}")
+
+
+def _key(path: str) -> Iterator[Finding]:
+    try:
+        keyring = load_key_file(path)
+    except SpeedError as error:
+        yield Finding("key", "broken", str(error), "make one with `speed key new`, or name one with --key")
+        return
+    yield Finding("key", "ok", f"{path}, id {keyring.key_id.hex()}")
+
+
+def _filesystem(root: str) -> Iterator[Finding]:
+    found = filesystem_of(root)
+    where = "in memory" if found.is_memory else "remote" if found.is_remote else "on a disk"
+    yield Finding("filesystem", "ok", f"{found.kind}, {where}")
+    if found.is_memory:
+        yield Finding("durability", "ok", "'process' only: this root does not outlive the machine")
+    else:
+        yield Finding("durability", "ok", "'process' and 'disk'")
+    if found.is_remote:
+        yield Finding("wake-up", "warning", "polling: a remote filesystem has no bells", "use a local root for speed")
+    elif not found.supports_fifo:
+        yield Finding("wake-up", "warning", "polling: this filesystem has no FIFOs", "use tmpfs or a Linux filesystem")
+    else:
+        yield Finding("wake-up", "ok", "bells (FIFOs)")
+
+
+def _space(root: str) -> Iterator[Finding]:
+    if not hasattr(os, "statvfs"):
+        return
+    status = os.statvfs(root)
+    free = status.f_bavail * status.f_frsize
+    if free < LOW_SPACE_BYTES:
+        yield Finding("space", "warning", f"{bytes_text(free)} free", "make room: senders fail when it is full")
+    else:
+        yield Finding("space", "ok", f"{bytes_text(free)} free")
+    if status.f_files and status.f_favail < 1000:
+        yield Finding("space", "warning", f"{status.f_favail} files can still be made", "remove files, or `speed gc`")
+
+
+def _clock(root: str) -> Iterator[Finding]:
+    """Compare our clock with that of the filesystem, which may be another machine's."""
+    before = time.time()
+    with tempfile.TemporaryFile(dir=root, prefix=names.temporary_name("clock-")) as file:
+        file.write(b"0")
+        file.flush()
+        away = os.fstat(file.fileno()).st_mtime - before
+    if abs(away) > CLOCK_TOLERANCE_SECONDS:
+        yield Finding("clock", "warning", f"the filesystem's clock is {away:+.1f} s away", "set both clocks by NTP")
+    else:
+        yield Finding("clock", "ok", "agrees with the filesystem's")
+
+
+def _inotify() -> Iterator[Finding]:
+    if platform.system() != "Linux":
+        yield Finding("watching", "ok", "by the means of this system")
+        return
+    limit = _number("/proc/sys/fs/inotify/max_user_instances")
+    if limit is None:
+        yield Finding("watching", "warning", "no inotify here", "nodes poll the registry; nothing must be done")
+        return
+    used = _inotify_instances()
+    text = f"{used} of {limit} inotify instances of this user in use"
+    if limit - used < FEW_INSTANCES:
+        todo = "sysctl fs.inotify.max_user_instances=1024; nodes poll until then"
+        yield Finding("watching", "warning", text, todo)
+    else:
+        yield Finding("watching", "ok", text)
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _inotify_instances() -> int:
+    """Inotify descriptors of this user's processes, as far as they may be seen."""
+    count = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        directory = f"/proc/{pid}/fd"
+        try:
+            if os.stat(directory).st_uid != os.geteuid():
+                continue
+            descriptors = os.listdir(directory)
+        except OSError:
+            continue
+        count += sum(_is_inotify(f"{directory}/{fd}") for fd in descriptors)
+    return count
+
+
+def _is_inotify(path: str) -> bool:
+    try:
+        return os.readlink(path) == "anon_inode:inotify"
+    except OSError:
+        return False
+
+
+def _registry(registry: Registry) -> Iterator[Finding]:
+    live = registry.live_entries()
+    yield Finding("nodes", "ok", f"{len(live)} live")
+    for filename, reason in sorted(registry.problems().items()):
+        yield Finding("registry", "warning", f"{filename}: {reason}", "it is ignored; remove it if it is not yours")
+    now = time.time()
+    for entry in live:
+        ahead = entry.last_heartbeat / 1000 - now
+        if ahead > CLOCK_TOLERANCE_SECONDS:
+            found = f"{entry.name} on {entry.host} is {seconds_text(ahead)} ahead"
+            yield Finding("clock", "warning", found, "set both clocks by NTP; leases are not affected")
+
+
+def _leftovers(registry: Registry) -> Iterator[Finding]:
+    found = find_leftovers(registry)
+    counts = Counter(one.kind for one in found)
+    sizes: Counter[str] = Counter()
+    for one in found:
+        sizes[one.kind] += one.size
+    for kind in KINDS:
+        if counts[kind]:
+            # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or of refusals.
+            state = "ok" if kind in ("lane", "node directory", "old claim") else "warning"
+            read = "read the .reason files there; `speed gc` removes them"
+            todo = read if kind == "quarantined file" else "`speed gc`"
+            yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", todo)
+    if not found:
+        yield Finding("leftovers", "ok", "none")

@@ -1,0 +1,157 @@
+"""``speed nodes``, ``services``, ``stats`` and ``ping``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speed.cli.options import Settings, common_options, node_options
+from speed.cli.output import print_rows, print_value, seconds_text, table_of
+
+if TYPE_CHECKING:
+    from speed.fs.registry import Registry
+    from speed.wire.entry import Entry
+
+COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language")
+WATCH_SECONDS = 1.0
+
+
+@click.command("nodes")
+@click.option("--fabric", metavar="F", help="Only nodes of this fabric.")
+@click.option("--watch", is_flag=True, help="Go on: show changes as they come, until interrupted.")
+@common_options
+def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
+    """List live nodes. Reads the registry; takes no part in it."""
+    registry = settings.registry()
+    if watch:
+        _watch(registry, fabric, settings.as_json)
+        return
+    entries = _live(registry, fabric)
+    if settings.as_json:
+        print_value([_described(entry) for entry in entries], True)
+    else:
+        print_rows(COLUMNS, map(_row, entries), empty=f"No live nodes in {settings.root}.")
+
+
+def _live(registry: Registry, fabric: str | None) -> list[Entry]:
+    entries = registry.live_entries()
+    return sorted((e for e in entries if fabric is None or fabric in e.fabrics), key=lambda entry: entry.name)
+
+
+def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
+    """With --json one line whenever the set of nodes changes, else a table that is drawn anew."""
+    if use_json:
+        shown: Any = None
+        while True:
+            found = [_described(entry) for entry in _live(registry, fabric)]
+            stable = [{k: v for k, v in one.items() if k != "lastHeartbeat"} for one in found]
+            if stable != shown:
+                shown = stable
+                click.echo(_json_line(found))
+            time.sleep(WATCH_SECONDS)
+    from rich.live import Live
+
+    with Live(auto_refresh=False) as live:
+        while True:
+            live.update(table_of(COLUMNS, map(_row, _live(registry, fabric))), refresh=True)
+            time.sleep(WATCH_SECONDS)
+
+
+def _json_line(value: Any) -> str:
+    from speed.cli.output import as_json
+
+    return as_json(value)
+
+
+def _described(entry: Entry) -> dict[str, Any]:
+    """An entry with the field names of the registry."""
+    return {
+        "name": entry.name,
+        "nodeId": entry.id.hex(),
+        "generation": entry.generation,
+        "status": entry.status,
+        "pid": entry.pid,
+        "host": entry.host,
+        "startupTimestamp": entry.startup_timestamp,
+        "lastHeartbeat": entry.last_heartbeat,
+        "lease": entry.lease,
+        "fabrics": list(entry.fabrics),
+        "allow": list(entry.allow),
+        "subscriptions": list(entry.subscriptions),
+        "language": entry.language,
+        "version": entry.version,
+    }
+
+
+def _row(entry: Entry) -> list[str]:
+    now = time.time()
+    return [
+        entry.name,
+        str(entry.pid),
+        entry.host,
+        seconds_text(max(0.0, now - entry.startup_timestamp / 1000)),
+        f"{seconds_text(max(0.0, now - entry.last_heartbeat / 1000))} ago",
+        " ".join(entry.fabrics) or "-",
+        " ".join(entry.allow) or "nobody",
+        " ".join(entry.subscriptions) or "-",
+        entry.language,
+    ]
+
+
+@click.command("services")
+@click.argument("node")
+@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@node_options
+def services_command(settings: Settings, node: str, timeout: float) -> None:
+    """List the services of NODE that you may call, by asking it."""
+    with settings.node() as own:
+        names = own.services(node, timeout=timeout)
+    if settings.as_json:
+        print_value({"node": node, "services": names}, True)
+    else:
+        click.echo("\n".join(names) if names else f"{node} offers no service to this node.")
+
+
+@click.command("stats")
+@click.argument("node")
+@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait.")
+@node_options
+def stats_command(settings: Settings, node: str, timeout: float) -> None:
+    """Show the counters of NODE, by asking it."""
+    with settings.node() as own:
+        stats = own.stats(node, timeout=timeout)
+    if settings.as_json:
+        print_value(stats, True)
+        return
+    counters = dict(stats.get("counters", {}))
+    counters |= {key: value for key, value in stats.items() if isinstance(value, (int, float))}
+    print_rows(("counter", "value"), sorted(counters.items()), title=node, empty="Nothing counted yet.")
+    rows = [_service_row(name, one) for name, one in stats.get("services", {}).items()]
+    if rows:
+        print_rows(("service", "requests", "errors", "mean time", "last error"), rows)
+
+
+def _service_row(name: str, stats: dict[str, Any]) -> list[Any]:
+    mean = seconds_text(float(stats.get("averageSeconds", 0.0)))
+    return [name, stats.get("numRequests", 0), stats.get("numErrors", 0), mean, stats.get("lastError", "")]
+
+
+@click.command("ping")
+@click.argument("node")
+@click.option("-n", "--count", type=click.IntRange(1), default=4, show_default=True, help="How often.")
+@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for each.")
+@node_options
+def ping_command(settings: Settings, node: str, count: int, timeout: float) -> None:
+    """Measure the round trip to NODE."""
+    times: list[float] = []
+    with settings.node() as own:
+        for number in range(count):
+            if number:
+                time.sleep(0.2)  # the pace of the measurement, not a wait for anything
+            times.append(own.ping(node, timeout=timeout))
+            if not settings.as_json:
+                click.echo(f"{node}: {seconds_text(times[-1])}")
+    if settings.as_json:
+        print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)

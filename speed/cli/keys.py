@@ -1,0 +1,108 @@
+"""``speed init`` and ``speed key new|id|rotate``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import click
+
+from speed.cli.options import Settings, common_options
+from speed.cli.output import print_value
+from speed.errors import KeyFileError
+from speed.wire.limits import KEY_BYTES
+
+
+@click.command("init")
+@common_options
+def init_command(settings: Settings) -> None:
+    """Prepare a root: make the directory, its registry and a key where they are missing."""
+    from speed.fs.keyfile import load_key_file, write_key_file
+    from speed.fs.registry import Registry
+
+    root, key = settings.root, os.path.abspath(settings.key)
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    made_key = not os.path.lexists(key)
+    if made_key:
+        write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
+    keyring = load_key_file(key)
+    Registry(root, keyring).prepare()
+    answer = {"root": root, "key": key, "keyId": keyring.key_id.hex(), "madeKey": made_key}
+    if settings.as_json:
+        print_value(answer, True)
+        return
+    click.echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {answer['keyId']}).")
+    click.echo(f"export SPEED_ROOT={root}" + ("" if key == os.path.join(root, "speed.key") else f" SPEED_KEY={key}"))
+
+
+@click.group("key")
+def key_command() -> None:
+    """Make, identify and rotate keys. A key itself is never printed."""
+
+
+@key_command.command("new")
+@click.argument("file", required=False, metavar="[FILE]")
+@common_options
+def new(settings: Settings, file: str | None) -> None:
+    """Write a new key file that only you can read; an existing file is never overwritten."""
+    from speed.fs.keyfile import write_key_file
+
+    path = os.path.abspath(file or settings.key)
+    write_key_file(path, (secrets.token_bytes(KEY_BYTES),))
+    _show(settings, path)
+
+
+@key_command.command("id")
+@click.argument("file", required=False, metavar="[FILE]")
+@common_options
+def key_id(settings: Settings, file: str | None) -> None:
+    """Show the ids of the keys in a file: equal ids mean equal keys."""
+    _show(settings, os.path.abspath(file or settings.key))
+
+
+@key_command.command("rotate")
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option(
+    "--step",
+    type=click.Choice(["add", "promote", "retire", "now"]),
+    default="now",
+    show_default=True,
+    help="add: accept a new key. promote: seal with it. retire: drop the older keys. now: add and promote at once.",
+)
+@common_options
+def rotate(settings: Settings, file: str | None, step: str) -> None:
+    """Change the key while nodes run: `add`, restart every node; `promote`, restart; `retire`, restart.
+
+    `now` is for a root whose nodes all restart together.
+    """
+    from speed.fs.keyfile import read_keys, write_key_file
+    from speed.wire.keyfile import MAX_KEYS
+
+    path = os.path.abspath(file or settings.key)
+    keys = rotated(read_keys(path), step, secrets.token_bytes(KEY_BYTES))
+    if len(keys) > MAX_KEYS:
+        raise KeyFileError(f"{path} already has {MAX_KEYS} keys; finish with --step retire")
+    write_key_file(path, keys, replace=True)
+    _show(settings, path)
+
+
+def rotated(keys: tuple[bytes, ...], step: str, fresh: bytes) -> tuple[bytes, ...]:
+    """The keys of a file after one step of a rotation; the first key seals, all are accepted."""
+    if step == "add":
+        return (*keys, fresh)
+    if step == "promote":
+        if len(keys) < 2:
+            raise KeyFileError("there is no added key to promote; begin with --step add")
+        return (keys[-1], *keys[:-1])
+    return keys[:1] if step == "retire" else (fresh, *keys)
+
+
+def _show(settings: Settings, path: str) -> None:
+    from speed.fs.keyfile import read_keys
+    from speed.wire.seal import key_id_of
+
+    ids = [key_id_of(key).hex() for key in read_keys(path)]
+    if settings.as_json:
+        print_value({"file": path, "keyId": ids[0], "accepted": ids}, True)
+        return
+    click.echo(f"{path}: seals with {ids[0]}" + (f", accepts {', '.join(ids[1:])}" if ids[1:] else ""))

@@ -1,0 +1,221 @@
+"""What nodes left behind in a root, and which of it nobody can need any more.
+
+A thing is removable only when that is certain: undelivered messages of a node that may come back stay, and so
+does the newest claim of every name. Nothing is removed by looking; ``remove`` looks again before it acts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from speed.fs.lane_files import LaneFiles
+from speed.fs.registry import Registry
+from speed.wire import names
+
+TEMPORARY_LIFE_SECONDS = 600.0
+"""No writer holds a temporary file for longer: an older one is of a process that was killed."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing: ``kind`` as in KINDS, its bytes, and whether it can go, with the reason."""
+
+    kind: str
+    path: str
+    size: int
+    removable: bool
+    reason: str
+    node: str = ""
+    sender: str = ""
+
+
+KINDS = ("stale entry", "old claim", "temporary file", "quarantined file", "lane", "node directory")
+
+
+def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[Leftover]:
+    """Everything left behind; quarantined files are removable after ``quarantine_seconds``."""
+    stale = {entry.name for entry in registry.remove_stale(dry_run=True)}
+    present = set(registry.names()) - stale
+    found = [_stale_entry(registry, name) for name in sorted(stale)]
+    found += _old_claims(registry.root)
+    found += _temporaries(registry.root)
+    for name in _node_directories(registry.root):
+        found += _quarantined(registry.root, name, quarantine_seconds)
+        if name not in present:
+            found += _dead_node(registry, name, present)
+    return found
+
+
+def remove(registry: Registry, leftover: Leftover) -> bool:
+    """Remove it if it still can go; False when it cannot any more."""
+    if leftover.kind == "stale entry":
+        registry.remove_stale()
+        return not os.path.lexists(leftover.path)
+    if leftover.kind in ("lane", "node directory") and _may_be_alive(registry, leftover):
+        return False
+    with contextlib.suppress(OSError):
+        if leftover.kind == "lane":
+            return _remove_lane(registry, leftover)
+        if leftover.kind == "node directory":
+            return _remove_node_directory(registry.root, leftover.node)
+        _unlink(leftover.path)
+        return True
+    return False
+
+
+def _may_be_alive(registry: Registry, leftover: Leftover) -> bool:
+    return any(registry.live(name, sure=True) for name in (leftover.node, leftover.sender) if name)
+
+
+def _stale_entry(registry: Registry, name: str) -> Leftover:
+    path = names.entry_path(registry.root, name)
+    return Leftover("stale entry", path, _size(path), True, "its node is gone", name)
+
+
+def _old_claims(root: str) -> list[Leftover]:
+    """All claims but the newest of each name, which keeps generations growing for ever."""
+    newest: dict[str, int] = {}
+    claims = [found for found in map(names.parse_claim, _listed(names.claims_dir(root))) if found]
+    for name, generation in claims:
+        newest[name] = max(generation, newest.get(name, 0))
+    old = sorted((name, generation) for name, generation in claims if generation < newest[name])
+    paths = [names.claim_path(root, *claim) for claim in old]
+    return [Leftover("old claim", path, _size(path), True, "a newer claim of the name exists") for path in paths]
+
+
+def _temporaries(root: str) -> Iterator[Leftover]:
+    directories = [root, names.registry_dir(root)]
+    for name in _node_directories(root):
+        inbox = names.inbox_dir(root, name)
+        directories += [names.node_dir(root, name), inbox]
+        directories += [names.child_path(inbox, sender) for sender in _listed(inbox)]
+    for directory in directories:
+        for filename in _listed(directory):
+            if filename.startswith(names.TEMPORARY_PREFIX):
+                path = names.child_path(directory, filename)
+                old = _age(path) > TEMPORARY_LIFE_SECONDS
+                reason = "its writer was killed" if old else "too young to be certain"
+                yield Leftover("temporary file", path, _size(path), old, reason)
+
+
+def _quarantined(root: str, name: str, quarantine_seconds: float) -> Iterator[Leftover]:
+    directory = names.quarantine_dir(root, name)
+    for filename in sorted(_listed(directory)):
+        path = names.child_path(directory, filename)
+        old = _age(path) >= quarantine_seconds
+        reason = "it was refused" if old else "it was refused a short while ago"
+        yield Leftover("quarantined file", path, _size(path), old, reason, name)
+
+
+def _dead_node(registry: Registry, name: str, present: set[str]) -> Iterator[Leftover]:
+    """The lanes and the directory of a node without an entry."""
+    kept = False
+    for sender in sorted(_listed(names.inbox_dir(registry.root, name))):
+        if not names.is_node_name(sender):
+            continue
+        lane = _lane(registry, name, sender, present)
+        kept = kept or not lane.removable
+        yield lane
+    path = names.node_dir(registry.root, name)
+    reason = "lanes in it must stay" if kept else "its node is gone and nothing waits in it"
+    yield Leftover("node directory", path, 0, not kept, reason, name)
+
+
+def _lane(registry: Registry, name: str, sender: str, present: set[str]) -> Leftover:
+    path = names.lane_dir(registry.root, name, sender)
+    size = sum(_size(names.child_path(path, filename)) for filename in _listed(path))
+    if sender in present:
+        removable, reason = False, "its sender is alive"
+    elif unread := _unread_bytes(registry, name, sender):
+        removable, reason = False, f"{unread} bytes wait for the node to come back"
+    else:
+        removable, reason = True, "both ends are gone and nothing in it is unread"
+    return Leftover("lane", path, size, removable, reason, name, sender)
+
+
+def _unread_bytes(registry: Registry, name: str, sender: str) -> int:
+    """Bytes in a lane beyond its newest cursor; unfinished envelopes count from the first one on."""
+    keys = registry.keyring.lane_keys(names.node_id(sender), names.node_id(name))
+    try:
+        lane = LaneFiles(names.lane_dir(registry.root, name, sender), keys)
+    except OSError:
+        return 0
+    try:
+        listing = lane.list()
+        cursor = next((found for found in map(lane.read_cursor, listing.cursors) if found), None)
+    finally:
+        lane.close()
+    path = names.lane_dir(registry.root, name, sender)
+    sizes = {one: _size(names.child_path(path, names.segment_name(*one))) for one in listing.segments}
+    if cursor is None:
+        return sum(sizes.values())
+    unfinished = [(one.generation, one.segment, one.offset) for one in cursor.unfinished]
+    start = min([*unfinished, (cursor.sender_generation, cursor.segment, cursor.offset)])
+    return sum(max(0, size - start[2] if one == start[:2] else size) for one, size in sizes.items() if one >= start[:2])
+
+
+def _remove_lane(registry: Registry, lane: Leftover) -> bool:
+    if _unread_bytes(registry, lane.node, lane.sender):
+        return False
+    for filename in _listed(lane.path):
+        _unlink(names.child_path(lane.path, filename))
+    os.rmdir(lane.path)
+    return True
+
+
+def _remove_node_directory(root: str, name: str) -> bool:
+    """Remove the directory while it is empty of lanes; ``rmdir`` itself refuses one that is not."""
+    for filename in _listed(names.quarantine_dir(root, name)):
+        _unlink(names.child_path(names.quarantine_dir(root, name), filename))
+    for path in (names.inbox_dir(root, name), names.quarantine_dir(root, name)):
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(names.bell_path(root, name))
+    os.rmdir(names.node_dir(root, name))
+    return True
+
+
+def _node_directories(root: str) -> list[str]:
+    """Names with a directory in the root."""
+    with os.scandir(root) as entries:
+        return sorted(
+            entry.name for entry in entries if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _age(path: str) -> float:
+    """Seconds since the last change; a file of the future is young."""
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unlink(path: str) -> None:
+    """Remove a file, or an empty or quarantined directory, without following links."""
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        import shutil
+
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)

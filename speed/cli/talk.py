@@ -1,0 +1,188 @@
+"""``speed call``, ``send``, ``listen``, ``publish`` and ``subscribe``."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speed.cli.options import Settings, node_options
+from speed.cli.output import as_json, print_value
+
+if TYPE_CHECKING:
+    from speed import Message
+
+timeout_option = click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+
+
+@click.command("call")
+@click.argument("node")
+@click.argument("service")
+@click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
+@click.option("--json-args", "file", type=click.File("rb"), metavar="FILE", help="JSON object; - is stdin.")
+@timeout_option
+@node_options
+def call_command(
+    settings: Settings, node: str, service: str, arguments: tuple[str, ...], file: Any, timeout: float
+) -> None:
+    """Call SERVICE of NODE and print the result.
+
+    A VALUE that is JSON is taken as JSON (5, true, [1, 2], "5"), anything else as text.
+    """
+    values = _json_object(file) if file else {}
+    values |= parse_arguments(arguments)
+    with settings.node() as own:
+        result = own.call(node, service, values, timeout=timeout)
+    print_value(result, settings.as_json)
+
+
+def parse_arguments(words: Iterable[str]) -> dict[str, Any]:
+    """``name=value`` words as arguments. Raises click.UsageError."""
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{word!r} is no argument; write name=value")
+        if name in values:
+            raise click.UsageError(f"argument {name!r} is given twice")
+        values[name] = parse_value(text)
+    return values
+
+
+def parse_value(text: str) -> Any:
+    """``text`` as JSON where it is JSON, else as it is."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON; a word like that is text
+
+
+def _json_object(file: Any) -> dict[str, Any]:
+    try:
+        value = json.load(file)
+    except ValueError as error:
+        raise click.UsageError(f"{file.name} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{file.name} must hold one JSON object, not {type(value).__name__}")
+    return value
+
+
+def _payload(text: str) -> Any:
+    return parse_value(sys.stdin.read() if text == "-" else text)
+
+
+@click.command("send")
+@click.argument("node")
+@click.argument("payload")
+@click.option("--ack", is_flag=True, help="Wait until the node has handled it.")
+@timeout_option
+@node_options
+def send_command(settings: Settings, node: str, payload: str, ack: bool, timeout: float) -> None:
+    """Send PAYLOAD (JSON, else text; - is stdin) to NODE."""
+    value = _payload(payload)
+    with settings.node() as own:
+        message_id = own.send(node, value, ack=ack, timeout=timeout)
+    if settings.as_json:
+        print_value({"node": node, "messageId": message_id, "acknowledged": ack}, True)
+    else:
+        click.echo(f"{'Handled' if ack else 'Handed over'}: {message_id}")
+
+
+@click.command("publish")
+@click.argument("topic")
+@click.argument("payload")
+@timeout_option
+@node_options
+def publish_command(settings: Settings, topic: str, payload: str, timeout: float) -> None:
+    """Publish PAYLOAD (JSON, else text; - is stdin) to all who subscribe to TOPIC and allow this node."""
+    value = _payload(payload)
+    with settings.node() as own:
+        reached = own.publish(topic, value, timeout=timeout)
+    if settings.as_json:
+        print_value({"topic": topic, "nodes": reached}, True)
+    else:
+        click.echo(f"Reached {reached} node{'' if reached == 1 else 's'}.")
+
+
+allow_option = click.option(
+    "--allow", multiple=True, required=True, metavar="NAME", help="Who may write to this node; repeatable."
+)
+count_option = click.option("-n", "--count", type=click.IntRange(1), help="End after this many.")
+for_option = click.option("--for", "seconds", type=float, help="End after this many seconds without one.")
+
+
+@click.command("listen")
+@allow_option
+@count_option
+@for_option
+@node_options
+def listen_command(settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None) -> None:
+    """Print messages sent to this node (give it a name with --as), until interrupted."""
+    with settings.node(*allow) as own:
+        _announce(own.name)
+        _print_all(lambda: own.receive(timeout=seconds), settings, count)
+
+
+@click.command("subscribe")
+@click.argument("topic")
+@allow_option
+@count_option
+@for_option
+@node_options
+def subscribe_command(
+    settings: Settings, topic: str, allow: tuple[str, ...], count: int | None, seconds: float | None
+) -> None:
+    """Print events whose topic is TOPIC (or matches it: `orders.*`, `*`), until interrupted."""
+    arrived: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def take() -> Message | None:
+        try:
+            return arrived.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    with settings.node(*allow) as own:
+        own.subscribe(topic, arrived.put)
+        _announce(own.name)
+        _print_all(take, settings, count)
+
+
+def _announce(name: str) -> None:
+    """Who this command is: senders must know it. On stderr, so that stdout holds messages only."""
+    click.echo(f"Listening as {name}", err=True)
+
+
+def _print_all(take: Callable[[], Message | None], settings: Settings, count: int | None) -> None:
+    printed = 0
+    while count is None or printed < count:
+        message = take()
+        if message is None:
+            return
+        _print_message(message, settings)
+        printed += 1
+
+
+def _print_message(message: Message, settings: Settings) -> None:
+    value = message.payload
+    if settings.as_json:
+        line = {
+            "source": message.source,
+            "topic": message.topic,
+            "messageId": message.message_id,
+            "timestampMs": message.timestamp_ms,
+            "redelivered": message.redelivered,
+            "payload": value,
+        }
+        click.echo(as_json(line))
+    else:
+        text = value if isinstance(value, str) else as_json(value)
+        click.echo(f"{message.source}  {message.topic}  {text}")
+    sys.stdout.flush()

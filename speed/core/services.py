@@ -1,0 +1,207 @@
+"""The services of one node: registration, checked arguments, invocation (rules S-3, S-8, S-9).
+
+A service is an object with ``invoke(request)``, or a plain function whose parameters are checked against its
+signature. The table lives in memory only; nothing about services is ever written to disk (RFC 7.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from speed.core.access import AccessPolicy
+from speed.core.signature import Parameters, compile_parameters, describe, type_name
+from speed.errors import (
+    CallError,
+    ConfigurationError,
+    ExecutionFailedError,
+    InvalidArgumentsError,
+    ServiceExistsError,
+    ServiceNotFoundError,
+)
+from speed.wire import names
+
+_MAX_ERROR_CHARACTERS = 2000
+_MISSING: Any = object()
+
+
+class Request(NamedTuple):
+    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name."""
+
+    service: str
+    arguments: Mapping[str, Any]
+    caller: str
+    request_id: str
+    deadline_ms: int
+    traceparent: str | None = None
+
+    def get(self, name: str, kind: type | tuple[type, ...] | None = None, default: Any = _MISSING) -> Any:
+        """Argument ``name``, checked to be of ``kind``; ``default`` when absent. Raises InvalidArgumentsError."""
+        value = self.arguments.get(name, _MISSING)
+        if value is _MISSING:
+            if default is _MISSING:
+                raise InvalidArgumentsError(f"{self.service}: missing argument {name!r}", {"argument": name})
+            return default
+        if kind is not None and not _is(value, kind):
+            raise InvalidArgumentsError(
+                f"{self.service}: argument {name!r} must be {describe(kind)}, not {type_name(value)}",
+                {"argument": name},
+            )
+        return value
+
+
+def _is(value: object, kind: type | tuple[type, ...]) -> bool:
+    """isinstance as the wire understands it: bool is no int, int is good enough for float."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if isinstance(value, bool):
+        return bool in kinds or object in kinds
+    return isinstance(value, kinds) or (isinstance(value, int) and float in kinds)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Response:
+    """What a service answers: a result, or an error code of `codes.json` with a message and details."""
+
+    result: Any = None
+    error_code: str | None = None
+    error_message: str = ""
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """True for a result."""
+        return self.error_code is None
+
+    @classmethod
+    def error(cls, code: str, message: str, details: Mapping[str, Any] | None = None) -> Response:
+        """An error answer; ``code`` is an `spc` code."""
+        return cls(None, code, message, details or {})
+
+
+@runtime_checkable
+class Service(Protocol):
+    """The RFC's service interface (RFC 7.3)."""
+
+    def invoke(self, request: Request) -> Any:
+        """Answer with a Response; any other value is taken as the result."""
+
+
+class FunctionService:
+    """A plain function as a service: arguments travel by name and are checked before the call (rule S-9)."""
+
+    __slots__ = ("_function", "_parameters", "name")
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        """Compiles the checks once. Raises ConfigurationError for a function that cannot be called by name."""
+        if inspect.iscoroutinefunction(function):
+            raise ConfigurationError(f"service {name!r}: a coroutine function needs an event loop; register a function")
+        self.name = name
+        self._function = function
+        self._parameters: Parameters = compile_parameters(name, function, Request)
+
+    @property
+    def signature(self) -> str:
+        """The parameters for people, e.g. ``(x: int, y: int = 2)``."""
+        return self._parameters.signature
+
+    def invoke(self, request: Request) -> Any:
+        """Check and call. Raises InvalidArgumentsError naming the parameter, else whatever the function raises."""
+        arguments = request.arguments
+        self._parameters.check(arguments)
+        injected = self._parameters.request_parameter
+        if injected is None:
+            return self._function(**arguments)
+        return self._function(**arguments, **{injected: request})
+
+
+class _Registered(NamedTuple):
+    """One row of the table; ``policy`` None: whoever may write to the node may call."""
+
+    service: Service
+    policy: AccessPolicy | None
+
+
+class ServiceRegistry:
+    """Services by name.
+
+    Threads: `invoke`, `allows`, `names` are lock-free reads of a dict; `register` and `unregister` are serialised
+    by the caller (the node's lock).
+    """
+
+    __slots__ = ("_services",)
+
+    def __init__(self) -> None:
+        self._services: dict[str, _Registered] = {}
+
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> Service:
+        """Add a service; ``allow`` narrows who may call it (grant patterns).
+
+        Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
+        """
+        names.check_service_name(name)
+        if isinstance(allow, str):
+            raise ConfigurationError(f"service {name!r}: allow must be a collection of names, not one string")
+        if name in self._services:
+            raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
+        made = _as_service(name, service)
+        self._services[name] = _Registered(made, None if allow is None else AccessPolicy(allow))
+        return made
+
+    def unregister(self, name: str) -> None:
+        """Remove a service. Raises ServiceNotFoundError."""
+        if self._services.pop(name, None) is None:
+            raise ServiceNotFoundError(f"no service {name!r} is registered")
+
+    def allows(self, name: str, caller: str) -> bool:
+        """The service's own narrower check (rule A-5); True for an unknown service: it is not found later."""
+        row = self._services.get(name)
+        return row is None or row.policy is None or row.policy.allows(caller)
+
+    def names(self, caller: str | None = None) -> tuple[str, ...]:
+        """Sorted service names; with ``caller`` only those it may call."""
+        return tuple(sorted(name for name in list(self._services) if caller is None or self.allows(name, caller)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._services
+
+    def invoke(self, request: Request) -> Response:
+        """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
+        row = self._services.get(request.service)
+        if row is None:
+            return Response.error("SERVICE_NOT_FOUND", f"no service {request.service!r} here")
+        if row.policy is not None and not row.policy.allows(request.caller):
+            return Response.error(
+                "ACCESS_DENIED", f"service {request.service!r} does not allow node {request.caller!r}"
+            )
+        try:
+            answer = row.service.invoke(request)
+        except (InvalidArgumentsError, ExecutionFailedError) as error:
+            return Response.error(error.code, str(error), error.details)
+        except (Exception, SystemExit) as error:
+            return _failed(error)
+        return answer if type(answer) is Response else Response(answer)
+
+
+def _as_service(name: str, service: Service | Callable[..., Any]) -> Service:
+    """The object itself when it has ``invoke``, else a FunctionService around a callable."""
+    if callable(getattr(service, "invoke", None)) and not inspect.isclass(service):
+        return service  # type: ignore[return-value]
+    if inspect.isclass(service):
+        raise ConfigurationError(f"service {name!r}: register an instance of {service.__name__}, not the class")
+    if callable(service):
+        return FunctionService(name, service)
+    raise ConfigurationError(
+        f"service {name!r}: {type_name(service)} is neither a function nor an object with invoke(request)"
+    )
+
+
+def _failed(error: BaseException) -> Response:
+    """EXECUTION_FAILED with the exception's type and message; never a traceback (it may show payloads and paths)."""
+    kind = type(error).__name__
+    message = str(error)[:_MAX_ERROR_CHARACTERS]
+    details: dict[str, Any] = {"exception": kind}
+    if isinstance(error, CallError):
+        details["cause"] = error.code
+    return Response.error("EXECUTION_FAILED", f"{kind}: {message}" if message else kind, details)

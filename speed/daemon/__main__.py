@@ -1,0 +1,5 @@
+"""``python -m speed.daemon`` is ``speedd``."""
+
+from speed.daemon import main
+
+main()

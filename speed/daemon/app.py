@@ -1,0 +1,231 @@
+"""``speedd run``: hosts a node with services, supervises processes, keeps the registry clean.
+
+One loop on the main thread waits for signals, for the processes' pipes and for timers. The node's own threads
+do the node's work.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from speed import Node
+from speed.daemon.child import Surroundings
+from speed.daemon.config import Config, ConfigFileError, load_config
+from speed.daemon.entry_point import load_service
+from speed.daemon.grants import change_grants
+from speed.daemon.log import LogFile, open_log
+from speed.daemon.notify import ServiceNotifier
+from speed.daemon.supervisor import Supervisor
+from speed.errors import SpeedError
+from speed.fs.keyfile import default_key, load_key_file
+from speed.fs.registry import Registry
+
+START_PATIENCE_SECONDS = 30.0
+"""After this long speedd reports ready without the processes that did not come up."""
+STARTING_POLL_SECONDS = 0.1
+"""How often the registry is looked at while commands start."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+
+@contextmanager
+def _signal_pipe() -> Iterator[int]:
+    """A descriptor on which each signal of SIGNALS arrives as one byte, its number."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    handlers = {number: signal.signal(number, lambda *_: None) for number in SIGNALS}
+    previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(previous)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
+
+
+class Daemon:
+    """A running speedd."""
+
+    def __init__(self, config: Config, node: Node, sink: LogFile, log: Any, ready_fd: int | None) -> None:
+        self._config = config
+        self._node = node
+        self._sink = sink
+        self._log = log
+        self._ready_fd = ready_fd
+        self._notifier = ServiceNotifier()
+        key = key_path(config, node.root)
+        self._registry = Registry(node.root, load_key_file(key))
+        around = Surroundings(config, node.root, key)
+        self._supervisor = Supervisor(config.processes, around, log, time.monotonic)
+        self._stop_signals = 0
+        self._is_ready = False
+        self._failed = False
+        now = time.monotonic()
+        self._patience_ends = now + START_PATIENCE_SECONDS
+        self._next_sweep = now + config.node.heartbeat_seconds
+        self._next_sign = now
+
+    def run(self) -> int:
+        """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
+        with _signal_pipe() as signals:
+            self._supervisor.start()
+            while not (self._stop_signals and self._supervisor.is_stopped):
+                self._wait(signals)
+                self._supervisor.tick()
+                self._timers()
+        self._log.info("stopped", failed=self._failed)
+        return 1 if self._failed else 0
+
+    def _wait(self, signals: int) -> None:
+        """Sleep until something happens, and handle the descriptors that did."""
+        fds = self._supervisor.fds()
+        with selectors.DefaultSelector() as selector:
+            for fd in (signals, *fds):
+                selector.register(fd, selectors.EVENT_READ)
+            ready = [key.fd for key, _ in selector.select(max(0.0, self._next_timer() - time.monotonic()))]
+        for fd in ready:
+            if fd == signals:
+                for number in os.read(signals, 4096):
+                    self._signalled(number)
+            else:
+                fds[fd].readable(fd)
+
+    def _next_timer(self) -> float:
+        timers = [self._next_sweep, self._supervisor.next_timer()]
+        if not self._is_ready:
+            timers.append(time.monotonic() + STARTING_POLL_SECONDS)
+        if self._notifier.watchdog_seconds:
+            timers.append(self._next_sign)
+        return min(timer for timer in timers if timer is not None)
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            self._reload()
+        elif number in (signal.SIGTERM, signal.SIGINT):
+            self._stop(signal.Signals(number).name)
+
+    def _stop(self, why: str) -> None:
+        """First time: drain and leave. Second time: end the processes at once."""
+        self._stop_signals += 1
+        self._log.info("stopping", reason=why, at_once=self._stop_signals > 1)
+        if self._stop_signals == 1:
+            self._notifier.stopping()
+            self._supervisor.stop()
+        else:
+            self._supervisor.kill()
+
+    def _timers(self) -> None:
+        now = time.monotonic()
+        if self._notifier.watchdog_seconds and now >= self._next_sign:
+            self._next_sign = now + self._notifier.watchdog_seconds
+            self._notifier.alive()
+        if not self._is_ready and not self._stop_signals:
+            self._check_ready(now)
+        if now >= self._next_sweep:
+            self._next_sweep = now + self._config.node.heartbeat_seconds
+            self._sweep()
+
+    def _check_ready(self, now: float) -> None:
+        self._supervisor.registered({entry.name for entry in self._node.nodes()})
+        if not self._supervisor.is_ready and now < self._patience_ends:
+            return
+        self._is_ready = True
+        missing = self._supervisor.unready()
+        (self._log.warning if missing else self._log.info)("ready", not_up=missing)
+        self._notifier.ready(f"not up: {', '.join(missing)}" if missing else "all processes are up")
+        if self._ready_fd is not None:
+            os.write(self._ready_fd, b"READY\n")
+            os.close(self._ready_fd)
+
+    def _sweep(self) -> None:
+        """Remove entries of dead nodes; notice that our own node is lost."""
+        try:
+            self._supervisor.registered({entry.name for entry in self._node.nodes()})
+            for entry in self._registry.remove_stale():
+                self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+        except SpeedError as error:
+            self._log.error("node_lost", code=error.code, reason=str(error))
+            self._failed = True
+            if not self._stop_signals:
+                self._stop("node lost")
+        except OSError as error:
+            self._log.warning("sweep_failed", reason=str(error))
+
+    def _reload(self) -> None:
+        """Take over grants from the configuration file; say what needs a restart instead."""
+        self._notifier.reloading()
+        try:
+            self._sink.reopen()
+            new = load_config(self._config.path)
+        except (ConfigFileError, OSError) as error:
+            self._log.error("reload_refused", reason=str(error))
+        else:
+            self._take_over(new)
+        self._notifier.ready("reloaded")
+
+    def _take_over(self, new: Config) -> None:
+        old = self._config
+        change_grants(self._node, old.node.allow, new.node.allow)
+        wanted = {process.name: process for process in new.processes}
+        for process in self._supervisor.processes:
+            settings = wanted.get(process.settings.name)
+            if settings and settings.allow != process.settings.allow:
+                process.change_grants(replace(process.settings, allow=settings.allow))
+        self._config = _with_grants_of(old, new)
+        unchanged = sorted(_differences(self._config, new))
+        if unchanged:
+            self._log.warning("reload_needs_restart", settings=unchanged)
+        self._log.info("reloaded")
+
+
+def _with_grants_of(old: Config, new: Config) -> Config:
+    """``old`` with the grants of ``new``: what runs after a reload."""
+    grants = {process.name: process.allow for process in new.processes}
+    processes = tuple(replace(one, allow=grants.get(one.name, one.allow)) for one in old.processes)
+    return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes)
+
+
+def _differences(running: Config, wanted: Config) -> Iterator[str]:
+    """Sections of a configuration that differ from what runs."""
+    for section in ("node", "log", "python_path", "services", "processes"):
+        if getattr(running, section) != getattr(wanted, section):
+            yield section
+
+
+def key_path(config: Config, root: str) -> str:
+    """The key file of all nodes of a configuration."""
+    return os.path.abspath(config.node.key or default_key(root))
+
+
+def run(config: Config, ready_fd: int | None = None) -> int:
+    """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
+    sink = LogFile(config.log.file)
+    log = open_log(sink, config.log.level, node=config.node.name)
+    sys.path[:0] = [str(path) for path in config.python_path]
+    services = [(service, load_service(service.entry)) for service in config.services]
+    settings = config.node
+    log.info("starting", config=str(config.path), pid=os.getpid())
+    with Node(
+        settings.name,
+        root=str(settings.root) if settings.root else None,
+        key=str(settings.key) if settings.key else None,
+        fabrics=list(settings.fabrics),
+        lease_seconds=settings.lease_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        workers=settings.workers,
+    ) as node:
+        # Grants come after the services, so that whoever may call also finds them.
+        for service, handler in services:
+            node.register(service.name, handler, allow=service.allow)
+        node.allow(*settings.allow)
+        return Daemon(config, node, sink, log, ready_fd).run()

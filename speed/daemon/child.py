@@ -1,0 +1,185 @@
+"""One supervised operating-system process: starting it, its pipes, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from speed.daemon.config import Config, ProcessSettings
+from speed.daemon.log import LineSplitter
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What every process gets from the configuration around it."""
+
+    config: Config
+    root: str
+    key: str
+
+    def environment(self, settings: ProcessSettings) -> dict[str, str]:
+        """Environment of a process. Commands in any language learn their node's settings from it."""
+        paths = [str(path) for path in self.config.python_path]
+        inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+        own = {
+            "SPEED_ROOT": self.root,
+            "SPEED_KEY": self.key,
+            "SPEED_NODE": settings.name,
+            "SPEED_ALLOW": ",".join(settings.allow),
+            "SPEED_FABRICS": ",".join(settings.fabrics),
+            "SPEED_WORKERS": str(settings.workers),
+            "SPEED_LEASE_SECONDS": f"{self.config.node.lease_seconds:g}",
+            "SPEED_HEARTBEAT_SECONDS": f"{self.config.node.heartbeat_seconds:g}",
+            "PYTHONUNBUFFERED": "1",
+        }
+        if paths:
+            own["PYTHONPATH"] = os.pathsep.join(paths + inherited)
+        manager = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # these speak to speedd alone
+        base = {name: value for name, value in os.environ.items() if name not in manager}
+        return base | own | settings.env
+
+    def host_orders(self, settings: ProcessSettings, ready_fd: int) -> dict[str, Any]:
+        """First line for ``speed.daemon.host``."""
+        node = self.config.node
+        return {
+            "name": settings.name,
+            "entry": settings.entry,
+            "allow": list(settings.allow),
+            "python_path": [str(path) for path in self.config.python_path],
+            "ready_fd": ready_fd,
+            "node": {
+                "root": self.root,
+                "key": self.key,
+                "fabrics": list(settings.fabrics),
+                "workers": settings.workers,
+                "lease_seconds": node.lease_seconds,
+                "heartbeat_seconds": node.heartbeat_seconds,
+            },
+        }
+
+
+class Child:
+    """A started process. All methods are for the supervisor's one thread."""
+
+    def __init__(self, settings: ProcessSettings, around: Surroundings) -> None:
+        """Start it. Raises OSError when not even Python can be started."""
+        self.settings = settings
+        ready, ready_child = os.pipe()
+        try:
+            self._popen = self._start(around, ready_child)
+        except OSError:
+            os.close(ready)
+            raise
+        finally:
+            os.close(ready_child)
+        self.pid = self._popen.pid
+        self._outputs = self._watch_outputs(ready)
+        if settings.entry is not None:
+            self._order(around.host_orders(settings, ready_child))
+
+    def _start(self, around: Surroundings, ready_child: int) -> subprocess.Popen[bytes]:
+        is_host = self.settings.entry is not None
+        program = ["speed.daemon.host"] if is_host else ["speed.daemon.launch", str(os.getpid())]
+        return subprocess.Popen(
+            [sys.executable, "-m", *program, *self.settings.command],
+            stdin=subprocess.PIPE if is_host else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=around.environment(self.settings),
+            cwd=around.config.directory,
+            pass_fds=(ready_child,) if is_host else (),
+            start_new_session=True,  # a signal to the group reaches what the process itself started
+        )
+
+    def _watch_outputs(self, ready: int) -> dict[int, tuple[str, LineSplitter]]:
+        out, err = self._popen.stdout, self._popen.stderr
+        if out is None or err is None:
+            raise AssertionError("both outputs are pipes")
+        named = {out.fileno(): "stdout", err.fileno(): "stderr", ready: "ready"}
+        for fd in named:
+            os.set_blocking(fd, False)
+        self._ready = ready
+        return {fd: (name, LineSplitter()) for fd, name in named.items()}
+
+    def descriptors(self) -> list[int]:
+        """Pipes to watch for reading."""
+        return list(self._outputs)
+
+    def read(self, fd: int) -> tuple[str, list[str], bool]:
+        """(stream, lines, ended) of one readable pipe; the stream is ``stdout``, ``stderr`` or ``ready``."""
+        name, splitter = self._outputs[fd]
+        try:
+            data = os.read(fd, 65536)
+        except BlockingIOError:
+            return name, [], False
+        if data:
+            return name, splitter.feed(data), False
+        return name, splitter.end(), True
+
+    def forget(self, fd: int) -> None:
+        """Stop reading one pipe."""
+        self._outputs.pop(fd, None)
+        if fd == self._ready:
+            os.close(fd)
+            self._ready = -1
+
+    def exit_status(self) -> int | None:
+        """Status of the ended process (negative: killed by that signal), None while it lives.
+
+        What it left behind in its process group is ended too, before its id can be given to another process.
+        """
+        if self._popen.returncode is None and hasattr(os, "waitid"):
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+            self.kill()
+        return self._popen.poll()
+
+    def grant(self, allow: tuple[str, ...]) -> bool:
+        """Tell a hosted node its new grants; False for a command, which must be started again."""
+        if self.settings.entry is None:
+            return False
+        self._order({"allow": list(allow)})
+        return True
+
+    def _order(self, order: dict[str, Any]) -> None:
+        stream = self._popen.stdin
+        if stream is None:
+            raise AssertionError("a host has an input")
+        try:
+            stream.write(json.dumps(order).encode() + b"\n")
+            stream.flush()
+        except OSError:
+            pass  # it has just ended; its exit is reported on its own
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._signal(os.kill, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and all it started."""
+        self._signal(os.killpg, signal.SIGKILL)
+
+    def _signal(self, send: Callable[[int, int], None], number: int) -> None:
+        if self._popen.returncode is not None:
+            return  # its id may be another process's by now
+        try:
+            send(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # it has just ended
+
+    def close(self) -> None:
+        """Release the pipes of an ended process."""
+        for fd in self.descriptors():
+            self.forget(fd)
+        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    pass  # buffered orders for a process that is gone

@@ -1,0 +1,79 @@
+"""The command line of speedd: ``run`` and ``check``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
+from speed.errors import SpeedError, exit_status
+
+EPILOG = """\b
+Exit status:
+  0  stopped as asked; `check`: no mistake
+  1  failed while running (for example: the lease was lost)
+  2  wrong usage of this command
+  3  the configuration is wrong, or the node's name is taken
+"""
+
+config_option = click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    default=Path("speedd.toml"),
+    show_default=True,
+    help="The configuration file (TOML).",
+)
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+def speedd() -> None:
+    """Host SPEED services, supervise service processes, keep the registry clean."""
+
+
+@speedd.command()
+@config_option
+@click.option("--ready-fd", type=int, help="Write READY and a newline to this descriptor when all processes are up.")
+def run(file: Path, ready_fd: int | None) -> None:
+    """Run until SIGTERM. SIGHUP reloads grants and opens the log file again."""
+    from speed.daemon.app import run as run_daemon
+
+    raise SystemExit(run_daemon(load_config(file), ready_fd))
+
+
+@speedd.command()
+@config_option
+def check(file: Path) -> None:
+    """Explain every mistake in the configuration, with its line."""
+    from speed.daemon.surroundings_check import surroundings_mistakes
+
+    config = load_config(file)
+    mistakes = surroundings_mistakes(config)
+    if mistakes:
+        raise ConfigFileError(config.path, mistakes)
+    click.echo(_summary(config))
+
+
+def _summary(config: Config) -> str:
+    return (
+        f"{config.path}: no mistakes. Node {config.node.name!r} with {len(config.services)} services, "
+        f"{len(config.processes)} processes."
+    )
+
+
+def main() -> None:
+    """Run the command and turn errors into one line and an exit status."""
+    try:
+        speedd.main(standalone_mode=True)
+    except SpeedError as error:
+        print(f"speedd: {error.code}: {error}", file=sys.stderr)
+        raise SystemExit(exit_status(error)) from None
+    except OSError as error:
+        print(f"speedd: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+__all__ = ["Mistake", "main"]

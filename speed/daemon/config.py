@@ -1,0 +1,118 @@
+"""The configuration of speedd: what a file says, and every mistake in it with its line.
+
+Relative paths are relative to the directory of the configuration file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from speed.errors import ConfigurationError
+
+RESTART_POLICIES = ("always", "on-failure", "never")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, order=True)
+class Mistake:
+    """One thing to correct: the line (from 1; 0 = the file as a whole), what is wrong, and what to do."""
+
+    line: int
+    what: str
+    todo: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.what}; {self.todo}"
+
+
+class ConfigFileError(ConfigurationError):
+    """The configuration has mistakes; ``mistakes`` lists all of them by line."""
+
+    def __init__(self, path: Path, mistakes: list[Mistake]) -> None:
+        self.mistakes = sorted(mistakes)
+        super().__init__("\n".join(f"{path}: {mistake}" for mistake in self.mistakes))
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """``[node]``: the node of speedd itself; its root and key hold for the processes too."""
+
+    name: str = "speedd"
+    root: Path | None = None
+    key: Path | None = None
+    fabrics: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    workers: int = 4
+    lease_seconds: float = 30.0
+    heartbeat_seconds: float = 5.0
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """``[log]``: one JSON object a line; without ``file`` it goes to stderr."""
+
+    file: Path | None = None
+    level: str = "info"
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """``[[service]]``: a service in speedd's own process, from a Python entry point."""
+
+    name: str
+    entry: str
+    allow: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """``[[process]]``: a node in a process of its own; ``entry`` or ``command`` says which program."""
+
+    name: str
+    entry: str | None = None
+    command: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    fabrics: tuple[str, ...] = ()
+    workers: int = 4
+    env: dict[str, str] = field(default_factory=dict)
+    restart: str = "always"
+    stop_timeout_seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole valid configuration."""
+
+    path: Path
+    node: NodeSettings = NodeSettings()
+    log: LogSettings = LogSettings()
+    python_path: tuple[Path, ...] = ()
+    services: tuple[ServiceSettings, ...] = ()
+    processes: tuple[ProcessSettings, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths and the processes start."""
+        return self.path.parent
+
+
+def load_config(path: str | Path) -> Config:
+    """The configuration in the file ``path``. Raises ConfigFileError with every mistake in it."""
+    from speed.daemon.config_check import check_text
+
+    file = Path(path).absolute()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigFileError(file, [Mistake(0, "the file does not exist", "name one with -c FILE")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigFileError(file, [Mistake(line, "not UTF-8 text", "save the file as UTF-8")]) from None
+    except OSError as error:
+        raise ConfigFileError(file, [Mistake(0, f"cannot be read: {error.strerror}", "check it")]) from None
+    config, mistakes = check_text(text, file)
+    if config is None or mistakes:
+        raise ConfigFileError(file, mistakes)
+    return config

@@ -1,0 +1,256 @@
+"""From TOML text to a Config: one table of settings, and one mistake per thing that breaks it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from speed.daemon.config import (
+    LOG_LEVELS,
+    RESTART_POLICIES,
+    Config,
+    LogSettings,
+    Mistake,
+    NodeSettings,
+    ProcessSettings,
+    ServiceSettings,
+)
+from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
+from speed.errors import InvalidNameError
+from speed.wire import names
+
+Convert = Callable[[Any], Any]
+"""Makes a setting from a TOML value; raises _RefusedError (what is wrong, what to do)."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(what)
+        self.what, self.todo = what, todo
+
+
+def check_text(text: str, path: Path) -> tuple[Config | None, list[Mistake]]:
+    """The Config that ``text`` describes, or None, and every mistake found in it."""
+    try:
+        document, lines = parse(text)
+    except TomlSyntaxError as error:
+        return None, [Mistake(error.line, f"not TOML: {error}", "correct the syntax of this line")]
+    reader = _Reader(path.parent, lines)
+    config = reader.config(path, document)
+    return (None if reader.mistakes else config), sorted(reader.mistakes)
+
+
+class _Reader:
+    """Walks one document and collects settings and mistakes."""
+
+    def __init__(self, directory: Path, lines: dict[KeyPath, int]) -> None:
+        self.mistakes: list[Mistake] = []
+        self._directory = directory
+        self._lines = lines
+
+    def config(self, path: Path, document: dict[str, Any]) -> Config | None:
+        tables = self._tables()
+        self._refuse_unknown((), document, tables)
+        found = {name: self._section(name, document, spec) for name, spec in tables.items()}
+        self._cross_check(found)
+        if self.mistakes:
+            return None
+        return Config(
+            path=path,
+            node=NodeSettings(**found["node"][0]),
+            log=LogSettings(**found["log"][0]),
+            python_path=found["python"][0].get("path", ()),
+            services=tuple(ServiceSettings(**one) for one in found["service"]),
+            processes=tuple(ProcessSettings(**one) for one in found["process"]),
+        )
+
+    def _tables(self) -> dict[str, dict[str, Convert]]:
+        """Every table and setting there is."""
+        grants, fabrics, path = _list_of(_name(names.check_grant)), _list_of(_text), self._path
+        return {
+            "node": {
+                "name": _name(names.check_node_name),
+                "root": path,
+                "key": path,
+                "fabrics": fabrics,
+                "allow": grants,
+                "workers": _whole(1, 256),
+                "lease_seconds": _seconds,
+                "heartbeat_seconds": _seconds,
+            },
+            "log": {"file": path, "level": _one_of(LOG_LEVELS)},
+            "python": {"path": _list_of(path)},
+            "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
+            "process": {
+                "name": _name(names.check_node_name),
+                "entry": _entry,
+                "command": _command,
+                "allow": grants,
+                "fabrics": fabrics,
+                "workers": _whole(1, 256),
+                "env": _environment,
+                "restart": _one_of(RESTART_POLICIES),
+                "stop_timeout_seconds": _seconds,
+            },
+        }
+
+    def _path(self, value: Any) -> Path:
+        return self._directory / Path(_text(value)).expanduser()
+
+    def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
+        value = document.get(name)
+        if name in ("service", "process"):
+            if value is not None and not (isinstance(value, list) and all(isinstance(v, dict) for v in value)):
+                self._report((name,), f"{name} must be a list of tables", f"write [[{name}]]")
+                value = None
+            return [self._table((name, n), table, spec) for n, table in enumerate(value or [])]
+        if value is not None and not isinstance(value, dict):
+            self._report((name,), f"{name} must be one table", f"write [{name}]")
+            value = None
+        return [self._table((name,), value or {}, spec)]
+
+    def _table(self, path: KeyPath, table: dict[str, Any], spec: dict[str, Convert]) -> dict[str, Any]:
+        self._refuse_unknown(path, table, spec)
+        settings: dict[str, Any] = {}
+        for key, convert in spec.items():
+            if key in table:
+                try:
+                    settings[key] = convert(table[key])
+                except _RefusedError as refused:
+                    self._report((*path, key), f"{_shown(path)} {key}: {refused.what}", refused.todo)
+        required = {"service": ("name", "entry"), "process": ("name",)}.get(str(path[0]), ())
+        for key in required:
+            if key not in table:
+                self._report(path, f"{_shown(path)} has no {key}", f'add {key} = "…"')
+        return settings
+
+    def _refuse_unknown(self, path: KeyPath, table: dict[str, Any], known: dict[str, Any]) -> None:
+        for key in table.keys() - known.keys():
+            near = difflib.get_close_matches(key, known, 1)
+            todo = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+            self._report((*path, key), f"{_shown(path)} does not know {key!r}", todo)
+
+    def _cross_check(self, found: dict[str, list[dict[str, Any]]]) -> None:
+        node = found["node"][0]
+        settings = NodeSettings(**node)
+        if settings.lease_seconds <= 3 * settings.heartbeat_seconds:
+            key = "lease_seconds" if "lease_seconds" in node else "heartbeat_seconds"
+            what = f"the lease ({settings.lease_seconds:g} s) must exceed three heartbeats"
+            self._report(("node", key), what, f"use more than {3 * settings.heartbeat_seconds:g}")
+        self._refuse_repeated("service", found["service"], {})
+        self._refuse_repeated("process", found["process"], {settings.name: "the node of speedd itself"})
+        for number, process in enumerate(found["process"]):
+            self._check_program(number, process)
+
+    def _refuse_repeated(self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str]) -> None:
+        for number, table in enumerate(tables):
+            name = table.get("name")
+            if name in taken:
+                self._report((kind, number, "name"), f"{kind} {name!r} is {taken[name]}", "use another name")
+            elif name is not None:
+                taken[name] = f"already defined on line {self._line((kind, number, 'name'))}"
+
+    def _check_program(self, number: int, process: dict[str, Any]) -> None:
+        path: KeyPath = ("process", number)
+        given = [key for key in ("entry", "command") if (*path, key) in self._lines]
+        if len(given) == 2:
+            self._report((*path, "command"), "both entry and command are given", "keep one of them")
+        elif not given:
+            what = f"process {process.get('name', number + 1)!r} has no program"
+            self._report(path, what, 'add entry = "module:function" or command = ["program"]')
+
+    def _report(self, path: KeyPath, what: str, todo: str) -> None:
+        self.mistakes.append(Mistake(self._line(path), what, todo))
+
+    def _line(self, path: KeyPath) -> int:
+        """Line of ``path``, else of the nearest table around it."""
+        return next((self._lines[tried] for tried in _outwards(path) if tried in self._lines), 0)
+
+
+def _outwards(path: KeyPath) -> Iterator[KeyPath]:
+    return (path[:length] for length in range(len(path), 0, -1))
+
+
+def _shown(path: KeyPath) -> str:
+    if not path:
+        return "the file"
+    return f"[{path[0]}]" if len(path) == 1 else f"[[{path[0]}]]"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _RefusedError(f"expected text, found {value!r}", 'write it in quotes: "…"')
+    return value
+
+
+def _name(check: Callable[[str], Any]) -> Convert:
+    def convert(value: Any) -> str:
+        text = _text(value)
+        try:
+            check(text)
+        except InvalidNameError as error:
+            raise _RefusedError(str(error), "use letters, digits, '_', '-' and '.'") from None
+        return text
+
+    return convert
+
+
+def _list_of(convert: Convert) -> Convert:
+    def convert_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _RefusedError(f"expected a list, found {value!r}", 'write it in brackets: ["…"]')
+        return tuple(convert(item) for item in value)
+
+    return convert_all
+
+
+def _whole(least: int, most: int) -> Convert:
+    def convert(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise _RefusedError(f"expected a whole number, found {value!r}", f"use {least} to {most}")
+        return value
+
+    return convert
+
+
+def _seconds(value: Any) -> float:
+    # 'not 0 < value' also refuses nan, which TOML can write.
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
+        raise _RefusedError(f"expected seconds, found {value!r}", "use a number above 0, at most 86400")
+    return float(value)
+
+
+def _one_of(choices: tuple[str, ...]) -> Convert:
+    def convert(value: Any) -> str:
+        if value not in choices:
+            raise _RefusedError(f"{value!r} is not possible", f"use one of {', '.join(choices)}")
+        return str(value)
+
+    return convert
+
+
+def _entry(value: Any) -> str:
+    module, colon, attribute = _text(value).partition(":")
+    parts = [*module.split("."), *attribute.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise _RefusedError(f"{value!r} is not an entry point", 'write it as "package.module:name"')
+    return str(value)
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(part, str) for part in value):
+        raise _RefusedError(f"expected a list of texts, found {value!r}", 'write ["program", "argument"]')
+    if not value[0]:
+        raise _RefusedError("the program's name is empty", 'write ["program", "argument"]')
+    return tuple(value)
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _RefusedError(f"expected a table, found {value!r}", 'write {NAME = "value"}')
+    for key, text in value.items():
+        if not isinstance(text, str) or "\0" in text or not key or "=" in key or "\0" in key:
+            raise _RefusedError(f"{key!r} must have a text value", f'write {{{key} = "value"}}')
+    return dict(value)

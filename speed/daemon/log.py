@@ -1,0 +1,84 @@
+"""The one structured log of speedd: a JSON object a line, its own events and its processes' output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+MAX_LINE_CHARACTERS = 8192
+
+
+class LogFile:
+    """The file behind the log, which can be opened again after it was rotated away. A plain text sink."""
+
+    def __init__(self, path: Path | None) -> None:
+        """``path`` None: stderr. Raises OSError."""
+        self._path = path
+        self._file: TextIO = sys.stderr
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Write to the file that now has the name. Raises OSError; the old file then stays in use."""
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Not world-readable: the output of services may tell what they work on.
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        old, self._file = self._file, os.fdopen(fd, "a", encoding="utf-8", buffering=1)
+        if old is not sys.stderr:
+            old.close()
+
+    def write(self, text: str) -> None:
+        try:
+            self._file.write(text)
+        except (OSError, ValueError):
+            pass  # a full disk must not stop the services that are logged
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
+    """A logger that writes JSON lines to ``sink``; ``fixed`` stands in every line."""
+    return structlog.wrap_logger(
+        structlog.PrintLogger(sink),  # type: ignore[arg-type]
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        **fixed,
+    ).bind()
+
+
+class LineSplitter:
+    """Turns the bytes of a pipe into lines; a line without an end is cut at a bound."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[str]:
+        """Complete lines in ``data`` together with what was left over before."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE_CHARACTERS:
+            lines.append(self._rest)
+            self._rest = b""
+        return [self._text(line) for line in lines if line.strip()]
+
+    def end(self) -> list[str]:
+        """The last line when the pipe closed."""
+        return self.feed(b"\n")
+
+    @staticmethod
+    def _text(line: bytes) -> str:
+        return line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace").rstrip("\r")

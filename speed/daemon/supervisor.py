@@ -1,0 +1,204 @@
+"""Starts, watches, restarts and stops the processes of a configuration.
+
+Everything here runs on speedd's main thread: ``fds`` and ``next_timer`` say what to wait for, ``readable``,
+``reap`` and ``tick`` say what happened. Times are seconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from speed.daemon.child import Child, Surroundings
+from speed.daemon.config import ProcessSettings
+from speed.daemon.states import Action, Backoff, Event, State, step
+
+
+class Supervised:
+    """One process of the configuration, through all its starts."""
+
+    def __init__(self, settings: ProcessSettings, around: Surroundings, log: Any, clock: Callable[[], float]) -> None:
+        self.settings = settings
+        self.state = State.STOPPED
+        self.child: Child | None = None
+        self.starts = 0
+        self.timer: float | None = None
+        """When the pause before a restart, or the patience while stopping, ends."""
+        self.was_ready = False
+        self._around = around
+        self._log = log.bind(process=settings.name)
+        self._clock = clock
+        self._backoff = Backoff()
+        self._started_at = 0.0
+
+    def happened(self, event: Event) -> None:
+        """Apply one event: the table decides, this acts."""
+        before = self.state
+        self.state, action = step(before, event, self.settings.restart)
+        if self.state is not before:
+            self._log.debug("state", was=before.value, now=self.state.value)
+        if self.state is State.RUNNING and before is State.STARTING:
+            self.was_ready = True
+            self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
+        doing: dict[Action, Callable[[], object]] = {
+            Action.SPAWN: self._spawn,
+            Action.PAUSE: self._pause,
+            Action.TERMINATE: self._terminate,
+            Action.KILL: self._kill,
+            Action.FORGET: self._forget,
+            Action.NONE: lambda: None,
+        }
+        doing[action]()
+
+    def tick(self) -> None:
+        """Act on a timer that ran out."""
+        if self.timer is not None and self._clock() >= self.timer:
+            self.timer = None
+            self.happened(Event.PAUSE_OVER if self.state is State.WAITING else Event.TOO_SLOW)
+
+    def reap(self) -> None:
+        """Notice that the process ended."""
+        status = self.child.exit_status() if self.child else None
+        if self.child is None or status is None:
+            return
+        for fd in self.child.descriptors():
+            self._drain(fd)
+        self.child.close()
+        asked = self.state in (State.STOPPING, State.KILLING)
+        (self._log.info if asked or status == 0 else self._log.warning)(
+            "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
+        )
+        self.child = None
+        self.happened(Event.EXITED_WELL if status == 0 else Event.EXITED_BADLY)
+
+    def readable(self, fd: int) -> None:
+        """Log what one pipe of the process holds."""
+        if self.child is None:
+            return
+        stream, lines, ended = self.child.read(fd)
+        for line in lines:
+            if stream == "ready":
+                self.happened(Event.REGISTERED)
+            else:
+                self._log.info("output", stream=stream, text=line)
+        if ended:
+            self.child.forget(fd)
+
+    def change_grants(self, settings: ProcessSettings) -> None:
+        """Take over the grants of a reloaded configuration."""
+        self.settings = settings
+        told = self.child.grant(settings.allow) if self.child else False
+        self._log.info("grants_changed", allow=list(settings.allow), restart=not told)
+        if self.child and not told:
+            self.child.terminate()  # a command learns its grants at its start; its exit restarts it
+
+    def _drain(self, fd: int) -> None:
+        """Read what an ended process left in a pipe."""
+        while self.child is not None and fd in self.child.descriptors():
+            stream, lines, ended = self.child.read(fd)
+            for line in lines:
+                self._log.info("output", stream=stream, text=line)
+            if ended or not lines:
+                return
+
+    def _spawn(self) -> None:
+        self.starts += 1
+        self._started_at = self._clock()
+        try:
+            self.child = Child(self.settings, self._around)
+        except OSError as error:
+            self._log.error("process_not_started", reason=str(error))
+            self.happened(Event.EXITED_BADLY)
+            return
+        self._log.info("process_started", pid=self.child.pid, start=self.starts)
+
+    def _pause(self) -> None:
+        pause = self._backoff.pause(self._clock() - self._started_at)
+        self.timer = self._clock() + pause
+        self._log.warning("process_restarts", after_seconds=pause)
+
+    def _terminate(self) -> None:
+        self.timer = self._clock() + self.settings.stop_timeout_seconds
+        if self.child:
+            self.child.terminate()
+
+    def _kill(self) -> None:
+        self._log.warning("process_killed", reason=f"did not end in {self.settings.stop_timeout_seconds:g} s")
+        if self.child:
+            self.child.kill()
+
+    def _forget(self) -> None:
+        self.timer = None
+
+
+class Supervisor:
+    """All processes, started in the configuration's order and stopped in the reverse one."""
+
+    def __init__(
+        self, settings: Iterable[ProcessSettings], around: Surroundings, log: Any, clock: Callable[[], float]
+    ) -> None:
+        self.processes = [Supervised(one, around, log, clock) for one in settings]
+        self._stopping = False
+
+    def start(self) -> None:
+        """Start every process."""
+        for process in self.processes:
+            process.happened(Event.START)
+
+    def fds(self) -> dict[int, Supervised]:
+        """Descriptors to watch for reading, and whose they are."""
+        return {fd: one for one in self.processes if one.child for fd in one.child.descriptors()}
+
+    def next_timer(self) -> float | None:
+        """The earliest moment at which ``tick`` has something to do."""
+        return min((one.timer for one in self.processes if one.timer is not None), default=None)
+
+    def tick(self) -> None:
+        """Let timers run out, notice ended processes, and go on with stopping."""
+        for process in self.processes:
+            process.reap()
+            process.tick()
+        if self._stopping:
+            self._stop_last()
+
+    def registered(self, names: set[str]) -> None:
+        """These nodes are in the registry now: commands among them are ready."""
+        for process in self.processes:
+            if process.settings.name in names and process.settings.entry is None and process.child:
+                process.happened(Event.REGISTERED)
+
+    def stop(self) -> None:
+        """Begin to stop: one process after the other, the last started first."""
+        self._stopping = True
+        self._stop_last()
+
+    def kill(self) -> None:
+        """End all processes at once."""
+        for process in self.processes:
+            if process.child:
+                process.child.kill()
+
+    def _stop_last(self) -> None:
+        for process in reversed(self.processes):
+            if process.state not in (State.STOPPED, State.STOPPING, State.KILLING):
+                process.happened(Event.STOP)
+            if not self._has_stopped(process):
+                return
+
+    @staticmethod
+    def _has_stopped(process: Supervised) -> bool:
+        """Asked anew: an event may have changed the state."""
+        return process.state is State.STOPPED
+
+    @property
+    def is_stopped(self) -> bool:
+        return all(process.state is State.STOPPED for process in self.processes)
+
+    @property
+    def is_ready(self) -> bool:
+        """Every process came up at least once, or ended for good."""
+        return all(process.was_ready or process.state is State.ENDED for process in self.processes)
+
+    def unready(self) -> list[str]:
+        """Names of processes that never came up."""
+        return [process.settings.name for process in self.processes if not process.was_ready]

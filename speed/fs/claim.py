@@ -1,0 +1,76 @@
+"""Claims: files created with O_EXCL, so that exactly one process wins a generation of a name (R-4)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from speed.fs.identity import Identity, process_alive
+from speed.wire import names
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who made a claim, as far as its file tells."""
+
+    identity: Identity
+    lease_ms: int
+
+    @property
+    def is_dead(self) -> bool:
+        me = self.identity
+        return process_alive(me.pid, me.pid_start, me.pid_namespace, me.boot_id) is False
+
+
+def newest(root: str, name: str) -> int:
+    """The highest claimed generation of ``name``, 0 without one."""
+    claims = map(names.parse_claim, os.listdir(names.claims_dir(root)))
+    return max((found[1] for found in claims if found and found[0] == name), default=0)
+
+
+def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
+    """Create the claim; False if somebody else has it."""
+    path = names.claim_path(root, name, generation)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        os.write(fd, json.dumps({**asdict(claimant.identity), "lease": claimant.lease_ms}).encode() + b"\n")
+    finally:
+        os.close(fd)
+    return True
+
+
+def read(root: str, name: str, generation: int) -> Claimant | None:
+    """Who made a claim; None while it is empty or if it is unreadable."""
+    try:
+        fd = os.open(
+            names.claim_path(root, name, generation),
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+        )
+    except OSError:
+        return None
+    try:
+        values = json.loads(os.read(fd, 4096))
+        lease = int(values.pop("lease"))
+        return Claimant(Identity(**values), lease)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def remove_older(root: str, name: str, generation: int) -> int:
+    """Remove claims below ``generation``; the newest one stays for ever. Returns how many went."""
+    removed = 0
+    for filename in os.listdir(names.claims_dir(root)):
+        found = names.parse_claim(filename)
+        if found and found[0] == name and found[1] < generation:
+            try:
+                os.unlink(names.claim_path(root, *found))
+                removed += 1
+            except OSError:
+                pass
+    return removed

@@ -1,0 +1,68 @@
+"""Who a process is, for good: pid alone is reused and means nothing in another namespace (R-6)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One process on one boot of one host."""
+
+    pid: int
+    pid_start: int
+    pid_namespace: str
+    host: str
+    boot_id: str
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def start_of(pid: int) -> int | None:
+    """When ``pid`` started (Linux: field 22 of its stat, in ticks since boot); None if there is none."""
+    if sys.platform == "linux":
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            return None
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).create_time() * 1000)
+    except psutil.Error:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _place() -> tuple[str, str, str]:
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    return namespace, socket.gethostname(), _first_line("/proc/sys/kernel/random/boot_id")
+
+
+def identity() -> Identity:
+    """This process."""
+    pid = os.getpid()
+    return Identity(pid, start_of(pid) or 0, *_place())
+
+
+def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) -> bool | None:
+    """Whether that very process lives; None where it cannot be seen from here."""
+    namespace, _, boot = _place()
+    if not boot or boot_id != boot or pid_namespace != namespace:
+        return None
+    return start_of(pid) == pid_start

@@ -1,0 +1,82 @@
+"""Reading and writing key files; where root and key are looked for (W-14)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+
+from speed.errors import KeyFileError
+from speed.wire import names
+from speed.wire.keyfile import format_key_file, parse_key_file
+from speed.wire.seal import Keyring
+
+_MAX_BYTES = 4096
+
+
+def default_root() -> str:
+    """``$SPEED_ROOT``, else a directory of this user that ends with the session or boot."""
+    configured = os.environ.get("SPEED_ROOT")
+    if configured:
+        return configured
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return names.child_path(runtime, "speed")
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    return names.child_path(shared, f"speed-{os.geteuid()}")
+
+
+def default_key(root: str) -> str:
+    """``$SPEED_KEY``, else ``<root>/speed.key``."""
+    return os.environ.get("SPEED_KEY") or names.default_key_path(root)
+
+
+def read_keys(path: str) -> tuple[bytes, ...]:
+    """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
+    except OSError as error:
+        raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
+    try:
+        _check_private(fd, path)
+        text = os.read(fd, _MAX_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(text) > _MAX_BYTES:
+        raise KeyFileError(f"{path} is too large for a key file: make one with `speed key new`")
+    return parse_key_file(text)
+
+
+def load_key_file(path: str, backend: str = "openssl") -> Keyring:
+    """The keyring of the file at ``path``."""
+    return Keyring(read_keys(path), backend)
+
+
+def _check_private(fd: int, path: str) -> None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyFileError(f"{path} is no regular file")
+    if status.st_uid not in (os.geteuid(), 0):
+        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid})")
+    if status.st_mode & 0o077:
+        raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+
+
+def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:
+    """Write a private key file; KeyFileError if there is one already and ``replace`` is not said."""
+    target = f"{path}.new" if replace else path
+    try:
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise KeyFileError(f"{target} exists already: keep it, or `speed key rotate`") from None
+    except OSError as error:
+        raise KeyFileError(f"cannot write {target}: {error.strerror}") from None
+    try:
+        os.write(fd, format_key_file(keys))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    if replace:
+        os.rename(target, path)

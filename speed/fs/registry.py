@@ -1,0 +1,230 @@
+"""Reading the registry: entries as they are now, their verdicts, stale ones removed (R-1 to R-12)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from speed.core.lease import Verdict, judge
+from speed.errors import RootError, WireError
+from speed.fs import claim
+from speed.fs.identity import identity, process_alive
+from speed.fs.registration import Registration, register
+from speed.wire import names
+from speed.wire.entry import Entry, decode_entry
+from speed.wire.limits import MAX_ENTRY_BYTES
+from speed.wire.seal import Keyring
+
+_RACY_NS = 20_000_000
+"""An entry changed so recently can change again without a new mtime (coarse clocks): it is read again."""
+TORN_READS = 3
+
+
+def monotonic_ms() -> int:
+    """CLOCK_MONOTONIC in ms: one clock for all processes of a boot."""
+    return time.monotonic_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read under one stamp (inode, mtime, size) of an entry file, and since when it is unchanged."""
+
+    stamp: tuple[int, int, int]
+    entry: Entry | None
+    since_ms: int
+
+
+class Registry:
+    """The registry of one root as seen by one process. Thread-safe: its caches are replaced as a whole."""
+
+    def __init__(self, root: str, keyring: Keyring) -> None:
+        self.root = root
+        self.keyring = keyring
+        self._boot_id = identity().boot_id
+        self._known: dict[str, _Known] = {}
+        self._problems: dict[str, str] = {}
+
+    def prepare(self) -> None:
+        """Make root and registry directories (0700); RootError says what is wrong and what to do."""
+        for path in (self.root, names.registry_dir(self.root), names.claims_dir(self.root)):
+            try:
+                os.makedirs(path, 0o700, exist_ok=True)
+            except FileExistsError:
+                raise RootError(f"{path} is no directory: choose another root") from None
+            except OSError as error:
+                raise RootError(f"cannot make {path}: {error.strerror}; choose another root") from None
+            status = os.stat(path)
+            if not stat.S_ISDIR(status.st_mode):
+                raise RootError(f"{path} is no directory: choose another root")
+            if status.st_mode & stat.S_IWOTH:
+                raise RootError(f"everybody can write to {path}: run `chmod 700 {path}`, or 770 for a group")
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise RootError(f"{path} is not writable for this user: choose another root")
+
+    # --- reading ---
+
+    def read(self, name: str) -> Entry | None:
+        """The entry of ``name`` as it is on disk now, live or stale; None if there is no authentic one."""
+        known = self._look(name)
+        return known.entry if known else None
+
+    def _look(self, name: str) -> _Known | None:
+        path = names.entry_path(self.root, name)
+        try:
+            status = os.stat(path, follow_symlinks=False)
+        except OSError:
+            self._known.pop(name, None)
+            return None
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        known = self._known.get(name)
+        if known is not None and known.stamp == stamp and time.time_ns() - stamp[1] > _RACY_NS:
+            return known
+        fresh = self._read_entry(name, path)
+        if known is not None and known.entry == fresh:
+            known.stamp = stamp
+            return known
+        known = self._known[name] = _Known(stamp, fresh, monotonic_ms())
+        return known
+
+    def _read_entry(self, name: str, path: str) -> Entry | None:
+        problem = ""
+        for _ in range(TORN_READS):
+            try:
+                entry = decode_entry(_read_file(path), self.keyring.registry_keys)
+            except WireError as error:
+                problem = str(error)  # a heartbeat may be half written: look again
+                continue
+            except OSError as error:
+                problem = f"cannot be read: {error.strerror}"
+                break
+            if entry.name == name:
+                self._problems.pop(name, None)
+                return entry
+            problem = f"is the entry of {entry.name!r}"
+            break
+        self._problems[name] = problem
+        return None
+
+    def verdict(self, name: str) -> tuple[Entry | None, Verdict]:
+        """The entry of ``name`` and whether it holds (R-8)."""
+        now = monotonic_ms()
+        known = self._look(name)
+        if known is None or known.entry is None:
+            return None, Verdict.STALE
+        return known.entry, self._judge(known, now)
+
+    def _judge(self, known: _Known, now: int) -> Verdict:
+        entry = known.entry
+        assert entry is not None
+        fresh = judge(entry, self._boot_id, now, None, now - known.since_ms)
+        if fresh is not Verdict.LIVE or now - entry.heartbeat_monotonic_ms < entry.heartbeat_interval:
+            return fresh
+        alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
+        return judge(entry, self._boot_id, now, alive, now - known.since_ms)
+
+    def live(self, name: str, *, sure: bool = False) -> Entry | None:
+        """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
+        entry, verdict = self.verdict(name)
+        if entry is None or verdict is Verdict.STALE:
+            return None
+        if sure and self.process_gone(entry):
+            return None
+        return entry
+
+    def process_gone(self, entry: Entry) -> bool:
+        return process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id) is False
+
+    def names(self) -> list[str]:
+        """All node names with an entry file, sorted."""
+        try:
+            found = os.listdir(names.registry_dir(self.root))
+        except OSError:
+            return []
+        return sorted(name for name in map(names.parse_entry_file, found) if name)
+
+    def entries(self) -> list[tuple[Entry, Verdict]]:
+        """All authentic entries with their verdicts, sorted by name."""
+        rows = [self.verdict(name) for name in self.names()]
+        return [(entry, verdict) for entry, verdict in rows if entry is not None]
+
+    def live_entries(self) -> list[Entry]:
+        """Entries of nodes that may be alive, sorted by name."""
+        return [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
+
+    def problems(self) -> dict[str, str]:
+        """Foreign and corrupt things in the registry directory, by file name, as of now."""
+        rows: dict[str, str] = {}
+        for filename in sorted(os.listdir(names.registry_dir(self.root))):
+            name = names.parse_entry_file(filename)
+            if name is not None and self.read(name) is None:
+                rows[filename] = self._problems.get(name, "is gone again")
+            elif name is None and filename != names.CLAIMS:
+                rows[filename] = "is no entry of a node"
+        rows.pop(next((row for row in rows if row.startswith(names.TEMPORARY_PREFIX)), ""), None)
+        return rows
+
+    # --- writing ---
+
+    def register(
+        self,
+        name: str,
+        *,
+        lease_ms: int,
+        heartbeat_ms: int,
+        fabrics: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        before_publish: Callable[[int], None] = lambda generation: None,
+    ) -> Registration:
+        """Claim ``name`` and publish its entry; ``before_publish(generation)`` runs in between (R-5).
+
+        Raises NameTakenError, LeaseLostError, ConfigurationError.
+        """
+        return register(
+            self,
+            name,
+            lease_ms=lease_ms,
+            heartbeat_ms=heartbeat_ms,
+            fabrics=tuple(fabrics),
+            allow=tuple(allow),
+            before_publish=before_publish,
+        )
+
+    def newest_generation(self, name: str) -> int:
+        """The highest claimed generation of ``name``; 0 if it was never claimed."""
+        return claim.newest(self.root, name)
+
+    def remove_stale(self, *, dry_run: bool = False) -> list[Entry]:
+        """Remove entries of nodes that are gone, never their claims (R-13); returns them."""
+        removed: list[Entry] = []
+        for entry, verdict in self.entries():
+            if verdict is Verdict.STALE or self.process_gone(entry):
+                removed.append(entry)
+                if not dry_run:
+                    self._remove(entry)
+        return removed
+
+    def _remove(self, entry: Entry) -> None:
+        """Unlink a stale entry unless its owner changed it meanwhile."""
+        path = names.entry_path(self.root, entry.name)
+        try:
+            if decode_entry(_read_file(path), self.keyring.registry_keys) == entry:
+                os.unlink(path)
+        except (OSError, WireError):
+            pass
+
+
+def _read_file(path: str) -> bytes:
+    """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise WireError("BAD_ENTRY", "no regular file")
+        if status.st_size > MAX_ENTRY_BYTES:
+            raise WireError("BAD_ENTRY", "too large")
+        return os.read(fd, MAX_ENTRY_BYTES)
+    finally:
+        os.close(fd)

@@ -1,0 +1,191 @@
+"""The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10).
+
+A request is entered into ``PendingCalls`` before it is written, so no answer can come too early. It ends
+exactly once: by the answer, by its deadline, because the other node left, or because this node stops.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, InvalidStateError
+from itertools import count
+from time import monotonic
+from typing import Any
+
+from speed.core.pending import PendingCall, PendingCalls
+from speed.errors import CALL_ERRORS, CallTimeoutError, InternalError, NotAcknowledgedError, SpeedError
+from speed.runtime.context import Context, unix_ms
+from speed.runtime.outgoing import Links
+from speed.runtime.tracing import current_traceparent
+from speed.wire import control, spc
+from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
+
+Outcome = Any
+"""The answer, or the SpeedError that takes its place."""
+Completion = Callable[[Outcome], None]
+ANSWER_GRACE_SECONDS = 0.25
+"""How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
+
+
+class Waiter:
+    """One blocked thread's place for an outcome; cheaper than a Future."""
+
+    __slots__ = ("_lock", "_outcome")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._outcome: Outcome = None
+
+    def complete(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._lock.release()
+
+    def result(self) -> Outcome:
+        """Block until completed; the pending table bounds the wait."""
+        self._lock.acquire()
+        if isinstance(self._outcome, SpeedError):
+            raise self._outcome
+        return self._outcome
+
+
+def complete_future(future: Future[Any]) -> Completion:
+    """A completion that sets ``future``; an abandoned (cancelled) future is left alone."""
+
+    def complete(outcome: Outcome) -> None:
+        try:
+            if isinstance(outcome, SpeedError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        except InvalidStateError:
+            pass
+
+    return complete
+
+
+class Calls:
+    """Starts requests and completes them. Thread-safe."""
+
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context = context
+        self._links = links
+        self._pending: PendingCalls = context.pending
+        self._numbers = count(1)
+        self._prefix = f"{context.generation:x}."
+
+    def start(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout_seconds: float,
+        completion: Completion,
+        traceparent: str | None = None,
+    ) -> None:
+        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises."""
+        link = self._links.granted(target)
+        request_id = self._next_id()
+        deadline_ms = unix_ms() + int(timeout_seconds * 1000)
+        payload = spc.encode_request(
+            request_id,
+            service,
+            arguments,
+            self._context.name,
+            deadline_ms,
+            traceparent or current_traceparent.get(),
+        )
+        deadline = monotonic() + timeout_seconds
+        self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
+        try:
+            link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
+        except BaseException:
+            self._pending.forget(request_id)
+            raise
+
+    def ask(
+        self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float, completion: Completion
+    ) -> None:
+        """Send a HEARTBEAT or DISCOVERY question; its reply completes it."""
+        link = self._links.granted(target)
+        request_id = self._next_id()
+        deadline = monotonic() + timeout_seconds
+        self._track(request_id, deadline, target, completion)
+        try:
+            link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
+        except BaseException:
+            self._pending.forget(request_id)
+            raise
+
+    def send_acknowledged(
+        self, target: str, type_: int, payload: bytes, timeout_seconds: float, completion: Completion
+    ) -> int:
+        """Send a message whose acknowledgement completes it; returns its sequence."""
+        link = self._links.granted(target)
+        deadline = monotonic() + timeout_seconds
+        tracked: list[int] = []
+
+        def track(sequence: int) -> None:
+            tracked.append(sequence)
+            self._track((target, sequence), deadline, target, completion)
+
+        try:
+            return link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
+        except BaseException:
+            for sequence in tracked:
+                self._pending.forget((target, sequence))
+            raise
+
+    def _next_id(self) -> str:
+        return f"{self._prefix}{next(self._numbers):x}"
+
+    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
+        sooner = deadline < self._pending.next_deadline()
+        self._pending.add(key, deadline, target, completion)
+        if sooner:
+            self._context.wake()
+
+    def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
+        """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
+        if self._pending.target_of(key) != source or not self._pending.complete(key, outcome):
+            self._context.stats.count("answers_unexpected")
+
+    def answered(self, source: str, payload: bytes) -> None:
+        """An SPC_RESPONSE completes the call it belongs to."""
+        response = spc.decode_response(payload)
+        outcome = response.result
+        if not response.ok:
+            error_class = CALL_ERRORS.get(response.error_code, InternalError)
+            outcome = error_class(f"{source}: {response.error_message}", response.details)
+        self._complete(response.request_id, source, outcome)
+
+    def replied(self, source: str, request_id: str, result: Any) -> None:
+        """The reply to a HEARTBEAT or DISCOVERY question."""
+        self._complete(request_id, source, result)
+
+    def acknowledged(self, source: str, sequence: int) -> None:
+        """An ACK completes the message it names."""
+        self._complete((source, sequence), source, sequence)
+
+    def refused(self, source: str, body: dict[str, Any]) -> None:
+        """An ERROR envelope ends the request or message that it names."""
+        error_class = CALL_ERRORS.get(str(body.get("errorCode")), InternalError)
+        key = body.get("requestId") or (source, body.get("sequence"))
+        self._complete(key, source, error_class(f"{source}: {body.get('errorMessage', '')}"))
+
+    def expire(self, now: float) -> None:
+        """Fail what is over its deadline."""
+        for call in self._pending.expire(now):
+            call.completion(_overdue(call))
+
+
+def _overdue(call: PendingCall) -> SpeedError:
+    """What the deadline of a call, question or acknowledgement means for its caller."""
+    if isinstance(call.key, tuple):
+        return NotAcknowledgedError(
+            f"{call.target!r} did not acknowledge in time; it may still handle the message"
+        )
+    return CallTimeoutError(
+        f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}
+    )

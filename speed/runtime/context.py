@@ -1,0 +1,47 @@
+"""What all parts of one running node share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import time
+
+from speed.core.access import AccessPolicy
+from speed.core.pending import PendingCalls
+from speed.errors import SpeedError
+from speed.fs.registration import Registration
+from speed.fs.registry import Registry
+from speed.runtime.stats import Stats
+from speed.wire.seal import Keyring
+
+
+def unix_ms() -> int:
+    """The wall clock in Unix milliseconds, as envelopes carry it."""
+    return int(time() * 1000)
+
+
+@dataclass(slots=True)
+class Context:
+    """Identity, registry access and counters of a node; made once, then only read.
+
+    ``failure`` is set once, when the node lost its lease or was closed; public methods raise it.
+    """
+
+    name: str
+    id: bytes
+    root: str
+    namespace: str
+    keyring: Keyring
+    generation: int
+    durable: bool
+    polling: bool
+    registry: Registry
+    registration: Registration
+    policy: AccessPolicy
+    pending: PendingCalls
+    stats: Stats = field(default_factory=Stats)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    failure: SpeedError | None = None
+    wake: Callable[[], None] = lambda: None
+    """Makes the protocol thread look at its deadlines and flags again."""

@@ -1,0 +1,155 @@
+"""Received messages and events on their way to handlers, ``receive`` and iteration (M-n, RFC 2.4).
+
+Messages and events of one sender are handled one after the other, in order; different senders side by
+side. Without a message handler, messages wait for ``receive`` (acknowledged, and committed only when done).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from speed.core.order import SenderOrder
+from speed.errors import ConfigurationError, SpeedError, WireError
+from speed.runtime.context import Context
+from speed.runtime.message import Message
+from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import WorkerPool
+from speed.wire.names import check_topic_pattern, matches
+
+log = logging.getLogger("speed.messages")
+
+Handler = Callable[[Message], object]
+Refuse = Callable[[str, str], None]
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One message on its way: ``acknowledge`` and ``refuse`` answer its sender if it asked for that."""
+
+    message: Message
+    is_event: bool
+    acknowledge: Callable[[], None]
+    refuse: Refuse
+
+
+class Delivery:
+    """Handlers, subscriptions and the receive queue of a node. Thread-safe."""
+
+    def __init__(self, context: Context, pool: WorkerPool) -> None:
+        self._context = context
+        self._pool = pool
+        self._order: SenderOrder[Arrival] = SenderOrder()
+        self._order_lock = threading.Lock()
+        self._handler: Handler | None = None
+        self._subscriptions: tuple[tuple[str, Handler], ...] = ()
+        self._received: deque[Message] = deque()
+        self._in_hand: Message | None = None
+        self._arrived = threading.Condition()
+
+    # --- what the program asks for ---
+
+    def on_message(self, handler: Handler) -> None:
+        """Handle messages by ``handler``; those that already wait are handled first."""
+        with self._arrived:
+            if self._handler is not None:
+                raise ConfigurationError("this node already has a message handler")
+            self._handler = handler
+            waiting = list(self._received)
+            self._received.clear()
+        for message in waiting:
+            self._enqueue(Arrival(message, False, lambda: None, lambda code, text: None))
+
+    def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
+        """Add a subscription; returns all patterns, for the published entry."""
+        self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
+        return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
+
+    def receive(self, timeout_seconds: float | None) -> Message | None:
+        """The next message, or None after the timeout; finishes the message returned before."""
+        deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+        with self._arrived:
+            finished, self._in_hand = self._in_hand, None
+        if finished is not None:
+            finished.done()
+        with self._arrived:
+            while not self._received:
+                left = 1.0 if deadline is None else deadline - monotonic()
+                if left <= 0:
+                    return None
+                if self._context.failure is not None:
+                    raise self._context.failure
+                self._arrived.wait(min(left, 1.0))
+            self._in_hand = self._received.popleft()
+            return self._in_hand
+
+    def wake_receivers(self) -> None:
+        with self._arrived:
+            self._arrived.notify_all()
+
+    def finish_in_hand(self) -> None:
+        """On close: what ``receive`` returned last counts as handled."""
+        with self._arrived:
+            message, self._in_hand = self._in_hand, None
+        if message is not None:
+            message.done()
+
+    # --- what the protocol thread brings ---
+
+    def arrive(self, arrival: Arrival) -> None:
+        if arrival.is_event or self._handler is not None:
+            self._enqueue(arrival)
+            return
+        with self._arrived:
+            self._received.append(arrival.message)
+            self._arrived.notify()
+        arrival.acknowledge()
+
+    def _enqueue(self, arrival: Arrival) -> None:
+        with self._order_lock:
+            runnable = self._order.push(arrival.message.source, arrival)
+        if runnable:
+            self._pool.submit(self._run, arrival)
+
+    def _run(self, arrival: Arrival) -> None:
+        """Handle one message, then queue its sender's next behind other work: no sender starves others."""
+        self._handle(arrival)
+        with self._order_lock:
+            following = self._order.done(arrival.message.source)
+        if following is not None:
+            self._pool.submit(self._run, following)
+
+    def _handle(self, arrival: Arrival) -> None:
+        message = arrival.message
+        token = current_traceparent.set(message.traceparent)
+        try:
+            self._call_handlers(arrival)
+        except WireError as error:
+            self._context.stats.count("messages_malformed")
+            arrival.refuse("INVALID_ARGUMENTS", str(error))
+        except Exception as error:
+            self._context.stats.count("handler_failures")
+            log.exception("handler failed for a message of %s", message.source)
+            text = str(error) if isinstance(error, SpeedError) else f"{type(error).__name__}: {error}"
+            arrival.refuse("EXECUTION_FAILED", text[:2000])
+        else:
+            arrival.acknowledge()
+        finally:
+            current_traceparent.reset(token)
+            message.done()
+
+    def _call_handlers(self, arrival: Arrival) -> None:
+        if not arrival.is_event:
+            if self._handler is not None:
+                self._handler(arrival.message)
+            return
+        topic = arrival.message.topic
+        handlers = [handler for pattern, handler in self._subscriptions if matches(pattern, topic)]
+        if not handlers:
+            self._context.stats.count("events_unsubscribed")
+        for handler in handlers:
+            handler(arrival.message)

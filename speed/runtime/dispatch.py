@@ -1,0 +1,179 @@
+"""From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11).
+
+Runs under the protocol role. Every received envelope is finished exactly once: here for control
+envelopes, by the worker that handled it for messages and requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from speed.errors import NodeLeftError, SpeedError, WireError
+from speed.fs.lane_reader import Received
+from speed.runtime.calls import Calls
+from speed.runtime.context import Context
+from speed.runtime.delivery import Arrival, Delivery
+from speed.runtime.message import Message
+from speed.runtime.outgoing import Links
+from speed.runtime.serving import Serving
+from speed.wire import control
+from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
+from speed.wire.message import MessageView
+
+Finish = Callable[..., None]
+Answer = Callable[[str, str], dict[str, Any] | None]
+
+
+def node_left(name: str) -> NodeLeftError:
+    """What a caller gets when the other side goes while it waits."""
+    return NodeLeftError(f"{name!r} left or died before it answered; start it again, then repeat the call")
+
+
+class Dispatch:
+    """Checks the right of an envelope to be here, then hands it on by type."""
+
+    def __init__(
+        self,
+        context: Context,
+        links: Links,
+        calls: Calls,
+        serving: Serving,
+        delivery: Delivery,
+        answer: Answer,
+        left: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._links = links
+        self._calls = calls
+        self._serving = serving
+        self._delivery = delivery
+        self._answer = answer
+        self._left = left
+        self._table: dict[int, Callable[[str, Received, Finish], None]] = {
+            EnvelopeType.MESSAGE: self._message,
+            EnvelopeType.SPC_REQUEST: self._request,
+            EnvelopeType.SPC_RESPONSE: self._response,
+            EnvelopeType.EVENT: self._message,
+            EnvelopeType.DISCOVERY: self._discovery,
+            EnvelopeType.HEARTBEAT: self._heartbeat,
+            EnvelopeType.ERROR: self._error,
+            EnvelopeType.ACK: self._ack,
+        }
+
+    def may_read(self, source: str) -> bool:
+        """Whether a lane of ``source`` is to be read: it has a grant, or owes this node an answer."""
+        return self._context.policy.allows(source) or self._links.known(source)
+
+    def dispatch(self, source: str, received: Received, finish: Finish) -> None:
+        """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""
+        header = received.header
+        if not header.flags & FLAG_REPLY and not self._context.policy.allows(source):
+            self._unauthorised(source, received, finish)
+        elif header.flags & FLAG_SEGMENT:
+            self._refuse(source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported yet")
+            finish(lazy=True)
+        else:
+            self._table[header.type](source, received, finish)
+
+    def _unauthorised(self, source: str, received: Received, finish: Finish) -> None:
+        """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
+        self._context.stats.count("unauthorised")
+        finish(lazy=True)
+        if received.header.type == EnvelopeType.SPC_REQUEST:
+            self._serving.refuse(source, generation_of(received.header.sequence), received.payload)
+
+    def _message(self, source: str, received: Received, finish: Finish) -> None:
+        header = received.header
+        view = MessageView(received.payload)
+        view.validate()
+        message = Message(
+            view,
+            source=source,
+            sequence=header.sequence,
+            timestamp_ms=header.timestamp_ms,
+            redelivered=received.redelivered,
+            finish=finish,
+        )
+        if header.flags & FLAG_ACK_REQUESTED:
+            arrival = Arrival(
+                message,
+                header.type == EnvelopeType.EVENT,
+                acknowledge=lambda: self._acknowledge(source, header.sequence),
+                refuse=lambda code, text: self._refuse(source, received, code, text),
+            )
+        else:
+            arrival = Arrival(message, header.type == EnvelopeType.EVENT, _nothing, _nothing)
+        self._context.stats.count("messages_received")
+        self._delivery.arrive(arrival)
+
+    def _acknowledge(self, source: str, sequence: int) -> None:
+        self._reply(source, sequence, EnvelopeType.ACK, control.encode_ack(sequence))
+
+    def _refuse(self, source: str, received: Received, code: str, text: str) -> None:
+        sequence = received.header.sequence
+        self._reply(source, sequence, EnvelopeType.ERROR, control.encode_error(code, text, sequence=sequence))
+
+    def _reply(self, source: str, sequence: int, type_: int, payload: bytes) -> None:
+        """Answer without waiting: a sender that left or does not read loses it, counted."""
+        try:
+            link = self._links.open(source, generation_of(sequence))
+            link.send(type_, FLAG_REPLY, payload, 0.0, urgent=True)
+        except SpeedError:
+            self._context.stats.count("replies_undelivered")
+
+    def _request(self, source: str, received: Received, finish: Finish) -> None:
+        self._serving.accept(source, generation_of(received.header.sequence), received.payload, finish)
+
+    def _response(self, source: str, received: Received, finish: Finish) -> None:
+        finish(lazy=True)
+        self._calls.answered(source, received.payload)
+
+    def _ack(self, source: str, received: Received, finish: Finish) -> None:
+        finish(lazy=True)
+        self._calls.acknowledged(source, control.decode_ack(received.payload))
+
+    def _error(self, source: str, received: Received, finish: Finish) -> None:
+        finish(lazy=True)
+        self._calls.refused(source, control.decode(received.payload))
+
+    def _heartbeat(self, source: str, received: Received, finish: Finish) -> None:
+        finish(lazy=True)
+        body = control.decode(received.payload)
+        if received.header.flags & FLAG_REPLY:
+            self._calls.replied(source, body["requestId"], None)
+        else:
+            self._reply(source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
+
+    def _discovery(self, source: str, received: Received, finish: Finish) -> None:
+        finish(lazy=True)
+        body = control.decode(received.payload)
+        if received.header.flags & FLAG_REPLY:
+            self._calls.replied(source, str(body.get("requestId")), body.get("result"))
+            return
+        operation = str(body.get("op"))
+        if operation == "LEAVE":
+            self._left(source)
+            return
+        result = self._answer(operation, source)
+        if result is None:
+            self._refuse(source, received, "INVALID_ARGUMENTS", f"unknown DISCOVERY operation {operation!r}")
+            return
+        reply = control.encode({"op": operation, "requestId": body.get("requestId"), "result": result})
+        self._reply(source, received.header.sequence, EnvelopeType.DISCOVERY, reply)
+
+    def node_died(self, name: str) -> None:
+        """The reader of a node's bell is gone: nobody will answer what waits there."""
+        self._context.pending.fail_target(name, node_left(name))
+
+    def expire(self, now: float) -> None:
+        self._calls.expire(now)
+        self._serving.expire(now)
+
+    def next_deadline(self) -> float:
+        """Monotonic seconds of the next thing that ``expire`` has to do."""
+        return min(self._context.pending.next_deadline(), self._serving.next_deadline())
+
+
+def _nothing(*_: object) -> None:
+    """The sender asked for no answer."""

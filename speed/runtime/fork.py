@@ -1,0 +1,41 @@
+"""Fork rules (F-1): a child never shares a sequence, nonce, descriptor, lock or thread with its parent.
+
+The hook is installed when the first node starts, never at import. In the child it closes the parent's
+descriptors and marks its nodes; their methods raise ForkedNodeError.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Protocol
+
+
+class Forkable(Protocol):
+    """What the hook needs of a node."""
+
+    def _after_fork_in_child(self) -> None: ...
+
+
+_nodes: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_lock = threading.Lock()
+_installed = False
+
+
+def track(node: Forkable) -> None:
+    """Have ``node`` told in every forked child."""
+    global _installed, _lock
+    with _lock:
+        _nodes.add(node)
+        if not _installed and hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_in_child)
+            _installed = True
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
+    for node in list(_nodes):
+        node._after_fork_in_child()
+    _nodes.clear()

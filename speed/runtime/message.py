@@ -1,0 +1,72 @@
+"""What a handler or ``receive`` gets: one message with its envelope's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from speed.wire.message import MessageView
+
+
+class Message:
+    """One received MESSAGE or EVENT (design section 9).
+
+    ``payload`` is decoded on first use. ``redelivered`` says that an earlier process of this name may
+    already have handled it. ``done()`` finishes it: its lane is committed past it and it is never
+    delivered again. After ``receive`` it is called by the next ``receive``; after a handler, by its return.
+    """
+
+    __slots__ = ("_finish", "_view", "redelivered", "sequence", "source", "timestamp_ms")
+
+    def __init__(
+        self,
+        view: MessageView,
+        *,
+        source: str,
+        sequence: int,
+        timestamp_ms: int,
+        redelivered: bool,
+        finish: Callable[[], None],
+    ) -> None:
+        self._view = view
+        self._finish: Callable[[], None] | None = finish
+        self.source = source
+        self.sequence = sequence
+        self.timestamp_ms = timestamp_ms
+        self.redelivered = redelivered
+
+    @property
+    def payload(self) -> Any:
+        """The value the sender gave: map, list, str, bytes, number, …"""
+        return self._view.payload
+
+    @property
+    def payload_bytes(self) -> memoryview:
+        """The payload as it travelled, without a copy."""
+        return self._view.payload_bytes
+
+    @property
+    def metadata(self) -> MessageView:
+        """All fields of the message envelope, lazily parsed (rules M-n)."""
+        return self._view
+
+    @property
+    def topic(self) -> str:
+        return self._view.topic
+
+    @property
+    def message_id(self) -> str:
+        return self._view.message_id
+
+    @property
+    def traceparent(self) -> str | None:
+        return self._view.traceparent
+
+    def done(self) -> None:
+        """Finish the message; calling it again does nothing."""
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+
+    def __repr__(self) -> str:
+        return f"<Message from {self.source} sequence={self.sequence:#x} redelivered={self.redelivered}>"

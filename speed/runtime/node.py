@@ -1,0 +1,378 @@
+"""The public ``Node`` (design section 9): composition, life cycle and verbs; the work is done by its parts."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, TypeVar
+
+from speed.core.services import Service
+from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
+from speed.runtime import fork, start
+from speed.runtime.aio import AsyncNode
+from speed.runtime.calls import Waiter, complete_future
+from speed.runtime.delivery import Handler
+from speed.runtime.dispatch import node_left
+from speed.runtime.message import Message
+from speed.wire import names
+from speed.wire.entry import Entry
+from speed.wire.envelope import EnvelopeType
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LEASE_SECONDS
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DRAIN_SECONDS = 10.0
+"""How long ``close`` waits for work in flight."""
+
+
+class Node:
+    """One participant: found by others under its name, reached by those it allows.
+
+    Args:
+        name: unique among live nodes of ``root``; 1 to 128 characters (W-1).
+        root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
+        key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
+        fabrics: labels for listing and filtering; they decide nothing.
+        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, which must exceed three
+            heartbeats.
+        workers: threads for services and handlers.
+        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
+            ``send`` returns; refused on tmpfs).
+        allow: grants to publish from the first moment, as ``allow()`` does later.
+        namespace: written into the metadata of messages.
+
+    Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
+
+    All public methods are thread-safe. In a forked child they raise ForkedNodeError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+        *,
+        fabrics: Iterable[str] = (),
+        lease_seconds: float = LEASE_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        workers: int = 4,
+        durability: str = "process",
+        allow: Iterable[str] = (),
+        namespace: str = "default",
+    ) -> None:
+        self._forked = False
+        self._closed = False
+        self._lock = threading.Lock()
+        options = start.Options(
+            name=name,
+            root=root,
+            key=key,
+            fabrics=tuple(fabrics),
+            lease_seconds=lease_seconds,
+            heartbeat_seconds=heartbeat_seconds,
+            workers=workers,
+            durability=durability,
+            allow=tuple(allow),
+            namespace=namespace,
+        )
+        self._parts = start.start(options, lost=self._lost, left=self._left)
+        self._context = self._parts.context
+        self.name = name
+        self.root = self._context.root
+        self.aio = AsyncNode(self)
+        fork.track(self)
+
+    # --- access ---
+
+    def allow(self, *patterns: str) -> None:
+        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
+        self._check_open()
+        with self._lock:
+            self._context.policy.allow(*patterns)
+            self._context.registration.update(allow=self._context.policy.allowed())
+        self._parts.protocol.look_again()
+
+    def deny(self, *patterns: str) -> None:
+        """Take grants back; envelopes not yet dispatched are discarded (A-4)."""
+        self._check_open()
+        with self._lock:
+            self._context.policy.deny(*patterns)
+            self._context.registration.update(allow=self._context.policy.allowed())
+
+    def allowed(self) -> tuple[str, ...]:
+        """The grants in force."""
+        return self._context.policy.allowed()
+
+    # --- services ---
+
+    def register(
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
+    ) -> None:
+        """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
+
+        ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        """
+        self._check_open()
+        with self._lock:
+            self._parts.serving.services.register(name, service, allow)
+
+    def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
+        """Decorator form of ``register``."""
+
+        def decorate(function: Function) -> Function:
+            self.register(name, function, allow)
+            return function
+
+        return decorate
+
+    # --- calls ---
+
+    def call(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        traceparent: str | None = None,
+    ) -> Any:
+        """Call a service of another node and return its result (RFC 7).
+
+        ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
+        AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
+        """
+        self._check_open()
+        waiter = Waiter()
+        self._parts.calls.start(
+            target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent
+        )
+        return waiter.result()
+
+    def submit(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        traceparent: str | None = None,
+    ) -> Future[Any]:
+        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order."""
+        self._check_open()
+        future: Future[Any] = Future()
+        completion = complete_future(future)
+        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), completion, traceparent)
+        return future
+
+    def ping(self, target: str, *, timeout: float = 5.0) -> float:
+        """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
+        began = monotonic()
+        self._ask(target, EnvelopeType.HEARTBEAT, {}, timeout)
+        return monotonic() - began
+
+    def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
+        """Names of the services of ``target`` that this node may call, by DISCOVERY."""
+        answer = self._ask(target, EnvelopeType.DISCOVERY, {"op": "SERVICES"}, timeout)
+        return list(answer["services"])
+
+    def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
+        """What ``target`` says about itself: language, version, pid, fabrics, services."""
+        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": "INFO"}, timeout))
+
+    def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
+        """Counters of ``target``, or of this node without one."""
+        if target is None:
+            return self._parts.introspection.answer("STATS", self.name) or {}
+        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": "STATS"}, timeout))
+
+    def _ask(self, target: str, type_: EnvelopeType, body: dict[str, Any], timeout: float) -> Any:
+        self._check_open()
+        waiter = Waiter()
+        self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
+        return waiter.result()
+
+    # --- messages and events ---
+
+    def send(
+        self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any
+    ) -> str:
+        """Send one message; returns its message id.
+
+        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
+        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
+        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
+        ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
+        """
+        self._check_open()
+        message_id, encoded = self._parts.encode(payload, **{"topic": "message", **options})
+        if not ack:
+            link = self._parts.links.granted(target)
+            link.send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout)
+            return message_id
+        waiter = Waiter()
+        self._parts.calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout, waiter.complete)
+        waiter.result()
+        return message_id
+
+    def on_message(self, handler: Handler) -> Handler:
+        """Handle messages on the workers, in order for each sender. One handler a node."""
+        self._check_open()
+        self._parts.delivery.on_message(handler)
+        return handler
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
+        self._check_open()
+        return self._parts.delivery.receive(timeout)
+
+    def messages(self) -> Iterator[Message]:
+        """Messages one after the other until the node is closed; each is finished when the next is asked for."""
+        while True:
+            try:
+                message = self.receive()
+            except NodeClosedError:
+                return
+            if message is not None:
+                yield message
+
+    def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **options: Any) -> int:
+        """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
+
+        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others.
+        """
+        self._check_open()
+        names.check_topic(topic)
+        _, encoded = self._parts.encode(payload, topic=topic, **options)
+        deadline = monotonic() + timeout
+        delivered = 0
+        for entry in self._subscribers(topic):
+            try:
+                link = self._parts.links.granted(entry.name)
+                link.send(EnvelopeType.EVENT, 0, encoded, deadline)
+                delivered += 1
+            except SpeedError:
+                self._context.stats.count("events_undelivered")
+        return delivered
+
+    def _subscribers(self, topic: str) -> list[Entry]:
+        return [
+            entry
+            for entry in self._context.registry.live_entries()
+            if entry.name != self.name
+            and any(names.matches(pattern, topic) for pattern in entry.subscriptions)
+            and start.grants(entry, self.name)
+        ]
+
+    def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
+        """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
+
+        Publishers must be allowed as for messages. The subscription is published before this returns.
+        """
+        if handler is None:
+            return lambda function: (self.subscribe(pattern, function), function)[1]
+        self._check_open()
+        with self._lock:
+            patterns = self._parts.delivery.subscribe(pattern, handler)
+            self._context.registration.update(subscriptions=patterns)
+        return handler
+
+    # --- other nodes ---
+
+    def nodes(self, fabric: str | None = None) -> list[Entry]:
+        """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
+        self._check_open()
+        live = self._context.registry.live_entries()
+        return [entry for entry in live if fabric is None or fabric in entry.fabrics]
+
+    def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
+        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
+        self._check_open()
+        deadline = monotonic() + timeout
+        while True:
+            entry = self._context.registry.live(target)
+            if entry is not None and start.grants(entry, self.name):
+                return entry
+            if monotonic() >= deadline or self._context.stopping.wait(0.01):
+                break
+        why = "is not live" if entry is None else f"does not allow {self.name!r}"
+        raise UnknownNodeError(f"{target!r} {why} after {timeout} s")
+
+    def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
+        """Call ``handler(entry)`` when another node joins."""
+        self._check_open()
+        self._parts.registrar.on_join(handler)
+        return handler
+
+    def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
+        """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
+        self._check_open()
+        self._parts.registrar.on_leave(handler)
+        return handler
+
+    def remove_stale(self) -> list[str]:
+        """Remove the entries of nodes that are gone, never their claims (R-13); returns their names."""
+        self._check_open()
+        return [entry.name for entry in self._context.registry.remove_stale()]
+
+    # --- life ---
+
+    @property
+    def generation(self) -> int:
+        """How often this name was claimed, this time included."""
+        return self._context.generation
+
+    @property
+    def closed(self) -> bool:
+        """Whether the node can no longer be used (closed, or its lease is lost)."""
+        return self._context.failure is not None or self._forked
+
+    def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
+
+        Calling it again, or in a forked child, does nothing.
+        """
+        with self._lock:
+            if self._closed or self._forked:
+                return
+            self._closed = True
+        self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._forked:
+            raise ForkedNodeError(
+                f"node {self.name!r} belongs to the parent process: make a Node of its own in the child"
+            )
+        if self._context.failure is not None:
+            raise self._context.failure
+
+    def _lost(self, error: SpeedError) -> None:
+        """The name is gone: stop at once; nothing more is written under it."""
+        self._parts.abort(error)
+
+    def _left(self, name: str) -> None:
+        self._context.pending.fail_target(name, node_left(name))
+
+    def _after_fork_in_child(self) -> None:
+        self._forked = True
+        self._lock = threading.Lock()
+        self._parts.abandon()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Node is never pickled: send its name, and make a Node where it is needed")
+
+    def __repr__(self) -> str:
+        state = "forked" if self._forked else "closed" if self.closed else "open"
+        return f"<speed.Node {self.name!r} generation={self._context.generation} {state}>"
+
+
+def _seconds(timeout: float | None) -> float:
+    return CALL_TIMEOUT_SECONDS if timeout is None else timeout

@@ -1,0 +1,209 @@
+"""Outgoing links: the checked, sealed, ordered way of one envelope into another node's inbox.
+
+Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow control), W-8 (sequences).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from speed.core.access import granted
+from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, UnknownNodeError
+from speed.fs.bell import Ringer, RingResult
+from speed.fs.lane_writer import LaneWriter
+from speed.runtime.context import Context, unix_ms
+from speed.wire.entry import Entry
+from speed.wire.envelope import make_sequence
+from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.names import bell_path, node_id
+from speed.wire.seal import LinkSealer, NonceSource
+
+ROOM_POLL_SECONDS = (0.001, 0.05)
+"""First and longest pause between two looks at a full lane; no bell announces room."""
+
+
+class OutgoingLink:
+    """The link from this node to ``target``: one sequence, one lane, one ringer. Thread-safe."""
+
+    def __init__(self, context: Context, target: str) -> None:
+        self.target = target
+        self.target_id = node_id(target)
+        self.lock = threading.Lock()
+        self.ringer = Ringer(bell_path(context.root, target))
+        self._context = context
+        self._counter = 0
+        self._synced = 0
+        self._sync_lock = threading.Lock()
+        self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
+        self._nonces = NonceSource(os.urandom)
+        self._writer = LaneWriter(
+            context.root,
+            context.name,
+            target,
+            context.generation,
+            context.keyring.lane_keys(context.id, self.target_id),
+            window_bytes=LANE_WINDOW_BYTES,
+            segment_bytes=SEGMENT_BYTES,
+            mode="rename" if context.polling else "append",
+            durable=context.durable,
+        )
+
+    def send(self, type_: int, flags: int, payload: bytes, deadline: float, *, urgent: bool = False) -> int:
+        """Seal and append one envelope, ring the bell; returns its sequence.
+
+        ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
+        Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
+        """
+        return self._append(type_, flags, payload, deadline, urgent, None)
+
+    def send_tracked(
+        self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
+    ) -> int:
+        """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
+        return self._append(type_, flags, payload, deadline, False, track)
+
+    def _append(
+        self,
+        type_: int,
+        flags: int,
+        payload: bytes,
+        deadline: float,
+        urgent: bool,
+        track: Callable[[int], None] | None,
+    ) -> int:
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            raise PayloadTooLargeError(
+                f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
+            )
+        context = self._context
+        with self.lock:
+            if not self._writer.room(len(payload)):
+                self._wait_for_room(len(payload), deadline, urgent)
+            context.registration.check_held()
+            counter = self._counter + 1
+            sequence = make_sequence(context.generation, counter)
+            envelope = self._sealer.seal(type_, flags, counter, unix_ms(), payload, self._nonces.draw())
+            if track is not None:
+                track(sequence)
+            self._writer.append(envelope)
+            self._counter = counter
+        if context.durable:
+            self._sync(counter)
+        if self.ringer.ring(context.id) is RingResult.NOBODY:
+            context.stats.count("rings_unheard")
+        return sequence
+
+    def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
+        """Hold the link until the receiver has committed enough; the order of senders is kept."""
+        pause, longest = ROOM_POLL_SECONDS
+        while not self._writer.room(payload_bytes):
+            left = deadline - monotonic()
+            if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
+                raise InboxFullError(
+                    f"the inbox of {self.target!r} is full ({LANE_WINDOW_BYTES} bytes wait there): "
+                    "it reads too slowly or has stopped reading; retry later or send less"
+                )
+            pause = min(pause * 2, longest)
+
+    def _sync(self, counter: int) -> None:
+        """Make the lane durable up to ``counter``; concurrent callers share one flush."""
+        with self._sync_lock:
+            if self._synced >= counter:
+                return
+            with self.lock:
+                written = self._counter
+                self._writer.sync()
+            self._synced = written
+
+    def reopen(self) -> None:
+        """Let the next envelope begin a new segment and open the bell again; the caller holds ``lock``."""
+        self._writer.close()
+        self.ringer.close()
+
+    def close(self) -> None:
+        with self.lock:
+            self.reopen()
+
+
+class Links:
+    """All outgoing links of a node, made on first use. Thread-safe."""
+
+    def __init__(self, context: Context) -> None:
+        self.lock = threading.Lock()
+        self._context = context
+        self._links: dict[str, OutgoingLink] = {}
+        self._generations: dict[str, int] = {}
+        self._opened: Callable[[OutgoingLink], None] = lambda _: None
+
+    def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
+        self._opened = opened
+
+    def granted(self, target: str) -> OutgoingLink:
+        """The link to a live node that allows this one (A-3); nothing is written before this returns.
+
+        Raises UnknownNodeError or AccessDeniedError.
+        """
+        entry = self._context.registry.live(target)
+        if entry is None:
+            self.drop(target)
+            raise UnknownNodeError(
+                f"no live node named {target!r} in {self._context.root}: start it, or see `speed nodes`"
+            )
+        self._check_grant(entry)
+        return self.open(target, entry.generation)
+
+    def _check_grant(self, entry: Entry) -> None:
+        if not granted(entry.allow, self._context.name):
+            self._context.stats.count("sends_denied")
+            raise AccessDeniedError(
+                f"{entry.name!r} does not allow {self._context.name!r}; "
+                f"its owner must call allow({self._context.name!r})"
+            )
+
+    def open(self, target: str, generation: int) -> OutgoingLink:
+        """The link to ``target`` whatever it grants: for replies, which the request paid for (S-9).
+
+        A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+        """
+        link = self._links.get(target)
+        if link is not None and self._generations[target] == generation:
+            return link
+        with self.lock:
+            link = self._links.get(target)
+            if link is None:
+                link = OutgoingLink(self._context, target)
+                self._opened(link)
+                self._links[target] = link
+            elif self._generations[target] < generation:
+                with link.lock:
+                    link.reopen()
+                self._opened(link)
+            self._generations[target] = max(generation, self._generations.get(target, 0))
+            return link
+
+    def known(self, name: str) -> bool:
+        """Whether this process ever wrote to ``name``, so that answers may come from there."""
+        return name in self._links
+
+    def drop(self, target: str) -> None:
+        """Forget files of a node that left; the sequence of the link goes on if it returns."""
+        link = self._links.get(target)
+        if link is not None:
+            with link.lock:
+                link.reopen()
+
+    def opened(self) -> list[OutgoingLink]:
+        with self.lock:
+            return list(self._links.values())
+
+    def close(self) -> None:
+        for link in self.opened():
+            link.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
+        for link in list(self._links.values()):
+            link.reopen()

@@ -1,0 +1,109 @@
+"""The registry thread: lease, joins and leaves, nodes that died (RFC 2.2, R-n)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from speed.core.view import Event, Joined, Left
+from speed.errors import LeaseLostError, SpeedError
+from speed.fs.watch import RegistryWatch
+from speed.runtime.context import Context
+from speed.wire.entry import Entry
+
+log = logging.getLogger("speed.registry")
+
+LIVENESS_SECONDS = 1.0
+"""How often nodes with open calls are looked at, where the kernel does not tell of their death."""
+
+
+class Registrar:
+    """Renews the lease of one node and tells of other nodes. Callbacks run on workers."""
+
+    def __init__(
+        self,
+        context: Context,
+        heartbeat_seconds: float,
+        lost: Callable[[SpeedError], None],
+        left: Callable[[str], None],
+        run: Callable[..., None],
+    ) -> None:
+        self._context = context
+        self._heartbeat_seconds = heartbeat_seconds
+        self._lost = lost
+        self._left = left
+        self._run_task = run
+        self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
+        self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
+        self._watch: RegistryWatch | None = None
+        self._watch_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Stop watching and renewing; the caller has set ``context.stopping``."""
+        with self._watch_lock:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_seconds)
+
+    def on_join(self, handler: Callable[[Entry], object]) -> None:
+        self._join_handlers = (*self._join_handlers, handler)
+        self._ensure_watch()
+
+    def on_leave(self, handler: Callable[[Entry], object]) -> None:
+        self._leave_handlers = (*self._leave_handlers, handler)
+        self._ensure_watch()
+
+    def _ensure_watch(self) -> None:
+        with self._watch_lock:
+            if self._watch is None:
+                self._watch = RegistryWatch(self._context.registry, self._changed)
+                self._watch.start()
+
+    def notice_left(self, name: str) -> None:
+        """A leave notice came: nobody waits for that node any longer; the registry tells the handlers."""
+        self._left(name)
+
+    def _changed(self, change: Event) -> None:
+        """One join or leave; the node's own entry, and what a node changes in its own, is no news."""
+        if not isinstance(change, Joined | Left) or change.entry.name == self._context.name:
+            return
+        if isinstance(change, Left):
+            self._left(change.entry.name)
+        handlers = self._join_handlers if isinstance(change, Joined) else self._leave_handlers
+        for handler in handlers:
+            self._run_task(handler, change.entry)
+
+    def _run(self) -> None:
+        next_heartbeat = monotonic() + self._heartbeat_seconds
+        tick = min(LIVENESS_SECONDS, self._heartbeat_seconds)
+        while not self._context.stopping.wait(tick):
+            if monotonic() >= next_heartbeat:
+                next_heartbeat = monotonic() + self._heartbeat_seconds
+                if not self._renew():
+                    return
+            self._check_callees()
+
+    def _renew(self) -> bool:
+        """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
+        try:
+            self._context.registration.heartbeat()
+        except LeaseLostError as error:
+            self._lost(error)
+            return False
+        except OSError as error:
+            self._context.stats.count("heartbeats_failed")
+            log.warning("lease of %s not renewed: %s", self._context.name, error)
+        return True
+
+    def _check_callees(self) -> None:
+        for target in self._context.pending.targets():
+            if self._context.registry.live(target) is None:
+                self._left(target)

@@ -1,0 +1,205 @@
+"""Starting a node in the order of RFC 6.3, stopping it in the order of RFC 6.4.6."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from speed.core.access import AccessPolicy, granted
+from speed.core.pending import PendingCalls
+from speed.errors import ConfigurationError, DurabilityError, SpeedError
+from speed.fs.bell import Bell
+from speed.fs.inbox import Inbox
+from speed.fs.keyfile import default_key, default_root, load_key_file
+from speed.fs.lane_writer import fence_lanes
+from speed.fs.probe import filesystem_of
+from speed.fs.registry import Registry
+from speed.runtime.calls import Calls
+from speed.runtime.context import Context
+from speed.runtime.delivery import Delivery
+from speed.runtime.dispatch import Dispatch
+from speed.runtime.introspect import Introspection
+from speed.runtime.outgoing import Links
+from speed.runtime.protocol import Protocol
+from speed.runtime.registrar import Registrar
+from speed.runtime.serving import Serving
+from speed.runtime.workers import WorkerPool
+from speed.wire import control, names
+from speed.wire.entry import Entry
+from speed.wire.envelope import EnvelopeType
+
+MAX_WORKERS = 256
+JOIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of ``Node``, as given."""
+
+    name: str
+    root: str | os.PathLike[str] | None
+    key: str | os.PathLike[str] | None
+    fabrics: tuple[str, ...]
+    lease_seconds: float
+    heartbeat_seconds: float
+    workers: int
+    durability: str
+    allow: tuple[str, ...]
+    namespace: str
+
+
+@dataclass(slots=True)
+class Parts:
+    """All parts of one running node, and how they end."""
+
+    context: Context
+    links: Links
+    calls: Calls
+    serving: Serving
+    delivery: Delivery
+    introspection: Introspection
+    pool: WorkerPool
+    protocol: Protocol
+    registrar: Registrar
+
+    def encode(self, payload: Any, **metadata: Any) -> tuple[str, bytes]:
+        """A message envelope for ``payload``: its id and bytes (M-n)."""
+        from speed.runtime.outbox import encode
+
+        return encode(self.context, payload, metadata)
+
+    def stop(self, reason: SpeedError, drain_seconds: float) -> None:
+        """Leave in order; what is in flight gets ``drain_seconds``."""
+        context = self.context
+        context.registration.update(status="leaving")
+        self.protocol.accepting = False
+        self.pool.drain(drain_seconds)
+        self.delivery.finish_in_hand()
+        context.registration.remove()
+        self._end(reason)
+        self._say_leave()
+        self.links.close()
+
+    def abort(self, reason: SpeedError) -> None:
+        """The name is lost: end at once and write nothing more."""
+        self._end(reason)
+        self.links.close()
+
+    def _end(self, reason: SpeedError) -> None:
+        """Stop all threads, fail all who wait, release the lanes."""
+        context = self.context
+        context.failure = reason
+        context.stopping.set()
+        context.pending.fail_all(reason)
+        self.delivery.wake_receivers()
+        self.protocol.stop(JOIN_SECONDS)
+        self.registrar.stop(JOIN_SECONDS)
+        self.pool.stop()
+        self.protocol.close()
+
+    def _say_leave(self) -> None:
+        """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
+        payload = control.encode({"op": "LEAVE"})
+        for link in self.links.opened():
+            try:
+                entry = self.context.registry.live(link.target)
+                if entry is not None and grants(entry, self.context.name):
+                    link.send(EnvelopeType.DISCOVERY, 0, payload, 0.0, urgent=True)
+            except (SpeedError, OSError):
+                self.context.stats.count("leave_notices_undelivered")
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors, write nothing, join nothing."""
+        self.protocol.abandon()
+        self.links.abandon()
+        self.context.registration.abandon()
+
+
+def grants(entry: Entry, name: str) -> bool:
+    """Whether the published grants of ``entry`` cover ``name`` (A-3)."""
+    return granted(entry.allow, name)
+
+
+def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
+    """Claim the name, publish the entry, start the threads."""
+    context, bell, inbox = _register(options)
+    pool = WorkerPool(options.name, options.workers)
+    links = Links(context)
+    calls = Calls(context, links)
+    serving = Serving(context, links, pool)
+    delivery = Delivery(context, pool)
+    registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
+    introspection = Introspection(context, serving.services, lambda: protocol.senders())
+    dispatch = Dispatch(
+        context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left
+    )
+    protocol = Protocol(context, bell, inbox, dispatch)
+    context.wake = protocol.wake
+    links.on_open(protocol.watch_reader)
+    protocol.start()
+    registrar.start()
+    return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
+
+
+def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
+    """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
+    names.check_node_name(options.name)
+    policy = AccessPolicy(options.allow)
+    if not 1 <= options.workers <= MAX_WORKERS:
+        raise ConfigurationError(f"workers is {options.workers}; use 1 to {MAX_WORKERS}")
+    root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
+    key = os.fspath(options.key) if options.key is not None else default_key(root)
+    keyring = load_key_file(key)
+    registry = Registry(root, keyring)
+    registry.prepare()
+    filesystem = filesystem_of(root)
+    durable = _durable(options.durability, root, filesystem.is_memory)
+    polling = filesystem.is_remote or not filesystem.supports_fifo
+    prepared: list[tuple[Bell | None, Inbox]] = []
+
+    def prepare(generation: int) -> None:
+        inbox = Inbox(root, options.name, generation, keyring)
+        inbox.prepare()
+        if generation > 1:
+            fence_lanes(root, options.name, generation, keyring)
+        bell = None if polling else Bell.open_own(names.bell_path(root, options.name))
+        prepared.append((bell, inbox))
+
+    registration = registry.register(
+        options.name,
+        lease_ms=int(options.lease_seconds * 1000),
+        heartbeat_ms=int(options.heartbeat_seconds * 1000),
+        fabrics=options.fabrics,
+        allow=policy.allowed(),
+        before_publish=prepare,
+    )
+    bell, inbox = prepared[-1]
+    context = Context(
+        name=options.name,
+        id=names.node_id(options.name),
+        root=root,
+        namespace=options.namespace,
+        keyring=keyring,
+        generation=registration.entry.generation,
+        durable=durable,
+        polling=polling,
+        registry=registry,
+        registration=registration,
+        policy=policy,
+        pending=PendingCalls(),
+    )
+    return context, bell, inbox
+
+
+def _durable(durability: str, root: str, is_memory: bool) -> bool:
+    if durability not in ("process", "disk"):
+        raise DurabilityError(f"durability is {durability!r}; use 'process' or 'disk'")
+    if durability == "disk" and is_memory:
+        raise DurabilityError(
+            f"{root} lies in memory: 'disk' cannot be given there; use a root on a disk, or 'process'"
+        )
+    return durability == "disk"
+
+

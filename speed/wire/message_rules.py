@@ -1,0 +1,42 @@
+"""What the metadata of a message must look like; the same check on both sides (rules M-5, M-6, M-8, M-9)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from speed.errors import WireError
+from speed.wire.content import CUSTOM
+
+MAX_PRIORITY = 10
+MAX_ID_BYTES = 128
+MAX_TOPIC_BYTES = 255
+MAX_NAMESPACE_BYTES = 128
+
+_TOPIC = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch
+
+
+def check_metadata(metadata: Any) -> None:
+    """Check a MessageMetadata, parsed or about to be written; WireError(BAD_MESSAGE) names the field."""
+    _check_text("message_id", metadata.message_id, MAX_ID_BYTES)
+    _check_text("topic", topic := metadata.topic, MAX_TOPIC_BYTES)
+    if not _TOPIC(topic):
+        raise WireError("BAD_MESSAGE", f"topic: {topic!r} is not dot-separated parts of [A-Za-z0-9_-]")
+    _check_text("namespace", metadata.namespace, MAX_NAMESPACE_BYTES)
+    if metadata.published_at_ms <= 0:
+        raise WireError("BAD_MESSAGE", "published_at_ms: is required and greater than zero")
+    if not 0 <= metadata.priority <= MAX_PRIORITY:
+        raise WireError("BAD_MESSAGE", f"priority: {metadata.priority} is outside 0..{MAX_PRIORITY}")
+    if metadata.ttl_seconds < 0:
+        raise WireError("BAD_MESSAGE", "ttl_seconds: is negative")
+    if metadata.content_type == CUSTOM and not metadata.content_type_custom:
+        raise WireError("BAD_MESSAGE", "content_type_custom: is required when content_type is CUSTOM")
+    if metadata.content_encoding == CUSTOM and not metadata.content_encoding_custom:
+        raise WireError("BAD_MESSAGE", "content_encoding_custom: is required when content_encoding is CUSTOM")
+
+
+def _check_text(field: str, text: str, most: int) -> None:
+    if not text:
+        raise WireError("BAD_MESSAGE", f"{field}: is required and not empty")
+    if len(text) > most or (not text.isascii() and len(text.encode()) > most):
+        raise WireError("BAD_MESSAGE", f"{field}: is longer than {most} bytes")

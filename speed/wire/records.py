@@ -1,0 +1,70 @@
+"""Protobuf records walked without a parser: where each field of a message lies (rule M-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from speed.errors import WireError
+
+VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
+_MAX_TAG_BYTES = 5
+_MAX_VARINT_BYTES = 10
+
+
+def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield (field number, wire type, record start, value start, record end) of each top-level record.
+
+    Offsets are in bytes from the start of ``data``. Values of length-delimited fields exclude the length.
+    Raises WireError(BAD_MESSAGE) for truncated records, field number 0, over-long varints and groups.
+    """
+    position, size = 0, len(data)
+    while position < size:
+        start = position
+        tag, position = data[position], position + 1
+        if tag > 0x7F:
+            tag, position = read_varint(data, start, _MAX_TAG_BYTES)
+        field, wire_type = tag >> 3, tag & 7
+        if not 0 < field < 1 << 29:
+            raise _broken(f"field number {field} at byte {start}")
+        value = position
+        if wire_type == LENGTH_DELIMITED:
+            length, value = read_varint(data, position, _MAX_VARINT_BYTES)
+            position = value + length
+        elif wire_type == VARINT:
+            _, position = read_varint(data, position, _MAX_VARINT_BYTES)
+        elif wire_type in (FIXED32, FIXED64):
+            position += 4 if wire_type == FIXED32 else 8
+        else:
+            raise _broken(f"wire type {wire_type} of field {field} at byte {start}")
+        if position > size:
+            raise _broken(f"field {field} at byte {start} is truncated")
+        yield field, wire_type, start, value, position
+
+
+def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int, int]:
+    """The unsigned varint at ``position`` of at most ``most`` bytes, and the position after it.
+
+    Raises WireError(BAD_MESSAGE) when it is truncated or longer.
+    """
+    value = shift = 0
+    for index in range(position, min(position + most, len(data))):
+        byte = data[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, index + 1
+        shift += 7
+    raise _broken(f"varint at byte {position} is truncated or longer than {most} bytes")
+
+
+def varint(value: int) -> bytes:
+    """``value`` (>= 0) as a minimal varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _broken(what: str) -> WireError:
+    return WireError("BAD_MESSAGE", f"records: {what}")

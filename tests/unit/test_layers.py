@@ -1,0 +1,258 @@
+"""The shape of the source tree: which layer may import which, and what keeps modules readable.
+
+The layers are those of the design: errors <- wire <- core <- fs <- runtime <- the public face ``speed`` <-
+spark, daemon, cli, gateway, bridges. A module may import its own layer and lower ones.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "speed"
+
+LAYERS = ("errors", "wire", "core", "fs", "runtime", "", "application")
+APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
+PURE_LAYERS = frozenset({"errors", "wire", "core"})
+IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
+VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
+PATH_LAYERS = frozenset({"core", "fs", "runtime"})
+MAX_MODULE_LINES = 600
+MAX_FUNCTION_LINES = 80
+
+
+def source_files(package: Path) -> list[Path]:
+    """All hand-written modules under `package`; what protoc makes is not ours to shape."""
+    return sorted(path for path in package.rglob("*.py") if not path.stem.endswith("_pb2"))
+
+
+def module_of(path: Path, package: Path) -> str:
+    """Dotted name without the package's own: ``wire.names``; the package's face is the empty string."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def part_of(module: str) -> str:
+    return module.split(".", 1)[0]
+
+
+def rank(part: str) -> int:
+    """Height of a part; a new part needs a place here before anything may import it."""
+    name = "application" if part in APPLICATIONS else part
+    assert name in LAYERS, f"speed.{part} belongs to no layer: give it one in this test"
+    return LAYERS.index(name)
+
+
+def imported_modules(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Yield (line, absolute dotted name) for each import, relative ones and those inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                here = ("speed." + module).rstrip(".").split(".")
+                keep = len(here) - node.level + (1 if is_package else 0)
+                base = ".".join([*here[:keep], *([node.module] if node.module else [])])
+            # `from speed import wire` imports a layer, `from speed import Node` the face: only names tell.
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def imported_part(name: str) -> str | None:
+    """The part of this package that an absolute name belongs to; None for other packages."""
+    parts = name.split(".")
+    if parts[0] != "speed":
+        return None
+    second = parts[1] if len(parts) > 1 else ""
+    return second if second in {*LAYERS, *APPLICATIONS} or (PACKAGE / second).is_dir() else ""
+
+
+def upward_imports(path: Path, package: Path) -> list[str]:
+    module = module_of(path, package)
+    own = part_of(module)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = []
+    for line, name in imported_modules(tree, module, is_package=path.stem == "__init__"):
+        other = imported_part(name)
+        if other is None or other == own:
+            continue
+        between_applications = own in APPLICATIONS and other in APPLICATIONS
+        if rank(other) > rank(own) or between_applications:
+            found.append(f"{path}:{line}: speed.{own} imports {name}")
+    return found
+
+
+def impure_imports(path: Path, package: Path) -> list[str]:
+    module = module_of(path, package)
+    if part_of(module) not in PURE_LAYERS:
+        return []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        f"{path}:{line}: {name}"
+        for line, name in imported_modules(tree, module, is_package=path.stem == "__init__")
+        if name.split(".")[0] in IMPURE_MODULES
+    ]
+
+
+def joins_path(node: ast.AST) -> bool:
+    """True for os.path.join(...), x.joinpath(...), Path(a, b), and an f-string that reads as a path."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        if isinstance(called, ast.Attribute):
+            in_os_path = isinstance(called.value, ast.Attribute) and called.value.attr == "path"
+            return called.attr == "joinpath" or (called.attr == "join" and in_os_path)
+        return isinstance(called, ast.Name) and called.id in {"Path", "PurePath"} and len(node.args) > 1
+    if isinstance(node, ast.JoinedStr):
+        return is_path_fstring(node)
+    return False
+
+
+def is_path_fstring(node: ast.JoinedStr) -> bool:
+    """A slash with no blank in any constant part, and no scheme: ``f"{root}/{name}"`` but not a sentence.
+
+    ``/proc`` and ``/dev`` are addresses of the kernel, not of SPEED.
+    """
+    constants = [part.value for part in node.values if isinstance(part, ast.Constant)]
+    text = "".join(str(constant) for constant in constants)
+    if text.startswith(("/proc/", "/dev/", "/sys/")) or "://" in text or any(blank in text for blank in " \n"):
+        return False
+    return "/" in text
+
+
+def path_building(path: Path, package: Path) -> list[str]:
+    if part_of(module_of(path, package)) not in PATH_LAYERS:
+        return []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [f"{path}:{node.lineno}" for node in ast.walk(tree) if joins_path(node) and hasattr(node, "lineno")]
+
+
+def long_functions(path: Path, package: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        f"{path}:{node.lineno}: {node.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
+    ]
+
+
+def found_in_all(check: Callable[[Path, Path], list[str]]) -> list[str]:
+    files = source_files(PACKAGE)
+    assert files, f"no source under {PACKAGE}"
+    return [finding for path in files for finding in check(path, PACKAGE)]
+
+
+def test_no_module_imports_a_layer_above_its_own() -> None:
+    """Layers: imports go downward only, and spark, daemon and cli never import each other."""
+    assert found_in_all(upward_imports) == []
+
+
+def test_errors_wire_and_core_import_no_clock_no_threads_no_randomness_and_no_io() -> None:
+    """Layers: time and randomness are passed in, so that every decision can be tested without waiting."""
+    assert found_in_all(impure_imports) == []
+
+
+def test_only_wire_names_builds_paths() -> None:
+    """Layers: the file layout of lanes.md and registry.md is written down in one module."""
+    assert found_in_all(path_building) == []
+
+
+def test_module_names_say_what_the_module_is_for() -> None:
+    names = {
+        str(path): part
+        for path in source_files(PACKAGE)
+        for part in module_of(path, PACKAGE).lower().replace("_", ".").split(".")
+        if part in VAGUE_NAMES
+    }
+    assert names == {}
+
+
+def test_no_module_is_longer_than_600_lines() -> None:
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files(PACKAGE)}
+    assert {str(path): size for path, size in sizes.items() if size > MAX_MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_80_lines() -> None:
+    assert found_in_all(long_functions) == []
+
+
+# The checks above pass on an empty finding, so each is shown here to find what it is for.
+
+
+def write_module(package: Path, name: str, source: str) -> Path:
+    path = package / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("wire/seal.py", "from speed.core import lease"),
+        ("wire/seal.py", "import speed.fs.bell"),
+        ("core/link.py", "from ..fs.bell import Bell"),
+        ("core/link.py", "from .. import runtime"),
+        ("core/__init__.py", "from ..runtime import node"),
+        ("fs/lane.py", "def late():\n    from speed import Node"),
+        ("errors.py", "from speed.wire import names"),
+        ("cli/nodes.py", "from speed.daemon.config import Config"),
+        ("daemon/app.py", "import speed.spark"),
+    ],
+)
+def test_an_upward_import_is_found(tmp_path: Path, module: str, source: str) -> None:
+    path = write_module(tmp_path, module, source)
+    assert len(upward_imports(path, tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        (
+            "fs/lane.py",
+            "from speed.wire import names\nfrom speed.core.link import Link\nfrom .bell import Bell",
+        ),
+        ("__init__.py", "from speed.runtime.node import Node\nfrom .errors import SpeedError"),
+        (
+            "cli/nodes.py",
+            "from speed import Node\nfrom speed.fs.registry import Registry\nfrom . import table",
+        ),
+        ("core/lease.py", "import enum\nfrom ..errors import SpeedError"),
+    ],
+)
+def test_a_downward_import_is_allowed(tmp_path: Path, module: str, source: str) -> None:
+    path = write_module(tmp_path, module, source)
+    assert upward_imports(path, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "source", ["import os", "import os.path", "from time import monotonic", "import threading as t"]
+)
+def test_an_impure_import_is_found_in_wire_and_allowed_in_fs(tmp_path: Path, source: str) -> None:
+    assert impure_imports(write_module(tmp_path, "wire/seal.py", source), tmp_path)
+    assert impure_imports(write_module(tmp_path, "fs/lane.py", source), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["os.path.join(a, b)", "f'{root}/{name}'", "f'{root}/inbox'", "Path(a, b)", "root.joinpath(name)"],
+)
+def test_path_building_is_found_outside_wire_names(tmp_path: Path, source: str) -> None:
+    assert path_building(write_module(tmp_path, "fs/lane.py", source), tmp_path)
+    assert path_building(write_module(tmp_path, "wire/names.py", source), tmp_path) == []
+
+
+@pytest.mark.parametrize("source", ["', '.join(a)", "f'{a} / {b} done'", "f'/proc/{pid}/stat'", "Path(a)"])
+def test_what_only_looks_like_a_path_is_left_alone(tmp_path: Path, source: str) -> None:
+    assert path_building(write_module(tmp_path, "fs/lane.py", source), tmp_path) == []
+
+
+def test_a_function_that_is_too_long_is_found(tmp_path: Path) -> None:
+    body = "".join(f"    x{line} = 1\n" for line in range(MAX_FUNCTION_LINES))
+    assert long_functions(write_module(tmp_path, "fs/lane.py", f"def f():\n{body}"), tmp_path)
