@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,7 +51,7 @@ def _place() -> tuple[str, str, str]:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return namespace, socket.gethostname(), _first_line("/proc/sys/kernel/random/boot_id")
+    return namespace, platform.node(), _first_line("/proc/sys/kernel/random/boot_id")
 
 
 def identity() -> Identity:

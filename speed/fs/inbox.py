@@ -65,6 +65,4 @@ class Inbox:
 
     def lane(self, sender: str) -> LaneReader:
         """Open the lane of ``sender`` for reading."""
-        return LaneReader(
-            self._root, sender, self._name, self._generation, self._keyring, self.quarantine_store.keep
-        )
+        return LaneReader(self._root, sender, self._name, self._generation, self._keyring, self.quarantine_store.keep)

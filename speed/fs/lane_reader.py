@@ -45,9 +45,7 @@ class LaneReader:
     ``counts`` holds what was dropped: duplicates, gaps, torn tails, damage, envelopes behind a fence.
     """
 
-    def __init__(
-        self, root: str, source: str, target: str, generation: int, keyring: Keyring, keep: Keep
-    ) -> None:
+    def __init__(self, root: str, source: str, target: str, generation: int, keyring: Keyring, keep: Keep) -> None:
         source_id, target_id = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(source_id, target_id))
         self._source = source
@@ -84,8 +82,7 @@ class LaneReader:
             self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
             self._sequence = LinkSequence(cursor.last_sequence)
             self._again = [
-                (entry.sequence, Position(entry.generation, entry.segment, entry.offset))
-                for entry in cursor.unfinished
+                (entry.sequence, Position(entry.generation, entry.segment, entry.offset)) for entry in cursor.unfinished
             ]
             if not cursor.clean:
                 self._suspect_until = self._lane_end()
@@ -122,9 +119,7 @@ class LaneReader:
 
     def _cursor(self, *, clean: bool = False) -> Cursor:
         position, last, unfinished = self._progress.committed()
-        return Cursor(
-            self._generation, position.generation, position.segment, position.offset, last, unfinished, clean
-        )
+        return Cursor(self._generation, position.generation, position.segment, position.offset, last, unfinished, clean)
 
     # --- reading ---
 
@@ -335,9 +330,7 @@ class LaneReader:
         """At the end of the segment: leave it if a successor exists. True if there is something to go on with."""
         if not self._successor():
             self._look(now)
-            if not self._successor():
-                return False
-            return True  # read once more: the sender may have written before it went on
+            return self._successor() is not None  # read once more: the sender may have written before it went on
         tail = os.fstat(self._fd).st_size - self._position.offset if self._fd >= 0 else 0
         if tail and not self._damaged:
             self._count("torn_tails")
@@ -424,6 +417,3 @@ class LaneReader:
             os.close(self._fd)
             self._fd = -1
         self._files.close()
-
-
-

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from speed.wire.names import child_path, temporary_name
 
 MEMORY_KINDS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-REMOTE_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "lustre"})
+REMOTE_KINDS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "lustre"}
+)
 
 
 @dataclass(frozen=True, slots=True)

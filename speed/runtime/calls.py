@@ -183,9 +183,7 @@ class Calls:
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
     if isinstance(call.key, tuple):
-        return NotAcknowledgedError(
-            f"{call.target!r} did not acknowledge in time; it may still handle the message"
-        )
+        return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
     return CallTimeoutError(
         f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from speed.errors import NodeLeftError, SpeedError, WireError
+from speed.errors import NodeLeftError, SpeedError
 from speed.fs.lane_reader import Received
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context

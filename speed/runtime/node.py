@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
 from speed.runtime import fork, start
-from speed.runtime.aio import AsyncNode
 from speed.runtime.calls import Waiter, complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.dispatch import node_left
@@ -21,6 +21,9 @@ from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from speed.runtime.aio import AsyncNode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -82,8 +85,14 @@ class Node:
         self._context = self._parts.context
         self.name = name
         self.root = self._context.root
-        self.aio = AsyncNode(self)
         fork.track(self)
+
+    @cached_property
+    def aio(self) -> AsyncNode:
+        """The same verbs for asyncio: ``await node.aio.call(…)``."""
+        from speed.runtime.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+
+        return AsyncNode(self)
 
     # --- access ---
 
@@ -108,9 +117,7 @@ class Node:
 
     # --- services ---
 
-    def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
-    ) -> None:
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
         ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
@@ -146,9 +153,7 @@ class Node:
         """
         self._check_open()
         waiter = Waiter()
-        self._parts.calls.start(
-            target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent
-        )
+        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
         return waiter.result()
 
     def submit(
@@ -196,9 +201,7 @@ class Node:
 
     # --- messages and events ---
 
-    def send(
-        self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any
-    ) -> str:
+    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it

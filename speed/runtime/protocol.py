@@ -120,7 +120,8 @@ class Protocol:
     def _wait(self) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
         if self._bell is None or self._poll is None:
-            return self._wait_polling()
+            self._wait_polling()
+            return None
         now = monotonic()
         until = min(self._next_scan, self._dispatch.next_deadline())
         rung: set[bytes] | None = set()
@@ -243,4 +244,3 @@ class Protocol:
 
     def senders(self) -> list[str]:
         return [lane.source for lane in list(self._lanes.values())]
-

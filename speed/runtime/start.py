@@ -131,12 +131,11 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     serving = Serving(context, links, pool)
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
-    introspection = Introspection(context, serving.services, lambda: protocol.senders())
-    dispatch = Dispatch(
-        context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left
-    )
+    introspection = Introspection(context, serving.services)
+    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left)
     protocol = Protocol(context, bell, inbox, dispatch)
     context.wake = protocol.wake
+    introspection.senders = protocol.senders
     links.on_open(protocol.watch_reader)
     protocol.start()
     registrar.start()
@@ -201,5 +200,3 @@ def _durable(durability: str, root: str, is_memory: bool) -> bool:
             f"{root} lies in memory: 'disk' cannot be given there; use a root on a disk, or 'process'"
         )
     return durability == "disk"
-
-
