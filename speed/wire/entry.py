@@ -112,7 +112,7 @@ def _entry_of(values: dict[str, Any]) -> Entry:
 
 
 def _check_meaning(entry: Entry) -> None:
-    """What a type alone does not say: names, patterns and ranges (W-19)."""
+    """What a type alone does not say: names, patterns and ranges (R-2)."""
     check_node_name(entry.name)
     for pattern in entry.allow:
         check_grant(pattern)

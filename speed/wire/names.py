@@ -173,7 +173,7 @@ def temporary_name(token: str) -> str:
 
 
 def _generation(digits: str) -> int | None:
-    """The generation that ``digits`` write in the one accepted way, else None: one file, one number (W-4)."""
+    """The generation that ``digits`` write in the one accepted way, else None: one file, one number (L-1)."""
     number = int(digits)
     return number if 1 <= number <= _MAX_GENERATION and f"{number:06d}" == digits else None
 
