@@ -6,10 +6,9 @@ import base64
 import binascii
 
 from speed.errors import KeyFileError
-from speed.wire.limits import KEY_BYTES
+from speed.wire.limits import KEY_BYTES, MAX_KEYS
 
 FIRST_LINE = "SPEED-KEY-V1"
-MAX_KEYS = 16
 _FIX = "make one with `speed key new`"
 
 
