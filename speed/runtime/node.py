@@ -154,6 +154,7 @@ class Node:
         self._check_open()
         waiter = Waiter()
         self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
+        self._context.about_to_wait()
         return waiter.result()
 
     def submit(
@@ -197,6 +198,7 @@ class Node:
         self._check_open()
         waiter = Waiter()
         self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
+        self._context.about_to_wait()
         return waiter.result()
 
     # --- messages and events ---
@@ -217,6 +219,7 @@ class Node:
             return message_id
         waiter = Waiter()
         self._parts.calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout, waiter.complete)
+        self._context.about_to_wait()
         waiter.result()
         return message_id
 

@@ -35,6 +35,9 @@ class OutgoingLink:
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
+        self._held: list[bytes] = []
+        self._held_counter = 0
+        self._held_bytes = 0
         self._synced = 0
         self._sync_lock = threading.Lock()
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
@@ -65,6 +68,42 @@ class OutgoingLink:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
         return self._append(type_, flags, payload, deadline, False, track)
 
+    def hold(self, type_: int, flags: int, payload: bytes) -> bool:
+        """Seal one envelope and keep it for ``flush``, or for the next ``send``; False if the lane has no room."""
+        context = self._context
+        with self.lock:
+            if len(payload) > MAX_PAYLOAD_BYTES or not self._writer.room(self._held_bytes + len(payload)):
+                return False
+            context.registration.check_held()
+            self._held_counter += 1
+            counter = self._counter + self._held_counter
+            self._held.append(self._sealer.seal(type_, flags, counter, unix_ms(), payload, self._nonces.draw()))
+            self._held_bytes += len(payload)
+        return True
+
+    def flush(self) -> None:
+        """Write what is held, ring once. StorageError if it could not be written; then it is dropped."""
+        with self.lock:
+            if not self._held:
+                return
+            self._write(b"")
+            counter = self._counter
+        if self._context.durable:
+            self._sync(counter)
+        self._ring()
+
+    def _write(self, envelope: bytes) -> None:
+        """Append what is held and ``envelope`` after it; the caller holds ``lock``."""
+        held, self._held = self._held, []
+        count, self._held_counter = self._held_counter, 0
+        self._held_bytes = 0
+        self._writer.append(b"".join([*held, envelope]) if held else envelope)
+        self._counter += count + bool(envelope)
+
+    def _ring(self) -> None:
+        if self.ringer.ring(self._context.id) is RingResult.NOBODY:
+            self._context.stats.count("rings_unheard")
+
     def _append(
         self,
         type_: int,
@@ -83,17 +122,15 @@ class OutgoingLink:
             if not self._writer.room(len(payload)):
                 self._wait_for_room(len(payload), deadline, urgent)
             context.registration.check_held()
-            counter = self._counter + 1
+            counter = self._counter + self._held_counter + 1
             sequence = make_sequence(context.generation, counter)
             envelope = self._sealer.seal(type_, flags, counter, unix_ms(), payload, self._nonces.draw())
             if track is not None:
                 track(sequence)
-            self._writer.append(envelope)
-            self._counter = counter
+            self._write(envelope)
         if context.durable:
             self._sync(counter)
-        if self.ringer.ring(context.id) is RingResult.NOBODY:
-            context.stats.count("rings_unheard")
+        self._ring()
         return sequence
 
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
@@ -147,6 +184,9 @@ class Links:
         Raises UnknownNodeError or AccessDeniedError.
         """
         entry = self._context.registry.live(target)
+        if entry is None or not granted(entry.allow, self._context.name):
+            self._context.registry.forget_freshness(target)
+            entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(

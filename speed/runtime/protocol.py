@@ -19,6 +19,7 @@ from speed.fs.lane_reader import LaneReader, Received
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.workers import WorkerPool
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -45,12 +46,13 @@ class InboundLane:
 class Protocol:
     """Owns the bell, the inbox and all inbound lanes of one node."""
 
-    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch) -> None:
+    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch, pool: WorkerPool) -> None:
         self.role = threading.Lock()
         self._context = context
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
+        self._pool = pool
         self._lanes: dict[bytes, InboundLane] = {}
         self._ungranted: dict[str, float] = {}
         self._watched: dict[int, str] = {}
@@ -93,14 +95,20 @@ class Protocol:
         self._watched[fd] = link.target
 
     def _run(self) -> None:
+        self._pool.lead()
         while not self._context.stopping.is_set():
-            with self.role:
-                try:
-                    self.step()
-                except Exception:
-                    self._context.stats.count("protocol_failures")
-                    log.exception("protocol step failed")
-                    self._context.stopping.wait(0.05)
+            self.step_once()
+            self._pool.run_as_leader()
+
+    def step_once(self) -> None:
+        """Take the role, do one step, give the role up."""
+        with self.role:
+            try:
+                self.step()
+            except Exception:
+                self._context.stats.count("protocol_failures")
+                log.exception("protocol step failed")
+                self._context.stopping.wait(0.05)
 
     def step(self) -> None:
         """Wait for something to do, at most until the next timer, and do it. The caller holds ``role``."""

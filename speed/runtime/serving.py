@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import logging
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -18,7 +19,7 @@ from typing import Any
 from speed.core.services import Request, Response, ServiceRegistry
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.outgoing import Links
+from speed.runtime.outgoing import Links, OutgoingLink
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
 from speed.wire import spc
@@ -27,7 +28,10 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 log = logging.getLogger("speed.spc")
 
-Finish = Callable[[], None]
+Finish = Callable[..., None]
+HOLD_ANSWERS = 64
+HOLD_BYTES = 16 << 10
+"""Answers that go out together: at most so many, each smaller than this."""
 REPLY_WAIT_SECONDS = 5.0
 """How long a worker waits for room in the caller's full inbox before its answer is dropped and counted."""
 
@@ -59,6 +63,7 @@ class Serving:
         self._running: dict[tuple[str, str], Running] = {}
         self._deadlines: list[tuple[float, int, Running]] = []
         self._numbers = count()
+        self._held: deque[tuple[OutgoingLink, Running]] = deque()
 
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
     def accept(self, source: str, generation: int, payload: bytes, finish: Finish) -> None:
@@ -90,11 +95,40 @@ class Serving:
         began = perf_counter()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:
-            self._send(running.source, running.source_generation, reply)
-            running.finish()
+            self._reply(running, reply)
         else:
             self._context.stats.count("answers_too_late")
         self._context.stats.served(running.request.service, perf_counter() - began, error)
+
+    def _reply(self, running: Running, reply: bytes) -> None:
+        """Step 10. On the leader, answers of one run go out together; nobody waits for another's service."""
+        if self._pool.on_leader() and len(reply) < HOLD_BYTES:
+            link = self._links.open(running.source, running.source_generation)
+            if link.hold(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, reply):
+                self._held.append((link, running))
+                if len(self._held) >= HOLD_ANSWERS:
+                    self.flush()
+                return
+        self._send(running.source, running.source_generation, reply)
+        running.finish()
+
+    def flush(self) -> None:
+        """Write and commit the answers that are held: one write and one commit for each caller."""
+        done: list[tuple[OutgoingLink, Running]] = []
+        while self._held:
+            try:
+                done.append(self._held.popleft())
+            except IndexError:
+                break  # the relief flushes as well when the leader is held up
+        for link in {id(link): link for link, _ in done}.values():
+            try:
+                link.flush()
+            except SpeedError as error:
+                self._context.stats.count("answers_undelivered")
+                log.warning("answers to %s not delivered: %s", link.target, error)
+        last = {running.source: running for _, running in done}
+        for _, running in done:
+            running.finish(lazy=last[running.source] is not running)
 
     def _answer(self, running: Running) -> tuple[bytes, str]:
         """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""

@@ -11,9 +11,9 @@ from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, SpeedError
 from speed.fs.bell import Bell
+from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
-from speed.fs.lane_writer import fence_lanes
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.calls import Calls
@@ -133,8 +133,12 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left)
-    protocol = Protocol(context, bell, inbox, dispatch)
+    protocol = Protocol(context, bell, inbox, dispatch, pool)
     context.wake = protocol.wake
+    context.about_to_wait = pool.about_to_wait
+    pool.substitute = protocol.step_once
+    pool.leader_free = protocol.wake
+    pool.before_wait = serving.flush
     introspection.senders = protocol.senders
     links.on_open(protocol.watch_reader)
     protocol.start()
