@@ -50,8 +50,13 @@ def test_values_without_json_form_are_printed_as_text() -> None:
 
 
 def test_spans_and_sizes_are_readable() -> None:
-    spans = [seconds_text(s) for s in (47e-6, 0.0032, 3.24, 125, 7500)]
-    assert spans == ["47 µs", "3.2 ms", "3.2 s", "2 min", "2 h 05 min"]
+    assert [seconds_text(s) for s in (47e-6, 0.0032, 3.24, 125, 7500)] == [
+        "47 µs",
+        "3.2 ms",
+        "3.2 s",
+        "2 min",
+        "2 h 05 min",
+    ]
     assert [bytes_text(size) for size in (12, 1536, 1 << 30)] == ["12 B", "1.5 KiB", "1.0 GiB"]
 
 
