@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from speed.core.access import granted
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim
@@ -79,17 +80,6 @@ class Registry:
         return known.entry if known else None
 
     def _look(self, name: str) -> _Known | None:
-        """What is known of ``name``, checked against the file unless that was done less than 1 ms ago (R-11)."""
-        known = self._known.get(name)
-        now = time.monotonic()
-        if known is not None and now < known.fresh_until:
-            return known
-        looked = self._look_at_file(name)
-        if looked is not None:
-            looked.fresh_until = now + FRESH_SECONDS
-        return looked
-
-    def _look_at_file(self, name: str) -> _Known | None:
         path = names.entry_path(self.root, name)
         known = self._known.get(name)
         try:
@@ -142,11 +132,20 @@ class Registry:
         alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
         return judge(entry, self._boot_id, now, alive, now - known.since_ms)
 
-    def forget_freshness(self, name: str) -> None:
-        """Have the next look at ``name`` go to its file: before somebody is refused (R-11)."""
+    def grants(self, name: str, sender: str) -> Entry | None:
+        """The entry of ``name`` if it was live and allowed ``sender`` at most 1 ms ago (R-11).
+
+        None says only that somebody must look more closely before refusing.
+        """
+        now = time.monotonic()
         known = self._known.get(name)
-        if known is not None:
-            known.fresh_until = 0.0
+        if known is None or now >= known.fresh_until:
+            entry = self.live(name)
+            known = self._known.get(name)
+            if entry is None or known is None:
+                return None
+            known.fresh_until = now + FRESH_SECONDS
+        return known.entry if known.entry is not None and granted(known.entry.allow, sender) else None
 
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""

@@ -183,10 +183,10 @@ class Links:
 
         Raises UnknownNodeError or AccessDeniedError.
         """
+        recent = self._context.registry.grants(target, self._context.name)
+        if recent is not None:
+            return self.open(target, recent.generation)
         entry = self._context.registry.live(target)
-        if entry is None or not granted(entry.allow, self._context.name):
-            self._context.registry.forget_freshness(target)
-            entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(
