@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import Config, ProcessSettings
-from speed.daemon.log import LineSplitter
+from speed.daemon.lines import LineSplitter
 
 
 @dataclass(frozen=True)

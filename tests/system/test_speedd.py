@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,44 @@ def test_check_explains_references_that_lead_nowhere(directory: Path) -> None:
     number = lines.index('entry = "svc:absent"') + 1
     assert f"line {number}: 'x': module 'svc' does not define 'absent'" in done.stderr
     assert "there is no program './no'" in done.stderr
+
+
+def test_a_starter_learns_of_readiness_through_a_descriptor(directory: Path) -> None:
+    file = directory / "speedd.toml"
+    file.write_text(HEAD + ONE)
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "speed.daemon", "run", "-c", str(file), "--ready-fd", str(writing)],
+        stderr=subprocess.DEVNULL,
+        pass_fds=[writing],
+    )
+    os.close(writing)
+    try:
+        assert os.read(reading, 100) == b"READY\n"
+    finally:
+        os.close(reading)
+        process.terminate()
+        assert process.wait(timeout=PATIENCE) == 0
+
+
+def test_a_speedd_that_lost_its_name_stops_its_processes_and_fails(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    """R-13: paused for longer than its lease and replaced, it must not go on under the name."""
+    speedd = start(ONE)
+    speedd.until("ready")
+    speedd.process.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            successor = speed.Node("speedd", root=directory / "root", key=directory / "speed.key")
+            break
+        except speed.NameTakenError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)  # the pace of trying again
+    with successor:
+        speedd.process.send_signal(signal.SIGCONT)
+        assert speedd.end() == 1
+    events = [line["event"] for line in speedd.events]
+    assert "node_lost" in events
+    assert "process_ended" in events

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speed.core.access import AccessPolicy
 from speed.daemon.grants import change_grants
-from speed.daemon.log import MAX_LINE_CHARACTERS, LineSplitter
+from speed.daemon.lines import MAX_LINE_CHARACTERS, LineSplitter
 from speed.daemon.notify import ServiceNotifier
 
 
