@@ -15,7 +15,6 @@ from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNo
 from speed.runtime import fork, start
 from speed.runtime.calls import Waiter, complete_future
 from speed.runtime.delivery import Handler
-from speed.runtime.dispatch import node_left
 from speed.runtime.message import Message
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -371,7 +370,7 @@ class Node:
         self._parts.abort(error)
 
     def _left(self, name: str) -> None:
-        self._context.pending.fail_target(name, node_left(name))
+        self._parts.protocol.node_left(name)
 
     def _after_fork_in_child(self) -> None:
         self._forked = True

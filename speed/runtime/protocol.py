@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import select
 import threading
+from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
@@ -60,6 +61,7 @@ class Protocol:
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._closed_counts: dict[str, int] = {}
+        self._departed: deque[str] = deque()
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
@@ -124,7 +126,20 @@ class Protocol:
                     self._drain(lane, now)
                 elif source_id != self._context.id:
                     self._next_scan = 0.0
+        self._fail_departed()
         self._dispatch.expire(now)
+
+    def node_left(self, name: str) -> None:
+        """``name`` is gone: what it already answered is read first, then those who still wait are told."""
+        self._departed.append(name)
+        self.look_again()
+
+    def _fail_departed(self) -> None:
+        """Tell those who wait for nodes that left before the present full scan."""
+        if self._next_scan == 0.0:
+            return
+        while self._departed:
+            self._dispatch.node_died(self._departed.popleft())
 
     def _wait(self) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
@@ -154,7 +169,8 @@ class Protocol:
         except (OSError, ValueError):
             pass
         if target is not None and self._context.registry.live(target) is None:
-            self._dispatch.node_died(target)
+            self._departed.append(target)
+            self._next_scan = 0.0
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS

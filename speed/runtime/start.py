@@ -75,6 +75,8 @@ class Parts:
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
         context = self.context
+        if context.failure is not None:
+            return  # the name was lost: everything has ended already
         context.registration.update(status="leaving")
         self.protocol.accepting = False
         self.pool.drain(drain_seconds)
