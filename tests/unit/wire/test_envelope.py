@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.lane import LaneFormat
 from speed.errors import ConfigurationError, WireError
 from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, counter_of, generation_of, make_sequence, parse_header
 from speed.wire.names import node_id
@@ -30,8 +29,12 @@ sequences = st.tuples(st.integers(1, 2**24 - 1), st.integers(1, 2**40 - 1))
 
 def opened(envelope: bytes, backend: str = "openssl") -> tuple[Header, bytes]:
     """Read one envelope as a receiver of the lane does: header, ids, length, tag."""
-    header = LaneFormat(SOURCE, TARGET).header_at(envelope, 0)
-    if header is None or len(envelope) < header.payload_bytes + ENVELOPE_OVERHEAD:
+    header = parse_header(envelope)
+    if header.source != SOURCE:
+        raise WireError("WRONG_SOURCE", "not the lane's sender")
+    if header.target != TARGET:
+        raise WireError("WRONG_TARGET", "not this inbox")
+    if len(envelope) != header.payload_bytes + ENVELOPE_OVERHEAD:
         raise WireError("TRUNCATED", "more bytes to come")
     return header, LinkOpener(Keyring(KEYS, backend), SOURCE, TARGET).open(header, envelope)
 
