@@ -17,6 +17,8 @@ class Introspection:
         self._services = services
         self.senders: Callable[[], list[str]] = list
         """Names of the nodes whose lanes are open; known once the protocol part exists."""
+        self.lane_counts: Callable[[], dict[str, int]] = dict
+        """What was dropped from lanes, by reason; known once the protocol part exists."""
         self._operations: dict[str, Callable[[str], dict[str, Any]]] = {
             "INFO": self._info,
             "STATS": self._stats,
@@ -51,6 +53,7 @@ class Introspection:
         visible = set(self._services.names(asker))
         snapshot = self._context.stats.snapshot()
         snapshot["services"] = {name: row for name, row in snapshot["services"].items() if name in visible}
+        snapshot["counters"] |= self.lane_counts()
         started = self._context.registration.entry.startup_timestamp
         return {
             "name": self._context.name,

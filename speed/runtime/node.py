@@ -20,7 +20,7 @@ from speed.runtime.message import Message
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LEASE_SECONDS
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.runtime.aio import AsyncNode
@@ -46,6 +46,8 @@ class Node:
             ``send`` returns; refused on tmpfs).
         allow: grants to publish from the first moment, as ``allow()`` does later.
         namespace: written into the metadata of messages.
+        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
+        max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -65,6 +67,8 @@ class Node:
         durability: str = "process",
         allow: Iterable[str] = (),
         namespace: str = "default",
+        bell: str = "auto",
+        max_lane_bytes: int = LANE_WINDOW_BYTES,
     ) -> None:
         self._forked = False
         self._closed = False
@@ -80,6 +84,8 @@ class Node:
             durability=durability,
             allow=tuple(allow),
             namespace=namespace,
+            bell=bell,
+            max_lane_bytes=max_lane_bytes,
         )
         self._parts = start.start(options, lost=self._lost, left=self._left)
         self._context = self._parts.context

@@ -17,7 +17,7 @@ from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
 from speed.wire.entry import Entry
 from speed.wire.envelope import make_sequence
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
@@ -48,7 +48,7 @@ class OutgoingLink:
             target,
             context.generation,
             context.keyring.lane_keys(context.id, self.target_id),
-            window_bytes=LANE_WINDOW_BYTES,
+            window_bytes=context.window_bytes,
             segment_bytes=SEGMENT_BYTES,
             mode="rename" if context.polling else "append",
             durable=context.durable,
@@ -140,7 +140,7 @@ class OutgoingLink:
             left = deadline - monotonic()
             if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
                 raise InboxFullError(
-                    f"the inbox of {self.target!r} is full ({LANE_WINDOW_BYTES} bytes wait there): "
+                    f"the inbox of {self.target!r} is full ({self._context.window_bytes} bytes may wait there): "
                     "it reads too slowly or has stopped reading; retry later or send less"
                 )
             pause = min(pause * 2, longest)

@@ -59,6 +59,7 @@ class Protocol:
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
+        self._closed_counts: dict[str, int] = {}
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
@@ -202,6 +203,7 @@ class Protocol:
     def _lane_failed(self, lane: InboundLane, error: OSError) -> None:
         self._context.stats.count("lanes_failed")
         log.warning("lane of %s failed, opened again at the next scan: %s", lane.source, error)
+        _add(self._closed_counts, lane.reader.counts)
         lane.reader.close()
         del self._lanes[lane.id]
 
@@ -250,5 +252,19 @@ class Protocol:
         if self._bell is not None:
             self._bell.close()
 
+    def counts(self) -> dict[str, int]:
+        """What all lanes and the inbox dropped or put aside, by reason."""
+        total = dict(self._closed_counts)
+        for lane in list(self._lanes.values()):
+            _add(total, lane.reader.counts)
+        if self._inbox.junk:
+            total["foreign_files"] = total.get("foreign_files", 0) + self._inbox.junk
+        return total
+
     def senders(self) -> list[str]:
         return [lane.source for lane in list(self._lanes.values())]
+
+
+def _add(total: dict[str, int], counts: dict[str, int]) -> None:
+    for what, number in counts.items():
+        total[what] = total.get(what, 0) + number

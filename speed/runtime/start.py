@@ -48,6 +48,8 @@ class Options:
     durability: str
     allow: tuple[str, ...]
     namespace: str
+    bell: str
+    max_lane_bytes: int
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     pool.leader_free = protocol.wake
     pool.before_wait = serving.flush
     introspection.senders = protocol.senders
+    introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
     protocol.start()
     registrar.start()
@@ -159,7 +162,11 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     registry.prepare()
     filesystem = filesystem_of(root)
     durable = _durable(options.durability, root, filesystem.is_memory)
-    polling = filesystem.is_remote or not filesystem.supports_fifo
+    if options.bell not in ("auto", "polling"):
+        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.max_lane_bytes < 1:
+        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    polling = options.bell == "polling" or filesystem.is_remote or not filesystem.supports_fifo
     prepared: list[tuple[Bell | None, Inbox]] = []
 
     def prepare(generation: int) -> None:
@@ -188,6 +195,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         generation=registration.entry.generation,
         durable=durable,
         polling=polling,
+        window_bytes=options.max_lane_bytes,
         registry=registry,
         registration=registration,
         policy=policy,
