@@ -31,10 +31,10 @@ def opened(envelope: bytes, backend: str = "openssl") -> tuple[Header, bytes]:
     """Read one envelope as a receiver of the lane does: header, ids, length, tag."""
     header = parse_header(envelope)
     if header.source != SOURCE:
-        raise WireError("WRONG_SOURCE", "another sender")
+        raise WireError("WRONG_SOURCE", "not the lane's sender")
     if header.target != TARGET:
-        raise WireError("WRONG_TARGET", "another receiver")
-    if len(envelope) < header.payload_bytes + ENVELOPE_OVERHEAD:
+        raise WireError("WRONG_TARGET", "not this inbox")
+    if len(envelope) != header.payload_bytes + ENVELOPE_OVERHEAD:
         raise WireError("TRUNCATED", "more bytes to come")
     return header, LinkOpener(Keyring(KEYS, backend), SOURCE, TARGET).open(header, envelope)
 
