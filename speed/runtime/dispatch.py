@@ -141,7 +141,7 @@ class Dispatch:
         finish(lazy=True)
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
-            self._calls.replied(source, body["requestId"], None)
+            self._calls.replied(source, str(body.get("requestId")), None)
         else:
             self._reply(source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
 
