@@ -18,6 +18,7 @@ from speed.errors import CALL_ERRORS, CallTimeoutError, InternalError, NotAcknow
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 
@@ -29,21 +30,26 @@ ANSWER_GRACE_SECONDS = 0.25
 
 
 class Waiter:
-    """One blocked thread's place for an outcome; cheaper than a Future."""
+    """One blocked thread's place for an outcome; cheaper than a Future, and its thread may read by itself."""
 
-    __slots__ = ("_lock", "_outcome")
+    __slots__ = ("_lock", "_outcome", "_pool", "done")
 
-    def __init__(self) -> None:
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
         self._lock = threading.Lock()
         self._lock.acquire()
         self._outcome: Outcome = None
+        self.done = False
 
     def complete(self, outcome: Outcome) -> None:
         self._outcome = outcome
+        self.done = True
         self._lock.release()
 
     def result(self) -> Outcome:
         """Block until completed; the pending table bounds the wait."""
+        if not self.done:
+            self._pool.lead(self)
         self._lock.acquire()
         if isinstance(self._outcome, SpeedError):
             raise self._outcome
@@ -68,12 +74,17 @@ def complete_future(future: Future[Any]) -> Completion:
 class Calls:
     """Starts requests and completes them. Thread-safe."""
 
-    def __init__(self, context: Context, links: Links) -> None:
+    def __init__(self, context: Context, links: Links, pool: WorkerPool) -> None:
         self._context = context
+        self._pool = pool
         self._links = links
         self._pending: PendingCalls = context.pending
         self._numbers = count(1)
         self._prefix = f"{context.generation:x}."
+
+    def waiter(self) -> Waiter:
+        """A place for the calling thread to wait for one answer."""
+        return Waiter(self._pool)
 
     def start(
         self,
@@ -141,10 +152,8 @@ class Calls:
         return f"{self._prefix}{next(self._numbers):x}"
 
     def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
-        sooner = deadline < self._pending.next_deadline()
         self._pending.add(key, deadline, target, completion)
-        if sooner:
-            self._context.wake()
+        self._context.heed(deadline)
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""

@@ -44,7 +44,5 @@ class Context:
     stats: Stats = field(default_factory=Stats)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: SpeedError | None = None
-    about_to_wait: Callable[[], None] = lambda: None
-    """Called by a thread that will wait for an answer, which somebody else must then read."""
-    wake: Callable[[], None] = lambda: None
-    """Makes the protocol thread look at its deadlines and flags again."""
+    heed: Callable[[float], None] = lambda deadline: None
+    """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""

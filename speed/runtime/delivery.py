@@ -55,6 +55,7 @@ class Delivery:
 
     def on_message(self, handler: Handler) -> None:
         """Handle messages by ``handler``; those that already wait are handled first."""
+        self._pool.serves = True
         with self._arrived:
             if self._handler is not None:
                 raise ConfigurationError("this node already has a message handler")
@@ -66,11 +67,13 @@ class Delivery:
 
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
         """Add a subscription; returns all patterns, for the published entry."""
+        self._pool.serves = True
         self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
         return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
 
     def receive(self, timeout_seconds: float | None) -> Message | None:
         """The next message, or None after the timeout; finishes the message returned before."""
+        self._pool.serves = True
         deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
         with self._arrived:
             finished, self._in_hand = self._in_hand, None

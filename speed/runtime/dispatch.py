@@ -1,27 +1,31 @@
 """From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11).
 
-Runs under the protocol role. Every received envelope is finished exactly once: here for control
-envelopes, by the worker that handled it for messages and requests.
+Runs under the protocol role. Messages, events and requests are finished by the worker that handled them, or
+here when they are refused; all other types are done when they are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from speed.core.progress import Token
 from speed.errors import NodeLeftError, SpeedError
 from speed.fs.lane_reader import Received
+from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Arrival, Delivery
+from speed.runtime.inbound import InboundLane
 from speed.runtime.message import Message
 from speed.runtime.outgoing import Links
 from speed.runtime.serving import Serving
+from speed.runtime.workers import WorkerPool
 from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
 from speed.wire.message import MessageView
 
-Finish = Callable[..., None]
 Answer = Callable[[str, str], dict[str, Any] | None]
 
 
@@ -42,6 +46,8 @@ class Dispatch:
         delivery: Delivery,
         answer: Answer,
         left: Callable[[str], None],
+        pool: WorkerPool,
+        answers: Answers,
     ) -> None:
         self._context = context
         self._links = links
@@ -50,7 +56,9 @@ class Dispatch:
         self._delivery = delivery
         self._answer = answer
         self._left = left
-        self._table: dict[int, Callable[[str, Received, Finish], None]] = {
+        self._pool = pool
+        self._answers = answers
+        self._table: dict[int, Callable[[InboundLane, Received], None]] = {
             EnvelopeType.MESSAGE: self._message,
             EnvelopeType.SPC_REQUEST: self._request,
             EnvelopeType.SPC_RESPONSE: self._response,
@@ -65,26 +73,33 @@ class Dispatch:
         """Whether a lane of ``source`` is to be read: it has a grant, or owes this node an answer."""
         return self._context.policy.allows(source) or self._links.known(source)
 
-    def dispatch(self, source: str, received: Received, finish: Finish) -> None:
+    def dispatch(self, lane: InboundLane, received: Received) -> None:
         """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""
         header = received.header
-        if not header.flags & FLAG_REPLY and not self._context.policy.allows(source):
-            self._unauthorised(source, received, finish)
+        if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
+            self._unauthorised(lane, received)
         elif header.flags & FLAG_SEGMENT:
-            self._refuse(source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported yet")
-            finish(lazy=True)
+            lane.drop(received.token)
+            self._refuse(lane.source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported yet")
         else:
-            self._table[header.type](source, received, finish)
+            self._table[header.type](lane, received)
 
-    def _unauthorised(self, source: str, received: Received, finish: Finish) -> None:
+    def _unauthorised(self, lane: InboundLane, received: Received) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
-        finish(lazy=True)
+        lane.drop(received.token)
         if received.header.type == EnvelopeType.SPC_REQUEST:
-            self._serving.refuse(source, generation_of(received.header.sequence), received.payload)
+            self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
 
-    def _message(self, source: str, received: Received, finish: Finish) -> None:
-        header = received.header
+    def _finish(self, lane: InboundLane, token: Token) -> None:
+        """A message is handled: on a worker it is committed with others, elsewhere at once."""
+        if self._pool.on_worker:
+            self._answers.add(lane, 0, None, token)
+        else:
+            lane.finish((token,))
+
+    def _message(self, lane: InboundLane, received: Received) -> None:
+        header, source = received.header, lane.source
         view = MessageView(received.payload)
         view.validate()
         message = Message(
@@ -93,7 +108,7 @@ class Dispatch:
             sequence=header.sequence,
             timestamp_ms=header.timestamp_ms,
             redelivered=received.redelivered,
-            finish=finish,
+            finish=partial(self._finish, lane, received.token),
         )
         if header.flags & FLAG_ACK_REQUESTED:
             arrival = Arrival(
@@ -122,45 +137,40 @@ class Dispatch:
         except SpeedError:
             self._context.stats.count("replies_undelivered")
 
-    def _request(self, source: str, received: Received, finish: Finish) -> None:
-        self._serving.accept(source, generation_of(received.header.sequence), received.payload, finish)
+    def _request(self, lane: InboundLane, received: Received) -> None:
+        self._serving.accept(lane, received.token, received.payload)
 
-    def _response(self, source: str, received: Received, finish: Finish) -> None:
-        finish(lazy=True)
-        self._calls.answered(source, received.payload)
+    def _response(self, lane: InboundLane, received: Received) -> None:
+        self._calls.answered(lane.source, received.payload)
 
-    def _ack(self, source: str, received: Received, finish: Finish) -> None:
-        finish(lazy=True)
-        self._calls.acknowledged(source, control.decode_ack(received.payload))
+    def _ack(self, lane: InboundLane, received: Received) -> None:
+        self._calls.acknowledged(lane.source, control.decode_ack(received.payload))
 
-    def _error(self, source: str, received: Received, finish: Finish) -> None:
-        finish(lazy=True)
-        self._calls.refused(source, control.decode(received.payload))
+    def _error(self, lane: InboundLane, received: Received) -> None:
+        self._calls.refused(lane.source, control.decode(received.payload))
 
-    def _heartbeat(self, source: str, received: Received, finish: Finish) -> None:
-        finish(lazy=True)
+    def _heartbeat(self, lane: InboundLane, received: Received) -> None:
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
-            self._calls.replied(source, str(body.get("requestId")), None)
+            self._calls.replied(lane.source, str(body.get("requestId")), None)
         else:
-            self._reply(source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
+            self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
 
-    def _discovery(self, source: str, received: Received, finish: Finish) -> None:
-        finish(lazy=True)
+    def _discovery(self, lane: InboundLane, received: Received) -> None:
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
-            self._calls.replied(source, str(body.get("requestId")), body.get("result"))
+            self._calls.replied(lane.source, str(body.get("requestId")), body.get("result"))
             return
         operation = str(body.get("op"))
         if operation == "LEAVE":
-            self._left(source)
+            self._left(lane.source)
             return
-        result = self._answer(operation, source)
+        result = self._answer(operation, lane.source)
         if result is None:
-            self._refuse(source, received, "INVALID_ARGUMENTS", f"unknown DISCOVERY operation {operation!r}")
+            self._refuse(lane.source, received, "INVALID_ARGUMENTS", f"unknown DISCOVERY operation {operation!r}")
             return
         reply = control.encode({"op": operation, "requestId": body.get("requestId"), "result": result})
-        self._reply(source, received.header.sequence, EnvelopeType.DISCOVERY, reply)
+        self._reply(lane.source, received.header.sequence, EnvelopeType.DISCOVERY, reply)
 
     def node_died(self, name: str) -> None:
         """The reader of a node's bell is gone: nobody will answer what waits there."""

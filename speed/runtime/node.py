@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
 from speed.runtime import fork, start
-from speed.runtime.calls import Waiter, complete_future
+from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
 from speed.wire import names
@@ -130,6 +130,7 @@ class Node:
         self._check_open()
         with self._lock:
             self._parts.serving.services.register(name, service, allow)
+        self._parts.pool.serves = True
 
     def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
@@ -157,9 +158,8 @@ class Node:
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
         self._check_open()
-        waiter = Waiter()
+        waiter = self._parts.calls.waiter()
         self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
-        self._context.about_to_wait()
         return waiter.result()
 
     def submit(
@@ -176,6 +176,7 @@ class Node:
         future: Future[Any] = Future()
         completion = complete_future(future)
         self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), completion, traceparent)
+        self._parts.pool.ensure_reader()
         return future
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
@@ -201,9 +202,8 @@ class Node:
 
     def _ask(self, target: str, type_: EnvelopeType, body: dict[str, Any], timeout: float) -> Any:
         self._check_open()
-        waiter = Waiter()
+        waiter = self._parts.calls.waiter()
         self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
-        self._context.about_to_wait()
         return waiter.result()
 
     # --- messages and events ---
@@ -222,9 +222,8 @@ class Node:
             link = self._parts.links.granted(target)
             link.send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout)
             return message_id
-        waiter = Waiter()
+        waiter = self._parts.calls.waiter()
         self._parts.calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout, waiter.complete)
-        self._context.about_to_wait()
         waiter.result()
         return message_id
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from speed.core.access import granted
@@ -35,10 +35,9 @@ class OutgoingLink:
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
-        self._held: list[bytes] = []
-        self._held_counter = 0
-        self._held_bytes = 0
         self._synced = 0
+        self._is_full = False
+        """While one sender waits for room; urgent ones then do not queue up behind it."""
         self._sync_lock = threading.Lock()
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
@@ -60,90 +59,77 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
-        return self._append(type_, flags, payload, deadline, urgent, None)
+        return self._append(type_, flags, (payload,), deadline, urgent, None)
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
-        return self._append(type_, flags, payload, deadline, False, track)
+        return self._append(type_, flags, (payload,), deadline, False, track)
 
-    def hold(self, type_: int, flags: int, payload: bytes) -> bool:
-        """Seal one envelope and keep it for ``flush``, or for the next ``send``; False if the lane has no room."""
-        context = self._context
-        with self.lock:
-            if len(payload) > MAX_PAYLOAD_BYTES or not self._writer.room(self._held_bytes + len(payload)):
-                return False
-            context.registration.check_held()
-            self._held_counter += 1
-            counter = self._counter + self._held_counter
-            self._held.append(self._sealer.seal(type_, flags, counter, unix_ms(), payload, self._nonces.draw()))
-            self._held_bytes += len(payload)
-        return True
-
-    def flush(self) -> None:
-        """Write what is held, ring once. StorageError if it could not be written; then it is dropped."""
-        with self.lock:
-            if not self._held:
-                return
-            self._write(b"")
-            counter = self._counter
-        if self._context.durable:
-            self._sync(counter)
-        self._ring()
-
-    def _write(self, envelope: bytes) -> None:
-        """Append what is held and ``envelope`` after it; the caller holds ``lock``."""
-        held, self._held = self._held, []
-        count, self._held_counter = self._held_counter, 0
-        self._held_bytes = 0
-        self._writer.append(b"".join([*held, envelope]) if held else envelope)
-        self._counter += count + bool(envelope)
-
-    def _ring(self) -> None:
-        if self.ringer.ring(self._context.id) is RingResult.NOBODY:
-            self._context.stats.count("rings_unheard")
+    def send_all(
+        self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
+    ) -> None:
+        """Like ``send`` for several (at most 64) envelopes in one write and one ring: all are accepted or none."""
+        self._append(type_, flags, payloads, deadline, urgent, None)
 
     def _append(
         self,
         type_: int,
         flags: int,
-        payload: bytes,
+        payloads: Sequence[bytes],
         deadline: float,
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
-        if len(payload) > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLargeError(
-                f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
-            )
+        total = 0
+        for payload in payloads:
+            total += len(payload)
+            if len(payload) > MAX_PAYLOAD_BYTES:
+                raise PayloadTooLargeError(
+                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
+                )
         context = self._context
+        if urgent and self._is_full:
+            raise self._inbox_full()
         with self.lock:
-            if not self._writer.room(len(payload)):
-                self._wait_for_room(len(payload), deadline, urgent)
+            if not self._writer.room(total):
+                self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
-            counter = self._counter + self._held_counter + 1
+            counter, now = self._counter, unix_ms()
+            parts: list[bytes] = []
+            for payload in payloads:
+                counter += 1
+                parts += self._sealer.seal_parts(type_, flags, counter, now, payload, self._nonces.draw())
             sequence = make_sequence(context.generation, counter)
-            envelope = self._sealer.seal(type_, flags, counter, unix_ms(), payload, self._nonces.draw())
             if track is not None:
                 track(sequence)
-            self._write(envelope)
+            self._writer.append(parts)
+            self._counter = counter
         if context.durable:
             self._sync(counter)
-        self._ring()
+        if self.ringer.ring(context.id) is RingResult.NOBODY:
+            context.stats.count("rings_unheard")
         return sequence
 
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Hold the link until the receiver has committed enough; the order of senders is kept."""
         pause, longest = ROOM_POLL_SECONDS
-        while not self._writer.room(payload_bytes):
-            left = deadline - monotonic()
-            if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
-                raise InboxFullError(
-                    f"the inbox of {self.target!r} is full ({self._context.window_bytes} bytes may wait there): "
-                    "it reads too slowly or has stopped reading; retry later or send less"
-                )
-            pause = min(pause * 2, longest)
+        self._is_full = True
+        try:
+            while not self._writer.room(payload_bytes):
+                left = deadline - monotonic()
+                if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
+                    raise self._inbox_full()
+                pause = min(pause * 2, longest)
+        finally:
+            self._is_full = False
+
+    def _inbox_full(self) -> InboxFullError:
+        return InboxFullError(
+            f"the inbox of {self.target!r} is full ({self._context.window_bytes} bytes may wait there): "
+            "it reads too slowly or has stopped reading; retry later or send less"
+        )
 
     def _sync(self, counter: int) -> None:
         """Make the lane durable up to ``counter``; concurrent callers share one flush."""

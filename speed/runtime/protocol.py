@@ -1,26 +1,24 @@
 """The protocol role: wait on the bell, read lanes, check, dispatch (RFC 2.1, L-10 to L-20).
 
-The role is held by one thread at a time (``Protocol.role``). ``step`` is everything its holder does once;
-the protocol thread loops over it, and any thread that waits for an answer could hold the role instead.
+The role is held by one thread at a time (``WorkerPool.role``). ``step`` is everything its holder does once.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import select
-import threading
 from collections import deque
-from collections.abc import Callable
 from time import monotonic
 
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
 from speed.fs.inbox import Inbox
-from speed.fs.lane_reader import LaneReader, Received
+from speed.fs.lane_reader import Received
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
+from speed.runtime.inbound import InboundLane
 from speed.runtime.outgoing import OutgoingLink
-from speed.runtime.workers import WorkerPool
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -28,58 +26,40 @@ log = logging.getLogger("speed.protocol")
 
 READ_ENVELOPES = 64
 READ_BYTES = 4 << 20
-MAX_UNFINISHED = 4096
-"""Bounds per lane and wake-up: no lane starves the others, no lane fills the memory."""
+"""Bounds per lane and wake-up: no lane starves the others."""
 POLLING_SECONDS = (0.0005, 0.02)
-
-
-class InboundLane:
-    """One lane being read; ``lock`` orders the protocol thread and the workers that finish envelopes."""
-
-    def __init__(self, source: str, reader: LaneReader) -> None:
-        self.source = source
-        self.id = node_id(source)
-        self.lock = threading.Lock()
-        self.reader = reader
-        self.paused = False
 
 
 class Protocol:
     """Owns the bell, the inbox and all inbound lanes of one node."""
 
-    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch, pool: WorkerPool) -> None:
-        self.role = threading.Lock()
+    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch) -> None:
         self._context = context
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
-        self._pool = pool
         self._lanes: dict[bytes, InboundLane] = {}
         self._ungranted: dict[str, float] = {}
         self._watched: dict[int, str] = {}
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
+        self._waits_until = math.inf
         self._closed_counts: dict[str, int] = {}
         self._departed: deque[str] = deque()
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
-        self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
             self._poll.register(bell.fileno(), select.EPOLLIN)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout_seconds: float) -> None:
-        """End the loop after its present step; the caller has set ``context.stopping``."""
-        self.wake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout_seconds)
 
     def wake(self) -> None:
         if self._bell is not None:
             self._bell.wake(self._context.id)
+
+    def heed(self, deadline: float) -> None:
+        """Have a new deadline (monotonic seconds) noticed, if the present wait could outlast it."""
+        if deadline < self._waits_until:
+            self.wake()
 
     def look_again(self) -> None:
         """Scan the whole inbox soon: a grant may have opened a lane that waits."""
@@ -97,37 +77,26 @@ class Protocol:
             pass
         self._watched[fd] = link.target
 
-    def _run(self) -> None:
-        self._pool.lead()
-        while not self._context.stopping.is_set():
-            self.step_once()
-            self._pool.run_as_leader()
-
-    def step_once(self) -> None:
-        """Take the role, do one step, give the role up."""
-        with self.role:
-            try:
-                self.step()
-            except Exception:
-                self._context.stats.count("protocol_failures")
-                log.exception("protocol step failed")
-                self._context.stopping.wait(0.05)
-
-    def step(self) -> None:
-        """Wait for something to do, at most until the next timer, and do it. The caller holds ``role``."""
-        rung = self._wait()
+    def step(self, wait: bool) -> None:
+        """Do what there is to do; with ``wait`` stay until there is something. The caller holds the role."""
+        rung = self._wait(wait)
         now = monotonic()
-        if rung is None or now >= self._next_scan:
-            self._full_scan(now)
-        else:
-            for source_id in rung:
-                lane = self._lanes.get(source_id)
-                if lane is not None:
-                    self._drain(lane, now)
-                elif source_id != self._context.id:
-                    self._next_scan = 0.0
-        self._fail_departed()
-        self._dispatch.expire(now)
+        try:
+            if rung is None or now >= self._next_scan:
+                self._full_scan(now)
+            else:
+                for source_id in rung:
+                    lane = self._lanes.get(source_id)
+                    if lane is not None:
+                        self._drain(lane, now)
+                    elif source_id != self._context.id:
+                        self._next_scan = 0.0
+            self._fail_departed()
+            self._dispatch.expire(now)
+        except BaseException:
+            self._context.stats.count("protocol_failures")
+            self.look_again()  # the rings are taken: what they meant must be found without them
+            raise
 
     def node_left(self, name: str) -> None:
         """``name`` is gone: what it already answered is read first, then those who still wait are told."""
@@ -141,23 +110,28 @@ class Protocol:
         while self._departed:
             self._dispatch.node_died(self._departed.popleft())
 
-    def _wait(self) -> set[bytes] | None:
+    def _wait(self, wait: bool) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
         if self._bell is None or self._poll is None:
-            self._wait_polling()
+            self._wait_polling(wait)
             return None
-        now = monotonic()
-        until = min(self._next_scan, self._dispatch.next_deadline())
+        seconds = 0.0
+        if wait:
+            self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
+            self._waits_until = min(self._next_scan, self._dispatch.next_deadline())
+            seconds = max(0.0, self._waits_until - monotonic())
         rung: set[bytes] | None = set()
-        for fd, _ in self._poll.poll(max(0.0, until - now)):
+        for fd, _ in self._poll.poll(seconds):
             if fd == self._bell.fileno():
                 rung = self._bell.drain()
             else:
                 self._reader_died(fd)
         return rung
 
-    def _wait_polling(self) -> None:
+    def _wait_polling(self, wait: bool) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
+        if not wait:
+            return
         self._context.stopping.wait(self._idle_seconds)
         self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
 
@@ -188,7 +162,9 @@ class Protocol:
         if self._dispatch.may_read(source):
             self._ungranted.pop(source, None)
             try:
-                self._lanes[node_id(source)] = InboundLane(source, self._inbox.lane(source))
+                self._lanes[node_id(source)] = InboundLane(
+                    source, self._inbox.lane(source), self._context.stats, self._resume
+                )
             except (OSError, SpeedError) as error:
                 self._context.stats.count("lanes_unreadable")
                 log.warning("lane of %s cannot be read: %s", source, error)
@@ -199,60 +175,53 @@ class Protocol:
             self._inbox.quarantine(source, "the sender has no grant")
             self._context.stats.count("lanes_quarantined")
 
+    def _resume(self, lane_id: bytes) -> None:
+        """Have a lane read again that was left with something in it."""
+        if self._bell is not None:
+            self._bell.wake(lane_id)
+
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        with lane.lock:
-            lane.paused = lane.reader.unfinished >= MAX_UNFINISHED
-            if lane.paused or not self.accepting:
-                return
-            try:
-                received, more = lane.reader.read(READ_ENVELOPES, READ_BYTES, now, scan=scan)
-            except OSError as error:
-                self._lane_failed(lane, error)
-                return
-        for envelope in received:
-            self._deliver(lane, envelope)
+        if not self.accepting:
+            return
+        try:
+            received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
+            for envelope in received:
+                self._deliver(lane, envelope)
+        except OSError as error:
+            log.warning("lane of %s failed, opened again at the next scan: %s", lane.source, error)
+            self._give_up(lane)
+            return
+        except BaseException:
+            self._give_up(lane)  # a signal handler raised in between: nothing read may be lost
+            raise
         if received:
             self._idle_seconds = POLLING_SECONDS[0]
-        if more and self._bell is not None:
-            self._bell.wake(lane.id)
+        if more:
+            self._resume(lane.id)
 
-    def _lane_failed(self, lane: InboundLane, error: OSError) -> None:
+    def _give_up(self, lane: InboundLane) -> None:
+        """Close a lane in disorder; the next scan opens it at its last commit."""
         self._context.stats.count("lanes_failed")
-        log.warning("lane of %s failed, opened again at the next scan: %s", lane.source, error)
+        self._lanes.pop(lane.id, None)
         _add(self._closed_counts, lane.reader.counts)
-        lane.reader.close()
-        del self._lanes[lane.id]
+        lane.close(clean=False)
 
     def _deliver(self, lane: InboundLane, envelope: Received) -> None:
-        finish = self._finisher(lane, envelope)
         try:
-            self._dispatch.dispatch(lane.source, envelope, finish)
+            self._dispatch.dispatch(lane, envelope)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
             log.warning("envelope of %s rejected: %s", lane.source, error)
-            finish(lazy=True)
+            lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")
             log.exception("dispatch of an envelope of %s failed", lane.source)
-            finish(lazy=True)
-
-    def _finisher(self, lane: InboundLane, envelope: Received) -> Callable[..., None]:
-        token = envelope.token
-
-        def finish(*, lazy: bool = False) -> None:
-            with lane.lock:
-                lane.reader.finish(token, lazy=lazy)
-                resume = lane.paused and lane.reader.unfinished < MAX_UNFINISHED
-            if resume and self._bell is not None:
-                self._bell.wake(lane.id)
-
-        return finish
+            lane.drop(envelope.token)
 
     def close(self) -> None:
-        """Commit and release all lanes, the bell and the poll object; the thread has ended."""
+        """Commit and release all lanes, the bell and the poll object; nobody holds the role any more."""
         for lane in self._lanes.values():
-            with lane.lock:
-                lane.reader.close(clean=True)
+            lane.close(clean=True)
         self._lanes.clear()
         if self._poll is not None:
             self._poll.close()
@@ -262,7 +231,7 @@ class Protocol:
     def abandon(self) -> None:
         """In a forked child: close descriptors, write nothing."""
         for lane in self._lanes.values():
-            lane.reader.abandon()
+            lane.abandon()
         if self._poll is not None:
             self._poll.close()
         if self._bell is not None:

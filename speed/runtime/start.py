@@ -16,6 +16,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
+from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
@@ -98,9 +99,8 @@ class Parts:
         context.stopping.set()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
-        self.protocol.stop(JOIN_SECONDS)
+        self.pool.stop(self.protocol.wake, JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
-        self.pool.stop()
         self.protocol.close()
 
     def _say_leave(self) -> None:
@@ -131,22 +131,21 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     context, bell, inbox = _register(options)
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
-    calls = Calls(context, links)
-    serving = Serving(context, links, pool)
+    calls = Calls(context, links, pool)
+    answers = Answers(context, links)
+    serving = Serving(context, links, pool, answers)
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, left=registrar.notice_left)
-    protocol = Protocol(context, bell, inbox, dispatch, pool)
-    context.wake = protocol.wake
-    context.about_to_wait = pool.about_to_wait
-    pool.substitute = protocol.step_once
-    pool.leader_free = protocol.wake
-    pool.before_wait = serving.flush
+    dispatch = Dispatch(
+        context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
+    )
+    protocol = Protocol(context, bell, inbox, dispatch)
+    context.heed = protocol.heed
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    protocol.start()
+    pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
     return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
 

@@ -1,9 +1,9 @@
-"""Who runs services and handlers: the reader itself, and workers when it is held up (RFC 2.3).
+"""The threads of a node that read and run: one holds the protocol role, others run tasks (RFC 2.1, 2.3).
 
-A hand-over between threads costs more than most services. So the protocol thread, having read a batch and
-given its role up, runs the tasks itself. The relief watches it: when it has been in one task for about a
-millisecond, or is about to wait for an answer, the relief takes the protocol role, and workers take what is
-queued. At most ``size`` tasks run at once; they start in the order in which they were submitted.
+Whoever holds the role and reads requests gives the role up and runs them itself, one after the other: no
+hand-over between threads where one would do. The relief looks about every millisecond, only while there is
+something to look at: a runner held up in one task is relieved of reading by another thread, and of the
+tasks behind it. So a running service never blocks message processing.
 """
 
 from __future__ import annotations
@@ -12,212 +12,305 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, Protocol
+
+from speed.errors import NodeStateError
 
 log = logging.getLogger("speed.workers")
 
 Task = tuple[Callable[..., None], tuple[Any, ...]]
+
 TICK_SECONDS = 0.001
-"""How often the relief looks while there is work."""
-HELD_UP_SECONDS = 0.003
-"""How long one task may hold the reader up before the relief reads in its place."""
-WATCHFUL_SECONDS = 0.05
-"""How long the relief goes on looking after the last work; then it sleeps until called."""
+IDLE_TICKS = 30
+"""The relief sleeps after so many ticks without anything to look at."""
+SLOW_TASKS = 8
+"""Tasks that end in one tick; with fewer the queue gets another runner, with more it would only cost switches."""
+TASK_SECONDS = 1.0
+FLUSH_SECONDS = 0.0005
+FLUSH_ANSWERS = 64
+
+
+class Caller(Protocol):
+    """A thread that waits for an answer."""
+
+    done: bool
 
 
 class WorkerPool:
-    """Runs tasks on the leader (the protocol thread) and on up to ``size`` workers. Thread-safe.
+    """``size`` tasks at once at most, on ``size + 1`` daemon threads, started one by one when needed.
 
-    ``lock`` guards the number of running tasks and the workers; nothing else is taken under it.
+    Tasks start in the order of ``submit``. Thread-safe. ``size + 1`` because one thread can always read.
+    ``step(wait)`` is one turn of reading under ``role``; ``flush`` sends what answers wait.
     """
 
     def __init__(self, name: str, size: int) -> None:
+        self.role = threading.Lock()
+        self.serves = False
+        """Whether others may need this node at any time; if not, a waiting caller may hold the role between times."""
         self._name = name
         self._size = size
         self._tasks: deque[Task] = deque()
-        self._calls: SimpleQueue[bool] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
+        self._settled = threading.Condition(self._lock)
+        self._threads: list[threading.Thread] = []
+        self._resting: list[threading.Lock] = []
         self._running = 0
-        self._free = 0
-        self._leader = 0
-        self._leading = False
-        self._busy_since = 0.0
+        self._ended = 0
         self._turns = 0
-        self._alarm = threading.Event()
-        self._relief_sleeps = False
         self._stopping = False
-        self.substitute: Callable[[], None] = lambda: None
-        """One protocol step on behalf of the leader."""
-        self.leader_free: Callable[[], None] = lambda: None
-        """Gets the substitute out of its wait."""
-        self.before_wait: Callable[[], None] = lambda: None
-        """Sends what waits to be sent together, since the leader is held up."""
-        self._substituting = False
+        self._runners: set[int] = set()
+        self._leader = 0
+        self._caller_waits = False
+        self._relief_sleeps = True
+        self._relief_gate = threading.Lock()
+        self._relief_gate.acquire()
+        self._relief = threading.Thread(target=self._relieve, name=f"speed-{name}-relief", daemon=True)
 
-    # --- submitting ---
+    def start(
+        self,
+        step: Callable[[bool], None],
+        flush: Callable[[], None],
+        waiting: Callable[[], int],
+        calls: Callable[[], int],
+    ) -> None:
+        """Begin to read. ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node."""
+        self._step = step
+        self._flush = flush
+        self._waiting = waiting
+        self._calls = calls
+        self._relief.start()
+        self._call_member()
+
+    # --- tasks ---
+
+    def queue(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Run a task after the present turn; only for the thread that holds the role."""
+        self._tasks.append((function, arguments))
 
     def submit(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run ``function(*arguments)``; its exceptions are logged, never raised."""
+        """Run ``function(*arguments)`` on a worker; its exceptions are logged, never raised."""
         self._tasks.append((function, arguments))
-        if threading.get_ident() != self._leader:
-            self._call_worker()
+        if threading.get_ident() not in self._runners and not self._stopping:
+            self._call_member()
 
-    def _call_worker(self) -> None:
-        """Give what is queued to one more worker, if one more task may run."""
+    @property
+    def on_worker(self) -> bool:
+        """Whether this thread runs a task: what it finishes can wait for the flush after it."""
+        return threading.get_ident() in self._runners
+
+    # --- members ---
+
+    def _call_member(self) -> None:
+        """Have one more thread look for work: a resting one, or a new one while there may be more."""
         with self._lock:
-            if self._running >= self._size or not self._tasks or self._stopping:
-                return
-            self._running += 1
-            if not self._free:
-                self._start(self._work, f"worker-{len(self._threads)}")
-            else:
-                self._free -= 1
-        self._calls.put(True)
+            if self._resting:
+                self._resting.pop().release()
+            elif len(self._threads) <= self._size and not self._stopping:
+                role = f"worker-{len(self._threads)}" if self._threads else "protocol"
+                thread = threading.Thread(target=self._member, name=f"speed-{self._name}-{role}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
-    def _start(self, target: Callable[[], None], role: str) -> None:
-        thread = threading.Thread(target=target, name=f"speed-{self._name}-{role}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _member(self) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        while not self._stopping:
+            if self.role.acquire(blocking=False):
+                self._hold_role()
+                if not self._tasks and self._rest(gate, yielding=True):
+                    continue
+            if self._tasks and self._begin():
+                self._run()
+            elif self.role.locked():
+                self._rest(gate)
 
-    # --- running ---
-
-    def _run_tasks(self, timed: bool) -> None:
-        """Run what is queued until nothing is, then give the place up; the caller has taken one.
-
-        A worker also gives up once the leader gets on by itself: two threads at this are slower than one.
-        """
-        while True:
-            if not timed and self._leader_gets_on():
-                return
-            try:
-                function, arguments = self._tasks.popleft()
-            except IndexError:
-                if timed:
-                    self.before_wait()
-                if self._give_place_up():
+    def _hold_role(self) -> None:
+        """Read until there is something to run, or a caller wants to read its answers itself."""
+        try:
+            while not self._stopping:
+                self._turns += 1
+                self._guarded_step(not self._tasks)
+                if self._tasks and self._running < self._size:
                     return
+                if self._caller_waits and self._callers_may_read():
+                    return
+        finally:
+            self.role.release()
+
+    def _guarded_step(self, wait: bool) -> None:
+        try:
+            self._step(wait)
+        except Exception:
+            log.exception("protocol step failed")
+            sleep(0.05)
+
+    def _callers_may_read(self) -> bool:
+        return not self.serves and not self._calls() and not self._tasks
+
+    def _rest(self, gate: threading.Lock, *, yielding: bool = False) -> bool:
+        """Sleep until called; not if there is something to do. ``yielding``: leave the free role to callers."""
+        with self._lock:
+            if self._stopping or (self._tasks and self._running < self._size):
+                return False
+            if yielding:
+                if not (self._caller_waits and self._callers_may_read()):
+                    return False
+                self._caller_waits = False
+            elif not self.role.locked():
+                return False
+            self._resting.append(gate)
+        if yielding:
+            self._watch()
+        gate.acquire()
+        return True
+
+    def _begin(self) -> bool:
+        with self._lock:
+            if self._running >= self._size:
+                return False
+            self._running += 1
+        self._runners.add(threading.get_ident())
+        return True
+
+    def _run(self) -> None:
+        """Run tasks until none is queued; answers leave in between when they are many or old."""
+        self._watch()
+        tasks = self._tasks
+        looked = flushed = monotonic()
+        while not self._stopping:
+            try:
+                function, arguments = tasks.popleft()
+            except IndexError:
+                self._guarded_flush()
+                if not tasks:
+                    break
                 continue
-            if timed:
-                self._busy_since = monotonic()
             try:
                 function(*arguments)
             except Exception:
-                log.exception("task failed")
+                log.exception("worker task failed")
+            self._ended += 1
             del function, arguments
-
-    def _give_place_up(self) -> bool:
-        """Under the lock, so that a task queued meanwhile is either seen here or starts another worker."""
+            now = monotonic()
+            if now - flushed > FLUSH_SECONDS or self._waiting() >= FLUSH_ANSWERS:
+                self._guarded_flush()
+                flushed = now
+            if now - looked > TICK_SECONDS:
+                self._look_in()
+                looked = now
+        self._runners.discard(threading.get_ident())
         with self._lock:
-            if self._tasks and not self._stopping:
-                return False
-            if threading.get_ident() == self._leader:
-                self._leading = False
             self._running -= 1
-            if not self._running:
-                self._idle.notify_all()
-            return True
+            if not self._running and not tasks:
+                self._settled.notify_all()
 
-    def _leader_gets_on(self) -> bool:
-        with self._lock:
-            if not self._leading or monotonic() - self._busy_since > HELD_UP_SECONDS:
-                return False
-            self._running -= 1
-            return True
+    def _look_in(self) -> None:
+        """Read what came meanwhile, without waiting, if nobody else does."""
+        if self.role.acquire(blocking=False):
+            try:
+                self._turns += 1
+                self._guarded_step(False)
+            finally:
+                self.role.release()
 
-    def lead(self) -> None:
-        """The calling thread is the leader from now on."""
-        self._leader = threading.get_ident()
+    def _guarded_flush(self) -> None:
+        try:
+            self._flush()
+        except Exception:
+            log.exception("answers not sent")
 
-    def run_as_leader(self) -> None:
-        """Run what the last step queued, on the leader; the protocol role is free meanwhile."""
-        if not self._tasks:
+    # --- callers ---
+
+    def lead(self, caller: Caller) -> None:
+        """Let a waiting caller read by itself until it is done, if nobody else reads and nobody would miss it.
+
+        Returns early if another thread reads; then that one completes the caller.
+        """
+        worker = self.on_worker
+        if not worker and self.serves:
             return
-        with self._lock:
-            if self._running >= self._size:
-                return
-            self._running += 1
-            self._leading = True
-            self._busy_since = monotonic()
-            if not self._threads:
-                self._start(self._relieve, "relief")
-        self._turns += 1
-        if self._relief_sleeps:
-            self._alarm.set()
-        self._run_tasks(timed=True)
-        self._busy_since = 0.0
-        if self._substituting:
-            self.leader_free()
+        if not self.role.acquire(blocking=False):
+            if self._leader == threading.get_ident():
+                raise NodeStateError("a signal handler that interrupted a call cannot call and wait: use submit")
+            self._caller_waits = not worker
+            return
+        try:
+            self._leader = threading.get_ident()
+            while not caller.done and not self._stopping:
+                self._turns += 1
+                self._guarded_step(True)
+                if self._tasks:
+                    self._call_member()
+        finally:
+            self._leader = 0
+            self.role.release()
+        if self._tasks or self._calls():
+            self._call_member()
+        else:
+            self._watch()
 
-    def _work(self) -> None:
-        while self._calls.get():
-            self._run_tasks(timed=False)
-            with self._lock:
-                self._free += 1
-
-    def on_leader(self) -> bool:
-        """Whether the calling thread is the leader, running tasks."""
-        return self._leading and threading.get_ident() == self._leader
+    def ensure_reader(self) -> None:
+        """Have somebody read, since an answer is awaited that no thread waits for."""
+        if not self.role.locked() and not self.on_worker:
+            self._call_member()
 
     # --- relief ---
 
-    def about_to_wait(self) -> None:
-        """The calling thread will wait for an answer: if it is the leader, somebody else must read."""
-        if self._busy_since and threading.get_ident() == self._leader:
-            self._busy_since = -1.0
-            self._alarm.set()
+    def _watch(self) -> None:
+        """Have the relief look on: the role is free for now, and somebody should notice if it stays so."""
+        if self._relief_sleeps:
+            with self._lock:
+                if self._relief_sleeps:
+                    self._relief_sleeps = False
+                    self._relief_gate.release()
 
     def _relieve(self) -> None:
+        idle = 0
         while not self._stopping:
-            self._relief_sleeps = True
-            if not self._busy_since:
-                self._alarm.wait(1.0)
-            self._relief_sleeps = False
-            until = monotonic() + WATCHFUL_SECONDS
-            turns = -1
-            while monotonic() < until and not self._stopping:
-                self._alarm.clear()
-                since = self._busy_since
-                if since:
-                    until = monotonic() + WATCHFUL_SECONDS
-                    if monotonic() - since > HELD_UP_SECONDS:
-                        self._take_over(since)
-                if self._tasks and turns == self._turns and not self._busy_since:
-                    self._call_worker()  # the leader had no place when it read them
-                turns = self._turns
-                self._alarm.wait(TICK_SECONDS)
+            if idle >= IDLE_TICKS:
+                self._relief_sleeps = True
+                if not self._needs_relief():
+                    self._relief_gate.acquire()
+                    idle = 0
+                else:
+                    self._watch()
+                    self._relief_gate.acquire()
+            ended, turns, waiting = self._ended, self._turns, self._waiting()
+            sleep(TICK_SECONDS)
+            idle = 0 if self._needs_relief() else idle + 1
+            if waiting and self._ended == ended:
+                self._guarded_flush()
+            slow = self._ended - ended < SLOW_TASKS
+            unread = self._turns == turns and not self.role.locked()
+            if slow and (unread or (self._tasks and self._running < self._size)):
+                self._call_member()
 
-    def _take_over(self, since: float) -> None:
-        """Hold the protocol role while the leader is in the task it was in at ``since``."""
-        self._substituting = True
-        self.before_wait()
-        try:
-            while self._busy_since == since and not self._stopping:
-                self._call_worker()
-                self.substitute()
-        finally:
-            self._substituting = False
+    def _needs_relief(self) -> bool:
+        return self._running > 0 or not self.role.locked()
 
-    # --- ending ---
+    # --- the end ---
 
     def drain(self, timeout_seconds: float) -> bool:
         """Wait until no task is queued or running; False if the time was not enough."""
-        with self._idle:
-            return self._idle.wait_for(lambda: not self._running and not self._tasks, timeout_seconds)
+        with self._settled:
+            return self._settled.wait_for(lambda: not self._running and not self._tasks, timeout_seconds)
 
-    def stop(self, timeout_seconds: float = 1.0) -> None:
-        """Let every thread end after its present task; waits at most ``timeout_seconds``."""
+    def stop(self, wake: Callable[[], None], timeout_seconds: float) -> None:
+        """Let every thread end after its present turn or task; ``wake`` ends the wait of who reads.
+
+        Waits at most ``timeout_seconds`` for the reader and a second for tasks.
+        """
         self._stopping = True
         self._tasks.clear()
-        self._alarm.set()
-        deadline = monotonic() + timeout_seconds
+        wake()
+        if self.role.acquire(timeout=timeout_seconds):
+            self.role.release()
+        self._watch()
         with self._lock:
-            threads = list(self._threads)
-        for _ in threads:
-            self._calls.put(False)
-        for thread in threads:
+            while self._resting:
+                self._resting.pop().release()
+        deadline = monotonic() + TASK_SECONDS
+        for thread in (self._relief, *self._threads):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - monotonic()))

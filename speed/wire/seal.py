@@ -131,6 +131,13 @@ class LinkSealer:
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag; ``counter`` is from 1."""
+        header, sealed = self.seal_parts(type_, flags, counter, timestamp_ms, payload, nonce)
+        return header + sealed
+
+    def seal_parts(
+        self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
+    ) -> tuple[bytes, bytes]:
+        """The 88 bytes of both headers, and ciphertext with tag: to be written one after the other."""
         if not 0 < counter <= _MAX_COUNTER:
             raise ValueError(f"counter {counter} does not fit: the node needs a new generation")
         header = pack_header(
@@ -144,7 +151,7 @@ class LinkSealer:
             self._key_id,
             nonce,
         )
-        return header + self._encrypt(nonce, payload, header)  # type: ignore[no-any-return]
+        return header, self._encrypt(nonce, payload, header)
 
 
 class LinkOpener:

@@ -1,0 +1,82 @@
+"""Answers of services on their way out: those of one run leave in one write, one ring, one commit.
+
+Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner
+that is held up in a service. An envelope is committed after its answer was appended (L-15).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from time import monotonic
+from typing import NamedTuple
+
+from speed.core.progress import Token
+from speed.errors import InboxFullError, SpeedError
+from speed.runtime.context import Context
+from speed.runtime.inbound import InboundLane
+from speed.runtime.outgoing import Links
+from speed.wire.envelope import FLAG_REPLY, EnvelopeType
+
+log = logging.getLogger("speed.spc")
+
+MAX_WAITING = 64
+REPLY_WAIT_SECONDS = 5.0
+"""How long an answer waits for room in the caller's full inbox before it is dropped and counted."""
+
+
+class Answer(NamedTuple):
+    """What is to be done for one handled envelope: send ``payload`` (if any), then commit ``token``."""
+
+    lane: InboundLane
+    generation: int
+    payload: bytes | None
+    token: Token
+
+
+class Answers:
+    """Thread-safe without a lock: a deque hands each answer to exactly one of those who flush."""
+
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context = context
+        self._links = links
+        self._waiting: deque[Answer] = deque()
+
+    def add(self, lane: InboundLane, generation: int, payload: bytes | None, token: Token) -> None:
+        """Queue an answer for the next flush."""
+        self._waiting.append(Answer(lane, generation, payload, token))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def flush(self) -> None:
+        """Send and commit what waits; links with room first, so that no full inbox holds up the others."""
+        waiting = self._waiting
+        while waiting:
+            groups: dict[tuple[InboundLane, int], list[Answer]] = {}
+            try:
+                for _ in range(MAX_WAITING):
+                    answer = waiting.popleft()
+                    groups.setdefault((answer.lane, answer.generation), []).append(answer)
+            except IndexError:
+                pass
+            full = [key for key, answers in groups.items() if not self._send(key, answers, 0.0)]
+            for key in full:
+                self._send(key, groups[key], REPLY_WAIT_SECONDS)
+
+    def _send(self, key: tuple[InboundLane, int], answers: list[Answer], wait_seconds: float) -> bool:
+        """Send and commit the answers of one link; False if there is no room and ``wait_seconds`` is 0."""
+        lane, generation = key
+        payloads = [answer.payload for answer in answers if answer.payload is not None]
+        try:
+            if payloads:
+                link = self._links.open(lane.source, generation)
+                deadline = monotonic() + wait_seconds
+                link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds)
+        except (SpeedError, OSError) as error:
+            if isinstance(error, InboxFullError) and not wait_seconds:
+                return False
+            self._context.stats.count("answers_undelivered", len(payloads))
+            log.warning("answers to %s not delivered: %s", lane.source, error)
+        lane.finish([answer.token for answer in answers])
+        return True
