@@ -125,9 +125,13 @@ class InboxFullError(DeliveryError):
 
 
 class StorageError(DeliveryError):
-    """The filesystem refused the write (full, quota, I/O error, permission)."""
+    """The filesystem refused the write (full, quota, I/O error, permission).
+
+    ``envelopes_written`` of a batch were accepted before; it is 0 for a single envelope.
+    """
 
     code = "STORAGE"
+    envelopes_written: int = 0
 
 
 class PayloadTooLargeError(DeliveryError, ValueError):

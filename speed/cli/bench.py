@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SERVER = "bench.server"
 CLIENT = "bench.client"
 START_SECONDS = 20.0
+MEMORY_DIRECTORY = "/dev/shm"
 
 
 @click.command("bench")
@@ -66,7 +67,7 @@ def _two_nodes(beside: str | None) -> Iterator[Node]:
     from speed.fs.keyfile import write_key_file
     from speed.wire.limits import KEY_BYTES
 
-    place = beside or ("/dev/shm" if os.path.isdir("/dev/shm") else None)
+    place = beside or next(filter(os.path.isdir, [MEMORY_DIRECTORY]), None)
     with tempfile.TemporaryDirectory(prefix="speed-bench-", dir=place) as root:
         key = os.path.join(root, "speed.key")
         write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
@@ -110,8 +111,11 @@ def _round_trips(client: Node, count: int, payload: bytes) -> dict[str, Any]:
         began = time.perf_counter()
         client.call(SERVER, "echo", arguments)
         times.append(time.perf_counter() - began)
-    total = sum(times)
-    return {**spread(times), "callsPerSecond": count / total, "bytesPerSecond": 2 * len(payload) * count / total}
+    return {
+        **spread(times),
+        "callsPerSecond": count / sum(times),
+        "bytesPerSecond": 2 * len(payload) * count / sum(times),
+    }
 
 
 def _pipeline(client: Node, count: int, payload: bytes) -> dict[str, Any]:

@@ -94,7 +94,9 @@ def _filesystem(root: str) -> Iterator[Finding]:
     else:
         yield Finding("durability", "ok", "'process' and 'disk'")
     if found.is_remote:
-        yield Finding("wake-up", "warning", "polling: a remote filesystem has no bells", "use a local root for speed")
+        yield Finding(
+            "wake-up", "warning", "polling: a remote filesystem has no local bells", "use a local root for speed"
+        )
     elif not found.supports_fifo:
         yield Finding("wake-up", "warning", "polling: this filesystem has no FIFOs", "use tmpfs or a Linux filesystem")
     else:
@@ -195,10 +197,9 @@ def _leftovers(registry: Registry) -> Iterator[Finding]:
         sizes[one.kind] += one.size
     for kind in KINDS:
         if counts[kind]:
-            # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or of refusals.
+            # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or a refusal.
             state = "ok" if kind in ("lane", "node directory", "old claim") else "warning"
-            read = "read the .reason files there; `speed gc` removes them"
-            todo = read if kind == "quarantined file" else "`speed gc`"
-            yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", todo)
+            todo = "read its .reason file; " if kind == "quarantined file" else ""
+            yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", f"{todo}`speed gc`")
     if not found:
         yield Finding("leftovers", "ok", "none")

@@ -76,7 +76,7 @@ def rotate(settings: Settings, file: str | None, step: str) -> None:
     `now` is for a root whose nodes all restart together.
     """
     from speed.fs.keyfile import read_keys, write_key_file
-    from speed.wire.keyfile import MAX_KEYS
+    from speed.wire.limits import MAX_KEYS
 
     path = os.path.abspath(file or settings.key)
     keys = rotated(read_keys(path), step, secrets.token_bytes(KEY_BYTES))

@@ -45,9 +45,10 @@ def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[
     found += _old_claims(registry.root)
     found += _temporaries(registry.root)
     for name in _node_directories(registry.root):
-        found += _quarantined(registry.root, name, quarantine_seconds)
+        refused = list(_quarantined(registry.root, name, quarantine_seconds))
+        found += refused
         if name not in present:
-            found += _dead_node(registry, name, present)
+            found += _dead_node(registry, name, present, all(one.removable for one in refused))
     return found
 
 
@@ -112,9 +113,9 @@ def _quarantined(root: str, name: str, quarantine_seconds: float) -> Iterator[Le
         yield Leftover("quarantined file", path, _size(path), old, reason, name)
 
 
-def _dead_node(registry: Registry, name: str, present: set[str]) -> Iterator[Leftover]:
-    """The lanes and the directory of a node without an entry."""
-    kept = False
+def _dead_node(registry: Registry, name: str, present: set[str], empty: bool) -> Iterator[Leftover]:
+    """The lanes and the directory of a node without an entry; ``empty``: nothing else in it must stay."""
+    kept = not empty
     for sender in sorted(_listed(names.inbox_dir(registry.root, name))):
         if not names.is_node_name(sender):
             continue
@@ -122,7 +123,7 @@ def _dead_node(registry: Registry, name: str, present: set[str]) -> Iterator[Lef
         kept = kept or not lane.removable
         yield lane
     path = names.node_dir(registry.root, name)
-    reason = "lanes in it must stay" if kept else "its node is gone and nothing waits in it"
+    reason = "something in it must stay" if kept else "its node is gone and nothing waits in it"
     yield Leftover("node directory", path, 0, not kept, reason, name)
 
 
@@ -170,8 +171,6 @@ def _remove_lane(registry: Registry, lane: Leftover) -> bool:
 
 def _remove_node_directory(root: str, name: str) -> bool:
     """Remove the directory while it is empty of lanes; ``rmdir`` itself refuses one that is not."""
-    for filename in _listed(names.quarantine_dir(root, name)):
-        _unlink(names.child_path(names.quarantine_dir(root, name), filename))
     for path in (names.inbox_dir(root, name), names.quarantine_dir(root, name)):
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)

@@ -23,7 +23,9 @@ timeout_option = click.option("--timeout", type=float, default=30.0, show_defaul
 @click.argument("node")
 @click.argument("service")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]…")
-@click.option("--json-args", "file", type=click.File("rb"), metavar="FILE", help="JSON object; - is stdin.")
+@click.option(
+    "--json-args", "file", type=click.File("rb"), metavar="FILE", help="Arguments as one JSON object; - is stdin."
+)
 @timeout_option
 @node_options
 def call_command(

@@ -1,57 +1,179 @@
-"""Envelopes in the bytes of a lane, and the next one after damage (L-11, L-16). Sans-IO."""
+"""Bytes of a lane -> authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, generation_of, parse_header
 from speed.wire.limits import AAD_BYTES
 
 _IDS_OFFSET = 32
+_MAX_CANDIDATES = 16
+_MAX_DAMAGES = 4
+"""Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
 
-Authenticate = Callable[[Header, memoryview], bytes]
+Opener = Callable[[Header, "memoryview"], "bytes | memoryview"]
 
 
-class LaneFormat:
-    """Finds the envelopes of one link in bytes of its lane. Stateless, so any split of a lane reads equally."""
+class Opened(NamedTuple):
+    """An authenticated envelope at ``start..end`` (bytes from the start of the segment)."""
 
-    def __init__(self, source: bytes, target: bytes) -> None:
-        self._source = source
-        self._target = target
-        self._ids = source + target
+    header: Header
+    payload: bytes | memoryview
+    start: int
+    end: int
 
-    def header_at(self, buffer: bytes | memoryview, offset: int) -> Header | None:
-        """The header at ``offset``; None if it is not complete yet; WireError if it cannot be one."""
-        if len(buffer) - offset < AAD_BYTES:
-            return None
-        header = parse_header(buffer, offset)
-        if header.source != self._source:
-            raise WireError("WRONG_SOURCE", "the source id is not the lane's sender")
-        if header.target != self._target:
-            raise WireError("WRONG_TARGET", "the target id is another node's")
-        return header
 
-    def resume_after(self, buffer: bytes, start: int, authenticate: Authenticate) -> int | None:
-        """Offset of the first authentic envelope at or after ``start``; None if there is none (yet).
+class Damage(NamedTuple):
+    """Bytes that are no valid envelope; ``reason`` is a `wire` code, TRUNCATED for a torn tail."""
 
-        Source and target ids are the same in all envelopes of a lane: they are what to search for.
+    reason: str
+    start: int
+    end: int
+
+
+class Scan(NamedTuple):
+    """Result of one scan. ``consumed`` bytes are settled; ``needed`` is the total that the next
+    envelope claims to need from ``consumed`` on (0: unknown); ``more`` means that a limit ended the scan."""
+
+    items: list[Opened | Damage]
+    consumed: int
+    needed: int
+    more: bool
+
+
+class LaneDecoder:
+    """Decodes any window of a segment: it keeps no bytes, so every split of a lane decodes equally.
+
+    ``opener(header, envelope)`` authenticates and returns the payload or raises ``WireError``.
+    """
+
+    __slots__ = ("_max_payload", "_opener", "_pattern", "_source", "_target")
+
+    def __init__(self, source_id: bytes, target_id: bytes, max_payload: int, opener: Opener) -> None:
+        self._source = source_id
+        self._target = target_id
+        self._pattern = source_id + target_id
+        self._max_payload = max_payload
+        self._opener = opener
+
+    def scan(
+        self,
+        data: bytearray | bytes,
+        length: int,
+        base: int,
+        generation: int,
+        *,
+        final: bool = False,
+        suspicious: bool = False,
+        limit: int = 64,
+    ) -> Scan:
+        """Decode the first ``length`` bytes of ``data``, which lie at offset ``base`` of a segment.
+
+        ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
+        length (L-16). At most ``limit`` items are returned.
         """
-        view = memoryview(buffer)
-        found = buffer.find(self._ids, start + _IDS_OFFSET)
-        while found >= 0:
-            offset = found - _IDS_OFFSET
-            if self._is_authentic(view, offset, authenticate):
-                return offset
-            found = buffer.find(self._ids, found + 1)
-        return None
+        items: list[Opened | Damage] = []
+        at = 0
+        needed = 0
+        searches = 0
+        with memoryview(data) as view:
+            while at < length:
+                if len(items) >= limit or searches >= _MAX_DAMAGES:
+                    return Scan(items, at, 0, True)
+                found = self._one(view, data, at, length, base, generation)
+                if isinstance(found, Opened):
+                    items.append(found)
+                    at = found.end - base
+                    continue
+                if isinstance(found, int) and not final and not suspicious:
+                    needed = found
+                    break
+                reason = "TRUNCATED" if isinstance(found, int) else found
+                searches += 1
+                end = self._resync(view, data, at, length, base, generation, final)
+                if (
+                    isinstance(found, int)
+                    and not final
+                    and not self._valid_at(view, data, end, length, base, generation)
+                ):
+                    needed = found
+                    break
+                if end == at:
+                    break
+                _add_damage(items, Damage(reason, base + at, base + end))
+                at = end
+        return Scan(items, at, needed, False)
 
-    def _is_authentic(self, view: memoryview, offset: int, authenticate: Authenticate) -> bool:
+    def _one(
+        self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
+    ) -> Opened | int | str:
+        """The envelope at ``at``; else the bytes it needs in all; else why it is none."""
+        left = length - at
+        if left < AAD_BYTES:
+            return ENVELOPE_OVERHEAD
         try:
-            header = self.header_at(view, offset)
-            if header is None or len(view) - offset < header.payload_bytes + ENVELOPE_OVERHEAD:
-                return False
-            authenticate(header, view[offset : offset + header.payload_bytes + ENVELOPE_OVERHEAD])
-        except WireError:
-            return False
-        return True
+            header = parse_header(data, at)
+            reason = self._misplaced(header, generation)
+            if reason:
+                return reason
+            total = ENVELOPE_OVERHEAD + header.payload_bytes
+            if left < total:
+                return total
+            with view[at : at + total] as envelope:
+                payload = self._opener(header, envelope)
+        except WireError as error:
+            return error.reason
+        return Opened(header, payload, base + at, base + at + total)
+
+    def _misplaced(self, header: Header, generation: int) -> str:
+        if header.source != self._source:
+            return "WRONG_SOURCE"
+        if header.target != self._target:
+            return "WRONG_TARGET"
+        if header.payload_bytes > self._max_payload:
+            return "TOO_LARGE"
+        return "" if generation_of(header.sequence) == generation else "BAD_SEQUENCE"
+
+    def _valid_at(
+        self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
+    ) -> bool:
+        return at < length and isinstance(self._one(view, data, at, length, base, generation), Opened)
+
+    def _resync(
+        self,
+        view: memoryview,
+        data: bytearray | bytes,
+        at: int,
+        length: int,
+        base: int,
+        generation: int,
+        final: bool,
+    ) -> int:
+        """Where the damage that begins at ``at`` ends: the next place that may hold an envelope (L-16).
+
+        A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged
+        when its bytes are there. Without any, all bytes that cannot begin a header pattern are damage.
+        """
+        place = at + 1
+        for _ in range(_MAX_CANDIDATES):
+            index = data.find(self._pattern, place + _IDS_OFFSET, length)
+            if index < 0:
+                # the last 63 bytes may be the start of a header whose ids are not yet visible
+                return length if final else max(at, length - 63)
+            place = index - _IDS_OFFSET
+            if not isinstance(self._one(view, data, place, length, base, generation), str):
+                return place
+            place += 1
+        return place
+
+
+def _add_damage(items: list[Opened | Damage], damage: Damage) -> None:
+    """Join neighbouring damage, so that one accident counts once however the bytes arrived."""
+    last = items[-1] if items else None
+    if isinstance(last, Damage) and last.end == damage.start:
+        items[-1] = Damage(last.reason, last.start, damage.end)
+    else:
+        items.append(damage)

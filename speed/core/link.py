@@ -1,34 +1,55 @@
-"""Sequence rules of a link at its receiver (L-12, L-13): duplicates, gaps, generations."""
+"""Sequence rules of one link on the receiving side: replay, gaps, generations (L-12, L-13)."""
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 
 from speed.wire.envelope import counter_of, generation_of
 
 
-class Arrival(Enum):
-    """What a sequence means after the ones before it."""
+class Verdict(IntEnum):
+    """What becomes of an authenticated envelope; the first two are accepted."""
 
-    NEXT = "next"
-    DUPLICATE = "duplicate"
-    GAP = "gap"
+    NEXT = 0
+    GAP = 1
+    DUPLICATE = 2
+    OLD_GENERATION = 3
 
 
-class LinkSequence:
-    """The last sequence of one link. Not thread-safe: the lane's lock guards it."""
+class LinkReceiver:
+    """Remembers the last accepted sequence of one link and judges the next one.
 
-    def __init__(self, last: int = 0) -> None:
-        self.last = last
+    ``last_sequence`` is 0 as long as nothing was accepted; ``missing`` counts the envelopes that never
+    came. Not thread-safe: the lane's lock guards it.
+    """
 
-    def arrived(self, sequence: int) -> Arrival:
-        """Judge ``sequence`` and remember it unless it is a duplicate."""
-        last = self.last
+    __slots__ = ("last_sequence", "missing")
+
+    def __init__(self, last_sequence: int = 0) -> None:
+        self.last_sequence = last_sequence
+        self.missing = 0
+
+    def judge(self, sequence: int) -> Verdict:
+        """Say what a sequence means after the ones before it, and remember it if it is accepted.
+
+        L-12: not above the last one is a duplicate; a gap is counted and accepted. L-13: an older
+        generation than the newest known is rejected.
+        """
+        last = self.last_sequence
         if sequence == last + 1:
-            self.last = sequence
-            return Arrival.NEXT
+            self.last_sequence = sequence
+            return Verdict.NEXT
         if sequence <= last:
-            return Arrival.DUPLICATE
-        self.last = sequence
-        fresh = generation_of(sequence) > generation_of(last) and counter_of(sequence) == 1
-        return Arrival.NEXT if fresh else Arrival.GAP
+            older = generation_of(sequence) < generation_of(last)
+            return Verdict.OLD_GENERATION if older else Verdict.DUPLICATE
+        self.last_sequence = sequence
+        missing = _missing_between(last, sequence)
+        self.missing += missing
+        return Verdict.GAP if missing else Verdict.NEXT
+
+
+def _missing_between(last: int, sequence: int) -> int:
+    """Counters left out. Each generation starts at 1; what an older one wrote last cannot be known."""
+    same = generation_of(sequence) == generation_of(last)
+    expected = counter_of(last) + 1 if same else 1
+    return counter_of(sequence) - expected

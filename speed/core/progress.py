@@ -1,87 +1,115 @@
 """Which envelopes of a lane are dispatched and which finished, as the cursor records it (L-14, L-15).
 
-The cursor's position is the end of the last finished envelope, with the unfinished ones before it listed,
-so that one slow request neither blocks the lane nor makes a crash repeat what was finished after it.
+The position is the end of the last finished envelope, with the unfinished ones before it listed: one slow
+request neither holds back the lane nor makes a crash repeat what was finished after it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from speed.wire.cursor import Unfinished
+from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.limits import MAX_UNFINISHED
 
 
 class Position(NamedTuple):
-    """A place in a lane, ordered: sender generation, segment, byte offset."""
+    """A place in a lane; tuples order as the bytes do."""
 
     generation: int
     segment: int
     offset: int
 
 
-class Committed(NamedTuple):
-    """What a cursor says of a lane."""
+class Token:
+    """One dispatched envelope; given back to ``finish`` once its handler is done."""
 
-    position: Position
-    last_sequence: int
-    unfinished: tuple[Unfinished, ...]
+    __slots__ = ("end", "finished", "generation", "previous", "segment", "sequence", "start")
+
+    def __init__(self, sequence: int, generation: int, segment: int, start: int, end: int, previous: int) -> None:
+        self.sequence = sequence
+        self.generation = generation
+        self.segment = segment
+        self.start = start
+        self.end = end
+        self.previous = previous
+        self.finished = False
 
 
 class Progress:
-    """Dispatched and finished envelopes of one lane. Not thread-safe: the lane's lock guards it."""
+    """Keeps the unfinished envelopes of one lane in order and yields the cursor to commit.
 
-    def __init__(self, position: Position, last_sequence: int) -> None:
-        self._end = position
-        self._end_sequence = last_sequence
-        self._open: dict[int, tuple[Position, Position]] = {}
-        self._finished_end = position
-        self._finished_sequence = last_sequence
+    Sequences must be passed to ``dispatched`` in rising order, those of a predecessor's cursor first.
+    Not thread-safe: the lane's lock guards it.
+    """
 
-    def __len__(self) -> int:
-        return len(self._open)
+    __slots__ = ("_done_last", "_pending", "_tail", "_tail_sequence")
 
-    def dispatched(self, sequence: int, start: Position, end: Position) -> None:
-        """Note an envelope that was handed on; a redelivered one may lie before the position."""
-        self._open[sequence] = (start, end)
-        if end > self._end:
-            self._end, self._end_sequence = end, sequence
+    def __init__(self, start: Position, last_sequence: int) -> None:
+        self._pending: dict[int, Token] = {}
+        self._tail = start
+        self._tail_sequence = last_sequence
+        self._done_last = (last_sequence, start)
 
-    def passed(self, sequence: int, end: Position) -> None:
-        """Note an envelope that is done by being read: an answer or a notice, nobody's work depends on it."""
-        if end > self._end:
-            self._end, self._end_sequence = end, sequence
-        if end > self._finished_end:
-            self._finished_end, self._finished_sequence = end, sequence
+    @property
+    def unfinished(self) -> int:
+        """Number of dispatched envelopes that are not finished."""
+        return len(self._pending)
 
-    def skipped(self, end: Position) -> None:
-        """Note that nothing up to ``end`` is to be read any more."""
-        self._end = max(self._end, end)
+    @property
+    def tail(self) -> Position:
+        """End of everything that was dispatched or skipped."""
+        return self._tail
 
-    def finished(self, sequence: int) -> None:
-        """Note that a dispatched envelope is done; unknown sequences are ignored."""
-        span = self._open.pop(sequence, None)
-        if span is not None and span[1] > self._finished_end:
-            self._finished_end, self._finished_sequence = span[1], sequence
+    def redispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
+        """Take over an envelope that the predecessor's cursor lists as unfinished (L-15)."""
+        token = Token(sequence, generation, segment, start, end, 0)
+        self._pending[sequence] = token
+        return token
 
-    def committed(self) -> Committed:
-        """What to write into the cursor now."""
-        if not self._open:
-            return Committed(self._end, self._end_sequence, ())
-        unfinished: list[Unfinished] = []
-        for sequence, (start, _) in self._open.items():
-            if start >= self._finished_end:
+    def dispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
+        """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
+        token = Token(sequence, generation, segment, start, end, self._tail_sequence)
+        self._pending[sequence] = token
+        self._tail = Position(generation, segment, end)
+        self._tail_sequence = sequence
+        return token
+
+    def skip_to(self, position: Position) -> None:
+        """Note that the bytes before ``position`` hold nothing more to dispatch (damage, duplicates)."""
+        self._tail = position
+
+    def finish(self, token: Token) -> bool:
+        """Mark one envelope as done; False when it was already."""
+        if token.finished:
+            return False
+        token.finished = True
+        self._pending.pop(token.sequence, None)
+        if token.sequence > self._done_last[0]:
+            self._done_last = (token.sequence, Position(token.generation, token.segment, token.end))
+        return True
+
+    def cursor(self, receiver_generation: int, clean: bool = False) -> Cursor:
+        """The cursor to commit: the end of the last finished envelope and what is unfinished before it.
+
+        L-15: at most 64 entries; a 65th moves the position back to its start.
+        """
+        if not self._pending:
+            return _cursor(receiver_generation, self._tail, self._tail_sequence, (), clean)
+        last, position = self._done_last
+        listed: list[Unfinished] = []
+        for token in self._pending.values():
+            if token.sequence > last:
                 break
-            if len(unfinished) == MAX_UNFINISHED:
-                return Committed(start, sequence - 1, tuple(unfinished))
-            unfinished.append(Unfinished(sequence, start.segment, start.generation, start.offset))
-        if unfinished:
-            return Committed(self._finished_end, self._finished_sequence, tuple(unfinished))
-        sequence, (start, _) = next(iter(self._open.items()))
-        return Committed(start, sequence - 1, ())
+            if len(listed) == MAX_UNFINISHED:
+                position = Position(token.generation, token.segment, token.start)
+                last = token.previous
+                break
+            listed.append(Unfinished(token.sequence, token.segment, token.generation, token.start))
+        return _cursor(receiver_generation, position, last, tuple(listed), clean)
 
-    def oldest_needed(self) -> tuple[int, int]:
-        """(generation, segment) before which no file is needed any more."""
-        # Envelopes are dispatched in the order of the lane, so the first open one is the oldest.
-        oldest = next(iter(self._open.values()))[0] if self._open else self._end
-        return oldest.generation, oldest.segment
+
+def _cursor(
+    receiver_generation: int, position: Position, last: int, unfinished: tuple[Unfinished, ...], clean: bool
+) -> Cursor:
+    generation, segment, offset = position
+    return Cursor(receiver_generation, generation, segment, offset, last, unfinished, clean)

@@ -215,7 +215,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     services = [(service, load_service(service.entry)) for service in config.services]
     settings = config.node
     log.info("starting", config=str(config.path), pid=os.getpid())
-    with Node(
+    node = Node(
         settings.name,
         root=str(settings.root) if settings.root else None,
         key=str(settings.key) if settings.key else None,
@@ -223,9 +223,13 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         lease_seconds=settings.lease_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
-    ) as node:
+    )
+    try:
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
             node.register(service.name, handler, allow=service.allow)
         node.allow(*settings.allow)
         return Daemon(config, node, sink, log, ready_fd).run()
+    finally:
+        if not node.closed:  # a lost node has ended already
+            node.close()

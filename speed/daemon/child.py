@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import Config, ProcessSettings
-from speed.daemon.log import LineSplitter
+from speed.daemon.lines import LineSplitter
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Surroundings:
 
     def environment(self, settings: ProcessSettings) -> dict[str, str]:
         """Environment of a process. Commands in any language learn their node's settings from it."""
-        paths = [str(path) for path in self.config.python_path]
-        inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+        paths = [str(path) for path in self.config.python_path] + _own_place()
+        # Relative entries were relative to our directory; the processes run in another one.
+        paths += [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         own = {
             "SPEED_ROOT": self.root,
             "SPEED_KEY": self.key,
@@ -39,7 +41,7 @@ class Surroundings:
             "PYTHONUNBUFFERED": "1",
         }
         if paths:
-            own["PYTHONPATH"] = os.pathsep.join(paths + inherited)
+            own["PYTHONPATH"] = os.pathsep.join(paths)
         manager = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")  # these speak to speedd alone
         base = {name: value for name, value in os.environ.items() if name not in manager}
         return base | own | settings.env
@@ -62,6 +64,12 @@ class Surroundings:
                 "heartbeat_seconds": node.heartbeat_seconds,
             },
         }
+
+
+def _own_place() -> list[str]:
+    """Where this package lies when it runs from a source tree: the processes must find it too."""
+    place = Path(__file__).parents[2]
+    return [] if place.name in ("site-packages", "dist-packages") else [str(place)]
 
 
 class Child:

@@ -31,18 +31,18 @@ def find_problem(entry: str, search_path: Sequence[str]) -> str | None:
 def _find_module(module: str, search_path: Sequence[str]) -> ModuleSpec | str:
     """The import spec of a dotted module name, found one package at a time; else what is missing."""
     where: Sequence[str] = search_path
-    parts = module.split(".")
-    spec: ModuleSpec | None = None
-    for length in range(1, len(parts) + 1):
-        name = ".".join(parts[:length])
+    name, _, rest = module.partition(".")
+    while True:
         spec = PathFinder.find_spec(name, list(where))
         if spec is None:
-            return f"there is no module {name!r} in {', '.join(map(str, where)) or 'the search path'}"
-        if length < len(parts):
-            if spec.submodule_search_locations is None:
-                return f"{name!r} is a module, not a package"
-            where = list(spec.submodule_search_locations)
-    return spec or f"{module!r} names no module"
+            return f"there is no module {name!r} in {', '.join(where)}"
+        if not rest:
+            return spec
+        if spec.submodule_search_locations is None:
+            return f"{name!r} is a module, not a package"
+        where = list(spec.submodule_search_locations)
+        part, _, rest = rest.partition(".")
+        name = f"{name}.{part}"
 
 
 def _attribute_problem(source: Path, module: str, attribute: str) -> str | None:

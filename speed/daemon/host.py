@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from speed.daemon.entry_point import load_setup
 from speed.daemon.grants import change_grants
-from speed.errors import SpeedError, exit_status
+from speed.daemon.lines import LineSplitter
+from speed.errors import LeaseLostError, SpeedError, exit_status
+
+if TYPE_CHECKING:
+    from speed import Node
+
+LOST_CHECK_SECONDS = 1.0
+"""How often a host looks whether its node still has its name."""
 
 
 class _StopRequestedError(BaseException):
@@ -30,9 +39,9 @@ def main() -> int:
     """Run until told to stop. Returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is speedd's to handle
-    orders = sys.stdin
+    orders = sys.stdin.fileno()
     try:
-        _serve(json.loads(orders.readline()), orders)
+        _serve(_first_order(orders), orders)
     except _StopRequestedError:
         pass
     except SpeedError as error:
@@ -41,22 +50,50 @@ def main() -> int:
     return 0
 
 
-def _serve(settings: dict[str, Any], orders: IO[str]) -> None:
+def _first_order(orders: int) -> dict[str, Any]:
+    """The settings line, read without taking more than the line."""
+    line = b""
+    while not line.endswith(b"\n"):
+        data = os.read(orders, 1)
+        if not data:
+            raise _StopRequestedError
+        line += data
+    settings: dict[str, Any] = json.loads(line)
+    return settings
+
+
+def _serve(settings: dict[str, Any], orders: int) -> None:
     """Be the node until the input ends."""
     sys.path[:0] = settings["python_path"]
     setup = load_setup(settings["entry"])
     from speed import Node
 
-    with Node(settings["name"], **settings["node"]) as node:
+    node = Node(settings["name"], **settings["node"])
+    try:
         setup(node)
         # Grants come after the services, so that whoever may call also finds them.
-        node.allow(*settings["allow"])
         allow = settings["allow"]
+        node.allow(*allow)
         _say_ready(settings["ready_fd"])
-        for line in orders:
-            wanted = json.loads(line)["allow"]
-            change_grants(node, allow, wanted)
-            allow = wanted
+        for order in _orders(orders, node):
+            change_grants(node, allow, order["allow"])
+            allow = order["allow"]
+        if node.closed:
+            raise LeaseLostError(f"node {node.name!r} is lost: another process has its name, or its lease ran out")
+    finally:
+        if not node.closed:
+            node.close()
+
+
+def _orders(orders: int, node: Node) -> Iterator[dict[str, Any]]:
+    """Orders until the input ends or the node is lost: a process without its node must not look alive."""
+    lines = LineSplitter()
+    while not node.closed:
+        if select.select([orders], [], [], LOST_CHECK_SECONDS)[0]:
+            data = os.read(orders, 65536)
+            if not data:
+                return
+            yield from map(json.loads, lines.feed(data))
 
 
 def _say_ready(fd: int) -> None:

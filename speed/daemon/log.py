@@ -10,7 +10,6 @@ from typing import Any, TextIO
 import structlog
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-MAX_LINE_CHARACTERS = 8192
 
 
 class LogFile:
@@ -59,26 +58,3 @@ def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         **fixed,
     ).bind()
-
-
-class LineSplitter:
-    """Turns the bytes of a pipe into lines; a line without an end is cut at a bound."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, data: bytes) -> list[str]:
-        """Complete lines in ``data`` together with what was left over before."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE_CHARACTERS:
-            lines.append(self._rest)
-            self._rest = b""
-        return [self._text(line) for line in lines if line.strip()]
-
-    def end(self) -> list[str]:
-        """The last line when the pipe closed."""
-        return self.feed(b"\n")
-
-    @staticmethod
-    def _text(line: bytes) -> str:
-        return line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace").rstrip("\r")

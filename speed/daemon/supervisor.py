@@ -30,6 +30,15 @@ class Supervised:
         self._clock = clock
         self._backoff = Backoff()
         self._started_at = 0.0
+        self._start_again = False
+        self._actions: dict[Action, Callable[[], None]] = {
+            Action.SPAWN: self._spawn,
+            Action.PAUSE: self._pause,
+            Action.TERMINATE: self._terminate,
+            Action.KILL: self._kill,
+            Action.FORGET: self._forget,
+            Action.NONE: lambda: None,
+        }
 
     def happened(self, event: Event) -> None:
         """Apply one event: the table decides, this acts."""
@@ -40,15 +49,16 @@ class Supervised:
         if self.state is State.RUNNING and before is State.STARTING:
             self.was_ready = True
             self._log.info("process_ready", seconds=round(self._clock() - self._started_at, 3))
-        doing: dict[Action, Callable[[], object]] = {
-            Action.SPAWN: self._spawn,
-            Action.PAUSE: self._pause,
-            Action.TERMINATE: self._terminate,
-            Action.KILL: self._kill,
-            Action.FORGET: self._forget,
-            Action.NONE: lambda: None,
-        }
-        doing[action]()
+        self._actions[action]()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state is State.STOPPED
+
+    def stop(self) -> None:
+        """Ask it to end; asking again changes nothing."""
+        self._start_again = False
+        self.happened(Event.STOP)
 
     def tick(self) -> None:
         """Act on a timer that ran out."""
@@ -70,6 +80,9 @@ class Supervised:
         )
         self.child = None
         self.happened(Event.EXITED_WELL if status == 0 else Event.EXITED_BADLY)
+        if self._start_again and self.is_stopped:
+            self._start_again = False
+            self.happened(Event.START)
 
     def readable(self, fd: int) -> None:
         """Log what one pipe of the process holds."""
@@ -90,7 +103,8 @@ class Supervised:
         told = self.child.grant(settings.allow) if self.child else False
         self._log.info("grants_changed", allow=list(settings.allow), restart=not told)
         if self.child and not told:
-            self.child.terminate()  # a command learns its grants at its start; its exit restarts it
+            self._start_again = True  # a command learns its grants when it starts
+            self.happened(Event.STOP)
 
     def _drain(self, fd: int) -> None:
         """Read what an ended process left in a pipe."""
@@ -180,19 +194,13 @@ class Supervisor:
 
     def _stop_last(self) -> None:
         for process in reversed(self.processes):
-            if process.state not in (State.STOPPED, State.STOPPING, State.KILLING):
-                process.happened(Event.STOP)
-            if not self._has_stopped(process):
+            process.stop()
+            if not process.is_stopped:
                 return
-
-    @staticmethod
-    def _has_stopped(process: Supervised) -> bool:
-        """Asked anew: an event may have changed the state."""
-        return process.state is State.STOPPED
 
     @property
     def is_stopped(self) -> bool:
-        return all(process.state is State.STOPPED for process in self.processes)
+        return all(process.is_stopped for process in self.processes)
 
     @property
     def is_ready(self) -> bool:

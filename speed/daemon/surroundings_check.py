@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from speed.daemon.config import Config, Mistake, ProcessSettings, ServiceSettings
+from speed.daemon.config import Config, Mistake
 from speed.daemon.entry_point import find_problem
 from speed.daemon.toml_lines import KeyPath, key_lines
 from speed.errors import SpeedError
@@ -27,14 +27,11 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
         if not directory.is_dir():
             yield ("python", "path"), f"path {number + 1}, {directory}, is no directory", "correct or remove it"
     search = [*map(str, config.python_path), str(config.directory), *sys.path]
-    groups: tuple[tuple[str, Sequence[ServiceSettings | ProcessSettings]], ...] = (
-        ("service", config.services),
-        ("process", config.processes),
-    )
-    for kind, group in groups:
-        for number, one in enumerate(group):
-            if one.entry and (problem := find_problem(one.entry, search)):
-                yield (kind, number, "entry"), f"{one.name!r}: {problem}", "correct entry, or add to [python] path"
+    entries = [("service", number, one.name, one.entry) for number, one in enumerate(config.services)]
+    entries += [("process", number, one.name, one.entry) for number, one in enumerate(config.processes) if one.entry]
+    for kind, number, name, entry in entries:
+        if entry and (problem := find_problem(entry, search)):
+            yield (kind, number, "entry"), f"{name!r}: {problem}", "correct entry, or add to [python] path"
     for number, process in enumerate(config.processes):
         if process.command and not _program_exists(process.command[0], config.directory):
             what = f"{process.name!r}: there is no program {process.command[0]!r}"

@@ -42,7 +42,7 @@ def parse(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         found = _SYNTAX_LINE.search(message)
-        line = int(found.group(1)) if found else max(1, text.count("\n"))
+        line = int(found.group(1)) if found else max(1, len(text.splitlines()))
         raise TomlSyntaxError(message, line) from None
     return document, key_lines(text)
 

@@ -1,19 +1,21 @@
-"""Bells: a FIFO wakes the receiver, each ring is the sender's 16-byte id (L-8, L-9)."""
+"""The wake-up FIFO of a node: ringing never blocks and never kills the process (L-8, L-9)."""
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import stat
 from enum import Enum
 
 from speed.errors import RootError
 from speed.wire.limits import NODE_ID_BYTES
 
-_DRAIN_BYTES = 65536
+_READ_BYTES = 65536
 
 
 class RingResult(Enum):
-    """What became of a ring."""
+    """What came of a ring."""
 
     RUNG = "rung"
     FULL = "full"
@@ -21,76 +23,90 @@ class RingResult(Enum):
 
 
 class Bell:
-    """A node's own bell, held open for reading and writing so that it never reports end of file."""
+    """The receiver's end: holds its own FIFO open read-write, so that it never sees end-of-file.
 
-    def __init__(self, fd: int) -> None:
+    Made by ``open_own``. One thread drains; ``close`` may come from any thread that owns the node.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
         self._fd = fd
 
     @classmethod
     def open_own(cls, path: str) -> Bell:
-        """Make or take over the FIFO at ``path``; RootError if something else is there."""
+        """Make the FIFO if it is absent and open it; ``RootError`` if something else is there (L-8)."""
         try:
             os.mkfifo(path, 0o600)
         except FileExistsError:
             pass
-        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootError(f"cannot make the bell {path}: {error.strerror}") from error
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
         status = os.fstat(fd)
         if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
             os.close(fd)
-            raise RootError(f"{path} is no bell of this user: remove it and start again")
-        return cls(fd)
-
-    def fileno(self) -> int:
-        return self._fd
+            raise RootError(f"{path} is not a FIFO of this user; remove it")
+        return cls(path, fd)
 
     def drain(self) -> set[bytes] | None:
-        """Ids that rang; None after noise or a full pipe, when everything must be looked at."""
+        """Source ids rung since the last drain; None asks for a scan of everything (L-8)."""
         try:
-            rings = os.read(self._fd, _DRAIN_BYTES)
+            data = os.read(self._fd, _READ_BYTES)
         except BlockingIOError:
             return set()
-        if len(rings) == NODE_ID_BYTES:
-            return {rings}
-        if len(rings) % NODE_ID_BYTES or len(rings) == _DRAIN_BYTES:
+        if len(data) == NODE_ID_BYTES:
+            return {data}
+        if len(data) == _READ_BYTES or len(data) % NODE_ID_BYTES:
             return None
-        return {rings[at : at + NODE_ID_BYTES] for at in range(0, len(rings), NODE_ID_BYTES)}
+        return {data[at : at + NODE_ID_BYTES] for at in range(0, len(data), NODE_ID_BYTES)}
 
     def wake(self, own_id: bytes) -> None:
-        """Ring one's own bell; a full one wakes as well."""
+        """Ring one's own bell with any 16-byte id."""
         try:
             os.write(self._fd, own_id)
-        except (BlockingIOError, OSError):
-            pass
+        except BlockingIOError:
+            pass  # full: the reader wakes anyhow
+        except OSError:
+            pass  # closed while the node ends: nobody is left to be woken
+
+    def fileno(self) -> int:
+        """Descriptor for polling readability."""
+        return self._fd
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        """Close the descriptor; the FIFO stays for the next start."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
             os.close(fd)
 
 
 class Ringer:
-    """Rings another node's bell; opens it when needed and again after its owner came back.
+    """A sender's end of another node's bell. Opened at the first ring and again after ``NOBODY``.
 
-    Python ignores SIGPIPE, so a bell without a reader is an errno, never a signal.
+    Not thread-safe: the link's lock guards it.
     """
 
+    __slots__ = ("_fd", "path")
+
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._fd = -1
 
-    def fileno(self) -> int | None:
-        """The open bell, for learning of its reader's death; None where there is nobody."""
-        if self._fd < 0 and not self._open():
-            return None
-        return self._fd
+    def ring(self, source_id: bytes) -> RingResult:
+        """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-9).
 
-    def ring(self, own_id: bytes) -> RingResult:
-        """Ring once; a bell whose reader went is opened once more before NOBODY."""
+        A bell whose reader went is opened once more: its owner may have come back.
+        """
         for _ in range(2):
             if self._fd < 0 and not self._open():
                 return RingResult.NOBODY
             try:
-                os.write(self._fd, own_id)
+                _write_without_signal(self._fd, source_id)
             except BlockingIOError:
                 return RingResult.FULL
             except OSError:
@@ -101,8 +117,8 @@ class Ringer:
 
     def _open(self) -> bool:
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
+            fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # ENXIO: nobody reads; ENOENT: never started; ELOOP: a link
             return False
         if not stat.S_ISFIFO(os.fstat(fd).st_mode):
             os.close(fd)
@@ -110,7 +126,31 @@ class Ringer:
         self._fd = fd
         return True
 
+    def fileno(self) -> int | None:
+        """Descriptor for polling POLLERR (the reader died); None where nobody listens."""
+        return self._fd if self._fd >= 0 or self._open() else None
+
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        """Close the descriptor; the next ring opens it again."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _write_without_signal(fd: int, data: bytes) -> None:
+    """Write to a FIFO; a dead reader is an error even in a program that set SIGPIPE back to its default.
+
+    Python ignores SIGPIPE from its start, so the costly way is taken by such programs only.
+    """
+    if signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN:
+        os.write(fd, data)
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGPIPE,))
+    try:
+        os.write(fd, data)
+    except OSError as error:
+        if error.errno == errno.EPIPE and signal.SIGPIPE not in before:
+            signal.sigtimedwait((signal.SIGPIPE,), 0)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -16,6 +16,12 @@ class Claimant:
 
     identity: Identity
     lease_ms: int
+    made_ms: int | None = None
+    """CLOCK_MONOTONIC of its boot when the claim was made; None in a claim that does not tell."""
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether a claim of this boot has stood a whole lease (R-5)."""
+        return self.made_ms is not None and now_ms - self.made_ms > self.lease_ms
 
     @property
     def is_dead(self) -> bool:
@@ -37,7 +43,7 @@ def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
     except FileExistsError:
         return False
     try:
-        os.write(fd, json.dumps({**asdict(claimant.identity), "lease": claimant.lease_ms}).encode() + b"\n")
+        os.write(fd, _encode(claimant))
     finally:
         os.close(fd)
     return True
@@ -54,12 +60,40 @@ def read(root: str, name: str, generation: int) -> Claimant | None:
         return None
     try:
         values = json.loads(os.read(fd, 4096))
-        lease = int(values.pop("lease"))
-        return Claimant(Identity(**values), lease)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        maker = Identity(
+            pid=int(values["pid"]),
+            pid_start=int(values["pid_start"]),
+            pid_namespace=str(values["pid_namespace"]),
+            host=str(values["host"]),
+            boot_id=str(values["boot_id"]),
+        )
+        made = values.get("made_monotonic_ms")
+        return Claimant(maker, int(values["lease"]), None if made is None else int(made))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     finally:
         os.close(fd)
+
+
+def release(root: str, name: str, generation: int) -> None:
+    """Say that no entry follows this claim any more: an absent entry means a free name (R-4)."""
+    try:
+        os.chmod(names.claim_path(root, name, generation), 0o400)
+    except OSError:
+        pass  # a newer claim replaced it
+
+
+def is_released(root: str, name: str, generation: int) -> bool:
+    """Whether the owner left in order: it then made its claim read-only."""
+    try:
+        return not os.stat(names.claim_path(root, name, generation)).st_mode & 0o200
+    except OSError:
+        return True
+
+
+def _encode(claimant: Claimant) -> bytes:
+    fields = {**asdict(claimant.identity), "lease": claimant.lease_ms, "made_monotonic_ms": claimant.made_ms}
+    return json.dumps(fields).encode() + b"\n"
 
 
 def remove_older(root: str, name: str, generation: int) -> int:

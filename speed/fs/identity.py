@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,7 +35,7 @@ def start_of(pid: int) -> int | None:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
-            return None
+            return None  # gone, or hidden from this user: see process_alive
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     import psutil
 
@@ -51,7 +51,7 @@ def _place() -> tuple[str, str, str]:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return namespace, socket.gethostname(), _first_line("/proc/sys/kernel/random/boot_id")
+    return namespace, platform.node(), _first_line("/proc/sys/kernel/random/boot_id")
 
 
 def identity() -> Identity:
@@ -63,6 +63,20 @@ def identity() -> Identity:
 def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) -> bool | None:
     """Whether that very process lives; None where it cannot be seen from here."""
     namespace, _, boot = _place()
-    if not boot or boot_id != boot or pid_namespace != namespace:
+    if not boot or boot_id != boot or pid_namespace != namespace or pid <= 0:
         return None
-    return start_of(pid) == pid_start
+    start = start_of(pid)
+    if start is None and _is_hidden(pid):
+        return None
+    return start == pid_start
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether ``pid`` exists although its /proc entry cannot be read (mount option hidepid, another user's)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False  # ours, hence visible: a zombie

@@ -3,68 +3,101 @@
 from __future__ import annotations
 
 import os
-import stat
 
-from speed.errors import RootError
 from speed.fs.lane_reader import LaneReader
+from speed.fs.open import make_private_directory, names_in, open_directory
 from speed.fs.quarantine import Quarantine
+from speed.fs.read_buffer import ReadBuffer
 from speed.wire import names
 from speed.wire.limits import MAX_LANES
 from speed.wire.seal import Keyring
 
+_MAX_ENTRIES = 4 * MAX_LANES
+_MAX_JUNK_PER_SCAN = 256
+
 
 class Inbox:
-    """The directories of the node ``name``; used by the thread that holds the protocol role."""
+    """The directories of the node ``name``; used by the thread that holds the protocol role.
 
-    def __init__(self, root: str, name: str, generation: int, keyring: Keyring) -> None:
+    ``junk`` counts foreign things that were put aside, ``over_limit`` lanes beyond ``max_lanes`` that were
+    not looked at in the last scan.
+    """
+
+    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, max_lanes: int = MAX_LANES) -> None:
         self._root = root
         self._name = name
         self._generation = generation
         self._keyring = keyring
-        self._dir = names.inbox_dir(root, name)
-        self.quarantine_store = Quarantine(root, name)
+        self._max_lanes = max_lanes
+        self._path = names.inbox_dir(root, name)
+        self._buffer = ReadBuffer()
+        self._known: set[str] = set()
+        self._quarantine: Quarantine | None = None
         self.junk = 0
+        self.over_limit = 0
 
     def prepare(self) -> None:
         """Make the node's directories; RootError if something else is in their place."""
-        for path in (
-            names.node_dir(self._root, self._name),
-            self._dir,
-            names.quarantine_dir(self._root, self._name),
-        ):
-            try:
-                os.mkdir(path, 0o700)
-            except FileExistsError:
-                pass
-            except OSError as error:
-                raise RootError(f"cannot make {path}: {error.strerror}") from None
-            status = os.lstat(path)
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-                raise RootError(f"{path} is no directory of this user: remove it and start again")
+        make_private_directory(names.node_dir(self._root, self._name))
+        make_private_directory(self._path)
+        make_private_directory(names.quarantine_dir(self._root, self._name))
+
+    @property
+    def quarantine_store(self) -> Quarantine:
+        """Where refused things of this node go; opened at first use, after ``prepare``."""
+        if self._quarantine is None:
+            self._quarantine = Quarantine(self._root, self._name)
+        return self._quarantine
 
     def scan(self) -> list[str]:
-        """Names of all senders with a lane here; foreign things are moved to quarantine, a few a scan."""
-        senders: list[str] = []
-        foreign: list[str] = []
-        with os.scandir(self._dir) as entries:
-            for entry in entries:
-                if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False):
-                    senders.append(entry.name)
-                else:
-                    foreign.append(entry.name)
-                if len(senders) >= MAX_LANES or len(foreign) >= 1000:
-                    break
-        for filename in foreign:
-            self.junk += 1
-            self.quarantine_store.move(names.child_path(self._dir, filename), "no lane of a node")
-        return senders
+        """Names of the senders with a lane here; foreign things are moved to quarantine, a few a scan.
+
+        At most ``max_lanes``; lanes known from earlier scans come first, so that newcomers oust nobody.
+        """
+        directory = open_directory(self._path)
+        try:
+            senders, junk = _sorted_out(directory)
+            for filename in junk[:_MAX_JUNK_PER_SCAN]:
+                self.junk += 1
+                self.quarantine_store.take(directory, filename, "NO_LANE")
+        finally:
+            os.close(directory)
+        self._known &= senders
+        places = self._max_lanes - len(self._known)
+        newcomers = sorted(senders - self._known)
+        self.over_limit = max(0, len(newcomers) - places)
+        self._known.update(newcomers[: max(0, places)])
+        return sorted(self._known)
 
     def quarantine(self, sender: str, reason: str) -> None:
-        """Put a whole lane aside."""
-        self.quarantine_store.move(names.lane_dir(self._root, self._name, sender), reason)
+        """Put a whole lane aside (L-21)."""
+        directory = open_directory(self._path)
+        try:
+            self.quarantine_store.take(directory, sender, reason)
+        finally:
+            os.close(directory)
+        self._known.discard(sender)
 
     def lane(self, sender: str) -> LaneReader:
-        """Open the lane of ``sender`` for reading."""
+        """Open the lane of ``sender`` for reading; OSError if it is gone, LeaseLostError if replaced."""
         return LaneReader(
-            self._root, sender, self._name, self._generation, self._keyring, self.quarantine_store.keep
+            self._root,
+            sender,
+            self._name,
+            self._generation,
+            self._keyring,
+            self.quarantine_store,
+            self._buffer,
         )
+
+
+def _sorted_out(directory: int) -> tuple[set[str], list[str]]:
+    """Lane names and foreign names of an inbox directory."""
+    senders: set[str] = set()
+    junk: list[str] = []
+    for entry in names_in(directory, _MAX_ENTRIES):
+        if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False):
+            senders.add(entry.name)
+        elif not entry.name.startswith(names.TEMPORARY_PREFIX):
+            junk.append(entry.name)
+    return senders, junk

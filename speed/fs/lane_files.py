@@ -1,123 +1,130 @@
-"""Safe opening and listing of the files in one lane directory (L-10): no links, no devices, no waiting."""
+"""One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10)."""
 
 from __future__ import annotations
 
 import os
-import stat
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from speed.errors import WireError
+from speed.fs.committed import MAX_LANE_FILES, read_cursor
+from speed.fs.open import (
+    names_in,
+    open_directory,
+    open_regular,
+    owners_of,
+    read_small,
+    replace_file,
+    unlink_quietly,
+)
+from speed.fs.quarantine import Quarantine
 from speed.wire import names
-from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_cursor, decode_fence, encode_cursor
+from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_fence, encode_cursor
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_RACY_NANOSECONDS = 20_000_000
+"""A directory changed so recently may change again without a new time stamp."""
 
 
-@dataclass(slots=True)
-class Listing:
-    """What lies in a lane directory: segments in order, the newest fence, cursor generations, foreign names."""
+class Listing(NamedTuple):
+    """What lies in a lane directory: segments in order, fences and cursors by generation, foreign names."""
 
-    segments: list[tuple[int, int]] = field(default_factory=list)
-    fence: int = 0
-    cursors: list[int] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
+    segments: list[tuple[int, int]]
+    fences: list[int]
+    cursors: list[int]
+    foreign: list[str]
 
 
 class LaneFiles:
     """One lane directory, held open so that replacing its path changes nothing."""
 
-    def __init__(self, path: str, lane_keys: Sequence[bytes]) -> None:
-        self._fd = os.open(path, _DIRECTORY)
-        self._owners = {os.geteuid(), os.fstat(self._fd).st_uid}
-        self._lane_keys = lane_keys
+    def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine | None = None) -> None:
+        self._fd = open_directory(path)
+        self._owners = owners_of(self._fd, os.geteuid())
+        self._keys = tuple(lane_keys)
+        self._quarantine = quarantine
         self._cursor_fd = -1
+        self._listed_mtime = -1
 
-    def changed_ns(self) -> int:
-        """When a name was last added or removed, in Unix ns by the filesystem's (coarse) clock."""
-        return os.fstat(self._fd).st_mtime_ns
+    def changed(self) -> bool:
+        """Whether a file came or went since the last listing, as far as time stamps tell."""
+        return os.fstat(self._fd).st_mtime_ns != self._listed_mtime
 
     def list(self) -> Listing:
-        listing = Listing()
-        for filename in os.listdir(self._fd):
-            segment = names.parse_segment(filename)
-            if segment is not None:
-                listing.segments.append(segment)
-            elif (generation := names.parse_cursor(filename)) is not None:
-                listing.cursors.append(generation)
-            elif (generation := names.parse_fence(filename)) is not None:
-                listing.fence = max(listing.fence, generation)
-            elif not filename.startswith(names.TEMPORARY_PREFIX):
-                listing.foreign.append(filename)
+        """Look at everything; the newest fence and cursor come first."""
+        listing = Listing([], [], [], [])
+        modified = os.fstat(self._fd).st_mtime_ns
+        settled = abs(time.time_ns() - modified) > _RACY_NANOSECONDS
+        self._listed_mtime = modified if settled else -1
+        for entry in names_in(self._fd, MAX_LANE_FILES):
+            _sort_in(listing, entry.name)
         listing.segments.sort()
+        listing.fences.sort(reverse=True)
         listing.cursors.sort(reverse=True)
         return listing
 
     def open_segment(self, generation: int, segment: int) -> int:
         """A descriptor of a regular file of an expected owner; OSError for anything else."""
-        return self._open_regular(names.segment_name(generation, segment))
+        return open_regular(names.segment_name(generation, segment), self._fd, self._owners)
 
-    def _open_regular(self, filename: str) -> int:
-        fd = os.open(filename, _READ, dir_fd=self._fd)
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in self._owners or status.st_nlink > 1:
-            os.close(fd)
-            raise PermissionError(1, "no regular file of an expected owner", filename)
-        return fd
+    def segment_bytes(self, generation: int, segment: int) -> int:
+        """Present size of a segment, 0 if there is none."""
+        try:
+            name = names.segment_name(generation, segment)
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
+        except OSError:
+            return 0
 
     def remove(self, filename: str) -> None:
-        try:
-            os.unlink(filename, dir_fd=self._fd)
-        except IsADirectoryError:
-            try:
-                os.rmdir(filename, dir_fd=self._fd)
-            except OSError:
-                pass
-        except OSError:
-            pass
+        """Remove a file that is no longer needed, if it is still there."""
+        unlink_quietly(filename, self._fd)
+
+    def put_aside(self, filename: str, reason: str) -> None:
+        """Move something that does not belong here to quarantine; who only looks has none and moves nothing."""
+        if self._quarantine is not None:
+            self._quarantine.take(self._fd, filename, reason)
 
     def read_fence(self, generation: int) -> Fence | None:
         """The fence of ``generation``; None if it is missing or not authentic."""
         try:
-            return decode_fence(self._read_small(names.fence_name(generation), FENCE_BYTES), self._lane_keys)
+            data = read_small(names.fence_name(generation), self._fd, self._owners, FENCE_BYTES + 1)
+            fence = decode_fence(data, self._keys)
         except (OSError, WireError):
             return None
+        return fence if fence.new_generation == generation else None
 
     def read_cursor(self, generation: int) -> Cursor | None:
         """The cursor of a receiver's generation; None if it is missing or not authentic."""
-        try:
-            data = self._read_small(names.cursor_name(generation), MAX_CURSOR_BYTES)
-            return decode_cursor(data, self._lane_keys)
-        except (OSError, WireError):
-            return None
-
-    def _read_small(self, filename: str, limit: int) -> bytes:
-        fd = self._open_regular(filename)
-        try:
-            return os.read(fd, limit)
-        finally:
-            os.close(fd)
-
-    def create_cursor(self, cursor: Cursor) -> None:
-        """Write this generation's cursor beside and move it into place; later commits overwrite it."""
-        filename = names.cursor_name(cursor.receiver_generation)
-        temporary = names.temporary_name(filename)
-        fd = os.open(
-            temporary,
-            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-            dir_fd=self._fd,
-        )
-        os.write(fd, encode_cursor(cursor, self._lane_keys[0]))
-        os.rename(temporary, filename, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        self._cursor_fd = fd
+        cursor = read_cursor(self._fd, names.cursor_name(generation), self._keys, self._owners)
+        return cursor if cursor is not None and cursor.receiver_generation == generation else None
 
     def write_cursor(self, cursor: Cursor) -> None:
-        os.pwrite(self._cursor_fd, encode_cursor(cursor, self._lane_keys[0]), 0)
+        """Commit in place: one write, whole for every process (L-14). OSError if that failed."""
+        data = encode_cursor(cursor, self._keys[0])
+        if self._cursor_fd < 0:
+            self._create_cursor(cursor.receiver_generation, data)
+        else:
+            os.pwrite(self._cursor_fd, data, 0)
+
+    def _create_cursor(self, generation: int, data: bytes) -> None:
+        """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""
+        padded = data.ljust(MAX_CURSOR_BYTES, b"\0")
+        self._cursor_fd = replace_file(names.cursor_name(generation), padded, self._fd)
 
     def close(self) -> None:
+        """Release the descriptors."""
         for fd in (self._cursor_fd, self._fd):
             if fd >= 0:
                 os.close(fd)
         self._cursor_fd = self._fd = -1
+
+
+def _sort_in(listing: Listing, filename: str) -> None:
+    if (segment := names.parse_segment(filename)) is not None:
+        listing.segments.append(segment)
+    elif (generation := names.parse_cursor(filename)) is not None:
+        listing.cursors.append(generation)
+    elif (generation := names.parse_fence(filename)) is not None:
+        listing.fences.append(generation)
+    elif not filename.startswith(names.TEMPORARY_PREFIX):
+        listing.foreign.append(filename)

@@ -1,123 +1,129 @@
 """The receiver's end of a lane: reading, checking, committing (L-10 to L-19).
 
-Every read goes through ``pread`` into private memory, so that nothing can change after it was verified.
+Every byte is read into private memory first, so that nothing can change after it was verified.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from time import time_ns
 from typing import NamedTuple
 
-from speed.core.lane import LaneFormat
-from speed.core.link import Arrival, LinkSequence
-from speed.core.progress import Position, Progress
-from speed.errors import WireError
+from speed.core.lane import Damage, LaneDecoder, Opened, Scan
+from speed.core.link import LinkReceiver, Verdict
+from speed.core.progress import Position, Progress, Token
+from speed.errors import LeaseLostError
 from speed.fs.lane_files import LaneFiles
+from speed.fs.open import UntrustedFileError
+from speed.fs.quarantine import Quarantine
+from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
-from speed.wire.cursor import Cursor, Fence
+from speed.wire.cursor import Cursor, Fence, Unfinished
 from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
-from speed.wire.limits import COUNTER_BITS, SEGMENT_BYTES
+from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
-CHUNK_BYTES = 64 << 10
 LOOK_SECONDS = 0.1
 """How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
-LAZY_BYTES = 1 << 20
-RACY_NS = 20_000_000
-"""A directory that changed so recently can change again under the same time stamp: it is listed again."""
-WORK = frozenset({int(EnvelopeType.MESSAGE), int(EnvelopeType.SPC_REQUEST), int(EnvelopeType.EVENT)})
-"""Types that are finished after they were handled; all others are done when they are read (L-15)."""
-RESYNC_BYTES = 1 << 20
-DECODED_AT_ONCE = frozenset({int(EnvelopeType.SPC_REQUEST), int(EnvelopeType.SPC_RESPONSE)})
+MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
+_LAZY_BYTES = 1 << 20
+_SAMPLE_BYTES = 1 << 20
+_DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
 """Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
+_IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
 
 
 class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it, if it is of a type in WORK.
-
-    The payload of a type in DECODED_AT_ONCE is valid until the next ``read``.
-    """
+    """One authentic envelope; ``token`` finishes it. The payload of a call is valid until the next ``read``."""
 
     header: Header
     payload: bytes | memoryview
     redelivered: bool
-    token: int
-
-
-Keep = Callable[[bytes, str, str], None]
+    token: Token
 
 
 class LaneReader:
     """Reads one lane in order. Not thread-safe: the lane's lock guards it.
 
-    ``counts`` holds what was dropped: duplicates, gaps, torn tails, damage, envelopes behind a fence.
+    ``counts`` holds what was dropped or strange: duplicates, gaps, torn tails, damage, fenced bytes.
     """
 
     def __init__(
-        self, root: str, source: str, target: str, generation: int, keyring: Keyring, keep: Keep
+        self,
+        root: str,
+        source: str,
+        target: str,
+        generation: int,
+        keyring: Keyring,
+        quarantine: Quarantine,
+        buffer: ReadBuffer | None = None,
     ) -> None:
         source_id, target_id = names.node_id(source), names.node_id(target)
-        self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(source_id, target_id))
-        self._source = source
-        self._keep = keep
-        self._format = LaneFormat(source_id, target_id)
+        keys = keyring.lane_keys(source_id, target_id)
         self._opener = LinkOpener(keyring, source_id, target_id)
-        self._generation = generation
-        self._sealed = ReusedBuffer()
         self._opened = ReusedBuffer()
         self._opened_lent = False
+        self._files = LaneFiles(names.lane_dir(root, target, source), keys, quarantine)
+        self._source = source
+        self._quarantine = quarantine
+        self._buffer = buffer or ReadBuffer()
+        self._decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, self._open)
+        self._generation = generation
         self._fd = -1
-        self._at_end = False
-        self._fence: Fence | None = None
-        self._looked = 0.0
-        self._listed_ns = -1
-        self._dirty_bytes = 0
+        self._needed = 0
+        self._fences: list[Fence] = []
+        self._fenced: tuple[int, int] | None = None
+        self._looked = float("-inf")
+        self._dirty = 0
+        self._again: list[tuple[Unfinished, Token]] = []
         self._suspect_until = Position(0, 0, 0)
-        self._damaged = False
+        self._suspect_all = False
+        self._seen_types: set[int] = set()
         self.counts: dict[str, int] = {}
         self._listing = self._files.list()
-        self._recover()
+        try:
+            self._recover()
+        except BaseException:
+            self._files.close()
+            raise
 
     @property
     def unfinished(self) -> int:
-        return len(self._progress)
+        """Number of envelopes that were handed out and not finished."""
+        return self._progress.unfinished
 
-    # --- where a former process stopped ---
+    # --- where a former process stopped (L-15) ---
 
     def _recover(self) -> None:
-        """Take over the newest valid cursor and publish one's own before anything is dispatched."""
+        """Take over the newest valid cursor and publish an own one before anything is handed out."""
+        if any(generation > self._generation for generation in self._listing.cursors):
+            raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
         cursor = self._newest_cursor()
-        first = self._listing.segments[0] if self._listing.segments else (0, 0)
         if cursor is None:
-            self._position = Position(*first, 0)
-            self._sequence = LinkSequence()
-            self._again: list[tuple[int, Position]] = []
-        else:
-            self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
-            self._sequence = LinkSequence(cursor.last_sequence)
-            self._again = sorted(
-                (entry.sequence, Position(entry.generation, entry.segment, entry.offset))
-                for entry in cursor.unfinished
+            first = self._listing.segments[0] if self._listing.segments else (0, 0)
+            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not self._suspect_all)
+        self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
+        self._link = LinkReceiver(cursor.last_sequence)
+        self._progress = Progress(self._position, cursor.last_sequence)
+        for entry in cursor.unfinished:
+            token = self._progress.redispatched(
+                entry.sequence, entry.generation, entry.segment, entry.offset, entry.offset
             )
-            if not cursor.clean:
-                self._suspect_until = self._lane_end()
-        self._progress = Progress(self._position, self._sequence.last)
-        for sequence, position in self._again:
-            self._progress.dispatched(sequence, position, position)
-        self._files.create_cursor(self._cursor())
-        for generation in self._listing.cursors:
-            if generation < self._generation:
-                self._files.remove(names.cursor_name(generation))
+            self._again.append((entry, token))
+        if not cursor.clean:
+            self._suspect_until = self._lane_end()
+            self._suspect_all |= len(cursor.unfinished) >= MAX_UNFINISHED
+        if self._write_cursor(self._progress.cursor(self._generation)):
+            for generation in self._listing.cursors:
+                if generation < self._generation:
+                    self._files.remove(names.cursor_name(generation))
 
     def _newest_cursor(self) -> Cursor | None:
         for generation in self._listing.cursors:
-            if generation <= self._generation:
-                cursor = self._files.read_cursor(generation)
-                if cursor is not None:
-                    return cursor
-                self._count("cursors_damaged")
+            cursor = self._files.read_cursor(generation)
+            if cursor is not None:
+                return cursor
+            self._count("cursors_damaged")
+            self._suspect_all = True
         return None
 
     def _lane_end(self) -> Position:
@@ -125,20 +131,7 @@ class LaneReader:
         if not self._listing.segments:
             return self._position
         last = self._listing.segments[-1]
-        try:
-            fd = self._files.open_segment(*last)
-        except OSError:
-            return self._position
-        try:
-            return Position(*last, os.fstat(fd).st_size)
-        finally:
-            os.close(fd)
-
-    def _cursor(self, *, clean: bool = False) -> Cursor:
-        position, last, unfinished = self._progress.committed()
-        return Cursor(
-            self._generation, position.generation, position.segment, position.offset, last, unfinished, clean
-        )
+        return Position(*last, self._files.segment_bytes(*last))
 
     # --- reading ---
 
@@ -152,307 +145,302 @@ class LaneReader:
         """
         received: list[Received] = []
         self._opened_lent = False
-        if self._again:
-            self._read_again(received)
+        taken = self._read_again(received, max_envelopes, max_bytes) if self._again else 0
         if scan:
             self._look(now)
-            if self._dirty_bytes:
+            if self._dirty:
                 self.commit()
-        taken = 0
         while len(received) < max_envelopes and taken < max_bytes:
-            if self._fd < 0 and not self._open_next(now, look=scan or not received):
+            if self._fd < 0 and not self._open_next(now):
                 return received, False
-            progress = self._read_chunk(received, max_envelopes, now, scan)
-            taken += progress
-            if (self._at_end or not progress) and not self._segment_over(now):
-                break
-        else:
-            self._commit_if_due()
-            return received, True
-        self._commit_if_due()
-        return received, False
-
-    def _read_again(self, received: list[Received]) -> None:
-        """Redeliver what a former process had begun and not finished."""
-        again, self._again = self._again, []
-        for sequence, position in again:
-            try:
-                fd = self._files.open_segment(position.generation, position.segment)
-            except OSError:
-                self._progress.finished(sequence)
-                self._count("redeliveries_lost")
-                continue
-            try:
-                envelope = self._envelope_at(fd, position.offset)
-            finally:
-                os.close(fd)
-            if envelope is None or envelope[0].sequence != sequence:
-                self._progress.finished(sequence)
-                self._count("redeliveries_lost")
-            else:
-                received.append(Received(envelope[0], envelope[1], True, sequence))
-
-    def _envelope_at(self, fd: int, offset: int) -> tuple[Header, bytes] | None:
-        try:
-            header = self._format.header_at(os.pread(fd, 88, offset), 0)
-            if header is None:
-                return None
-            data = os.pread(fd, header.payload_bytes + ENVELOPE_OVERHEAD, offset)
-            return header, self._opener.open(header, data)
-        except WireError:
-            return None
-
-    def _read_chunk(self, received: list[Received], max_envelopes: int, now: float, scan: bool) -> int:
-        """Read and take envelopes at the position; returns how many bytes were passed."""
-        offset = self._position.offset
-        chunk = os.pread(self._fd, CHUNK_BYTES, offset)
-        self._at_end = len(chunk) < CHUNK_BYTES
-        if not chunk:
-            return 0
-        if now - self._looked > LOOK_SECONDS:
-            self._look_if_changed(now)
-            self._at_end = False  # what the listing shows may be newer than the bytes
-        at, length, view, header_at = 0, len(chunk), memoryview(chunk), self._format.header_at
-        while len(received) < max_envelopes:
-            try:
-                header = header_at(chunk, at)
-            except WireError as error:
-                return self._skip_damage(at, error) + at
-            if header is None:
-                break
-            size = header.payload_bytes + ENVELOPE_OVERHEAD
-            if self._fence is not None and not self._before_fence(offset + at + size):
-                self._count("rejected_behind_fence")
+            final = self._successor() is not None
+            passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
+            taken += passed
+            if at_end and final:
                 self._leave_segment()
-                return at + 1
-            if length - at < size:
-                if at or not self._take_large(header, size, received):
-                    break
-                self._at_end = False
-                return size
-            try:
-                self._take(header, view[at : at + size], received)
-            except WireError as error:
-                return self._skip_damage(at, error, size) + at
-            at += size
-        if at < length:
-            self._at_end = False
-            if not at and scan:
-                return self._check_waiting()
-        return at
+            elif at_end and self._successor() is None:
+                return received, False
+        return received, True
 
-    def _take_large(self, header: Header, size: int, received: list[Received]) -> bool:
-        """Take one envelope larger than the chunk, read into a reused buffer; False if it is incomplete."""
-        offset = self._position.offset
-        if os.fstat(self._fd).st_size - offset < size:
-            return False
-        view = self._sealed.view(size)
-        done = 0
-        while done < size:
-            count = os.preadv(self._fd, [view[done:]], offset + done)
-            if not count:
-                return False
-            done += count
-        try:
-            self._take(self._format.header_at(view, 0) or header, view, received)
-        except WireError as error:
-            self._skip_damage(0, error, size)
-        return True
+    def _read_window(
+        self, received: list[Received], limit: int, now: float, scan: bool, last: bool
+    ) -> tuple[int, bool]:
+        """Take what one read brings; returns its cost in bytes and whether nothing more can be taken now.
+
+        ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
+        """
+        position = self._position
+        want = self._window_bytes(scan or last)
+        if not want:
+            self._look_if_due(now)
+            return 0, True
+        length = self._buffer.fill(self._fd, position.offset, want)
+        self._look_if_due(now)
+        if not length:
+            return 0, True
+        visible = self._before_fence(length)
+        ended = (last and length < want) or visible < length
+        scanned = self._decoder.scan(
+            self._buffer.data,
+            visible,
+            position.offset,
+            position.generation,
+            final=ended,
+            suspicious=scan,
+            limit=limit,
+        )
+        self._take(scanned, position, ended)
+        self._accept(scanned, received)
+        if scanned.more:
+            # A search after damage may have authenticated the whole window many times over.
+            return max(scanned.consumed, CHUNK_BYTES) if _has_damage(scanned) else scanned.consumed, False
+        if scanned.consumed or ended:
+            return scanned.consumed, length < want or ended
+        # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
+        # writes to any more the next window is all that is left.
+        return 0, not last and os.fstat(self._fd).st_size - position.offset < scanned.needed
 
     def _open(self, header: Header, envelope: memoryview) -> bytes | memoryview:
-        """Decrypt, a large payload that is decoded before the next read into memory used again and again."""
-        if header.type not in DECODED_AT_ONCE or len(envelope) < CHUNK_BYTES or self._opened_lent:
+        """Decrypt; a large payload that is decoded before the next read goes into memory used again and again."""
+        if len(envelope) < ReusedBuffer.LARGE_BYTES or header.type not in _DECODED_AT_ONCE or self._opened_lent:
             return self._opener.open(header, envelope)  # type: ignore[no-any-return]
         self._opened_lent = True
         return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
 
-    def _take(self, header: Header, envelope: memoryview, received: list[Received]) -> None:
-        """Verify one whole envelope and move the position past it; WireError leaves the position."""
-        payload = self._open(header, envelope)
-        start = self._position
-        generation, segment, offset = start
-        end = Position(generation, segment, offset + len(envelope))
-        sequence = header.sequence
-        if sequence >> COUNTER_BITS != generation:
-            raise WireError("BAD_SEQUENCE", "the generation is not that of its segment")
-        self._position = end
-        self._damaged = False
-        if sequence == self._sequence.last + 1:
-            self._sequence.last = sequence
-        else:
-            arrival = self._sequence.arrived(sequence)
-            if arrival is Arrival.DUPLICATE:
-                self._count("duplicates")
-                self._progress.skipped(end)
-                return
-            if arrival is Arrival.GAP:
-                self._count("gaps")
-        if header.type in WORK:
-            self._progress.dispatched(sequence, start, end)
-        else:
-            self._progress.passed(sequence, end)
-            self._dirty_bytes += len(envelope)
-        received.append(Received(header, payload, start < self._suspect_until, sequence))
+    def _window_bytes(self, whole: bool) -> int:
+        """How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it."""
+        if self._needed <= CHUNK_BYTES:
+            return CHUNK_BYTES
+        available = os.fstat(self._fd).st_size - self._position.offset
+        if available < self._needed and not whole:
+            return 0
+        return max(CHUNK_BYTES, min(self._needed, available + 1))
 
-    # --- damage ---
+    def _take(self, scanned: Scan, position: Position, ended: bool) -> None:
+        """Move the position past what was settled, and put damage aside while its bytes are at hand."""
+        self._needed = scanned.needed
+        if not scanned.consumed:
+            return
+        self._position = position._replace(offset=position.offset + scanned.consumed)
+        for item in scanned.items:
+            if isinstance(item, Damage):
+                self._put_aside(item, position.offset, torn=ended and item is scanned.items[-1])
 
-    def _skip_damage(self, at: int, error: WireError, size: int = 0) -> int:
-        """Find the next authentic envelope after damage; returns how many bytes to pass from ``at``.
+    def _put_aside(self, damage: Damage, base: int, *, torn: bool) -> None:
+        """Keep damaged bytes with their reason; a torn tail was never acknowledged and is dropped (L-17)."""
+        if torn and damage.reason == "TRUNCATED":
+            self._count("torn_tails")
+            return
+        self._count(f"damaged_{damage.reason.lower()}")
+        end = min(damage.end, damage.start + _SAMPLE_BYTES)
+        sample = bytes(self._buffer.data[damage.start - base : end - base])
+        name = names.segment_name(self._position.generation, self._position.segment)
+        self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
 
-        Without one, an envelope of sound framing is passed alone; otherwise the position waits for more.
+    def _accept(self, scanned: Scan, received: list[Received]) -> None:
+        """Apply the sequence rules and hand out what they let through."""
+        generation, segment, offset = self._position
+        for item in scanned.items:
+            if not isinstance(item, Opened):
+                continue
+            header, payload, start, end = item
+            verdict = self._link.judge(header.sequence)
+            if verdict:
+                self._count(_VERDICTS[verdict])
+                if verdict > Verdict.GAP:
+                    continue
+            token = self._progress.dispatched(header.sequence, generation, segment, start, end)
+            received.append(Received(header, payload, self._may_be_repeated(header, token), token))
+        if scanned.consumed and self._progress.tail.offset != offset:
+            self._progress.skip_to(self._position)
+            self._dirty += 1
+        self._buffer.trim()
+
+    def _may_be_repeated(self, header: Header, token: Token) -> bool:
+        """L-15: what existed when a former process died may have been handled by it.
+
+        Messages and events of one sender are handled one at a time: only the first of each can be repeated.
         """
-        start = self._position.offset + at
-        data, resume = self._search(start)
-        if resume is None and not size:
-            if not self._damaged:
-                self._report_damage(start, data[: 1 << 16], error)
-                self._damaged = True
-            self._move_to(start)
-            return 0
-        passed = size if resume is None else resume
-        if not self._damaged:
-            self._report_damage(start, data[:passed], error)
-        self._damaged = False
-        self._move_to(start + passed)
-        return passed
+        if (token.generation, token.segment, token.start) >= self._suspect_until:
+            return False
+        if self._suspect_all or header.type not in _IN_ORDER:
+            return True
+        first = header.type not in self._seen_types
+        self._seen_types.add(header.type)
+        return first
 
-    def _search(self, start: int) -> tuple[bytes, int | None]:
-        """Bytes from ``start`` to the segment's end (bounded) and the offset of an authentic envelope in them."""
-        remaining = max(0, os.fstat(self._fd).st_size - start)
-        data = os.pread(self._fd, min(remaining, SEGMENT_BYTES + RESYNC_BYTES), start)
-        return data, self._format.resume_after(data, 1, self._opener.open)
+    def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
+        """Redeliver what a former process had begun and not finished."""
+        taken = 0
+        while self._again and len(received) < max_envelopes and taken < max_bytes:
+            entry, token = self._again.pop(0)
+            found = self._envelope_at(entry)
+            if found is None or found.header.sequence != entry.sequence:
+                self._progress.finish(token)
+                self._dirty += 1
+                self._count("redeliveries_lost")
+                continue
+            taken += found.end - found.start
+            token.end = found.end
+            received.append(Received(found.header, found.payload, True, token))
+        return taken
 
-    def _check_waiting(self) -> int:
-        """An incomplete envelope waits: if an authentic one lies inside it, its length was a lie."""
-        start = self._position.offset
-        data, resume = self._search(start)
-        if resume is None:
-            return 0
-        self._report_damage(start, data[:resume], WireError("TRUNCATED", "its length reaches over others"))
-        self._move_to(start + resume)
-        return resume
+    def _envelope_at(self, entry: Unfinished) -> Opened | None:
+        try:
+            fd = self._files.open_segment(entry.generation, entry.segment)
+        except OSError:
+            return None
+        try:
+            needed = CHUNK_BYTES
+            while True:
+                length = self._buffer.fill(fd, entry.offset, needed)
+                scanned = self._decoder.scan(self._buffer.data, length, entry.offset, entry.generation, limit=1)
+                if scanned.items or scanned.needed <= needed:
+                    break
+                needed = scanned.needed
+        finally:
+            os.close(fd)
+        found = scanned.items[0] if scanned.items else None
+        return found if isinstance(found, Opened) else None
 
-    def _report_damage(self, start: int, data: bytes, error: WireError) -> None:
-        self._count(f"damaged_{error.reason.lower()}")
-        place = names.segment_name(self._position.generation, self._position.segment)
-        self._keep(data, str(error), f"{self._source} {place} at {start}")
+    # --- fences and segments ---
 
-    def _move_to(self, offset: int) -> None:
-        self._position = self._position._replace(offset=offset)
-        self._progress.skipped(self._position)
-
-    # --- from segment to segment ---
-
-    def _look_if_changed(self, now: float) -> None:
-        """List the lane again unless nothing was added or removed since; a fraction of the price of a listing."""
-        if self._files.changed_ns() == self._listed_ns:
-            self._looked = now
-        else:
+    def _look_if_due(self, now: float) -> None:
+        """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
+        if now - self._looked > LOOK_SECONDS or self._files.changed():
             self._look(now)
 
     def _look(self, now: float) -> None:
-        """List the lane again: fences, newer generations, foreign files."""
+        """List the lane again: fences, newer segments, foreign files."""
         self._looked = now
-        changed = self._files.changed_ns()
-        self._listed_ns = changed if time_ns() - changed > RACY_NS else -1
-        self._listing = self._files.list()
-        for filename in self._listing.foreign:
+        listing = self._listing = self._files.list()
+        for filename in listing.foreign:
             self._count("foreign_files")
-            self._files.remove(filename)
-        generation = self._listing.fence
-        if generation and (self._fence is None or self._fence.new_generation < generation):
-            self._fence = self._files.read_fence(generation)
-        if self._fence is not None and self._position.generation >= self._fence.new_generation:
-            self._files.remove(names.fence_name(self._fence.new_generation))
-            self._fence = None
+            self._files.put_aside(filename, "NO_LANE_FILE")
+        if listing.fences or self._fences:
+            self._read_fences()
 
-    def _before_fence(self, end: int) -> bool:
-        fence = self._fence
-        if fence is None or self._position.generation >= fence.new_generation:
-            return True
+    def _read_fences(self) -> None:
+        """Know all fences ahead of the position; remove those that it has passed."""
+        known = {fence.new_generation: fence for fence in self._fences}
+        self._fences = []
+        for generation in self._listing.fences:
+            if generation <= self._position.generation:
+                self._files.remove(names.fence_name(generation))
+                continue
+            fence = known.get(generation) or self._files.read_fence(generation)
+            if fence is None:
+                self._count("fences_damaged")
+            else:
+                self._fences.append(fence)
+
+    def _before_fence(self, length: int) -> int:
+        """How many of ``length`` bytes at the position were written before the sender lost its name."""
+        if not self._fences:
+            return length
         here = (self._position.generation, self._position.segment)
-        return (*here, end) <= (fence.old_generation, fence.segment, fence.size)
-
-    def _segment_over(self, now: float) -> bool:
-        """At the end of the segment: leave it if a successor exists. True if there is something to go on with."""
-        if not self._successor():
-            self._look_if_changed(now)
-            if not self._successor():
-                return False
-            return True  # read once more: the sender may have written before it went on
-        tail = os.fstat(self._fd).st_size - self._position.offset if self._fd >= 0 else 0
-        if tail and not self._damaged:
-            self._count("torn_tails")
-        self._leave_segment()
-        return True
+        visible = length
+        for fence in self._fences:
+            end = (fence.old_generation, fence.segment)
+            if fence.new_generation > here[0] and here >= end:
+                allowed = fence.size - self._position.offset if here == end else 0
+                visible = min(visible, max(0, allowed))
+        if visible < length and self._fenced != here:
+            self._fenced = here
+            self._count("rejected_behind_fence")
+        return visible
 
     def _successor(self) -> tuple[int, int] | None:
         here = (self._position.generation, self._position.segment)
-        return next((segment for segment in self._listing.segments if segment > here), None)
+        segments = self._listing.segments
+        if not segments or segments[-1] <= here:
+            return None
+        return next(segment for segment in segments if segment > here)
 
     def _leave_segment(self) -> None:
-        """Go to the next segment, or wait behind a fence until there is one."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
+        self._release()
         successor = self._successor()
         if successor is not None:
             self._position = Position(*successor, 0)
-        else:
-            self._position = Position(self._position.generation, self._position.segment + 1, 0)
-        self._damaged = False
-        self._progress.skipped(self._position)
+            self._progress.skip_to(self._position)
         self.commit()
 
-    def _open_next(self, now: float, *, look: bool) -> bool:
+    def _open_next(self, now: float) -> bool:
         """Open the segment at the position, or the next one there is."""
-        here = (self._position.generation, self._position.segment)
-        candidates = [segment for segment in self._listing.segments if segment >= here]
-        if not candidates:
-            if look:
-                self._look(now)
-                candidates = [segment for segment in self._listing.segments if segment >= here]
-            if not candidates:
+        segment = self._first_from_here()
+        if segment is None:
+            self._look_if_due(now)
+            segment = self._first_from_here()
+            if segment is None:
                 return False
         try:
-            self._fd = self._files.open_segment(*candidates[0])
-        except OSError:
-            self._count("segments_unreadable")
-            self._files.remove(names.segment_name(*candidates[0]))
+            self._fd = self._open_trusted(segment)
+        except FileNotFoundError:
             self._look(now)
             return False
-        if candidates[0] != here:
-            self._position = Position(*candidates[0], 0)
-            self._progress.skipped(self._position)
+        except OSError:
+            self._count("segments_refused")
+            self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
+            self._look(now)
+            return False
+        if segment != (self._position.generation, self._position.segment):
+            self._position = Position(*segment, 0)
+            self._progress.skip_to(self._position)
+        self._needed = 0
         return True
+
+    def _first_from_here(self) -> tuple[int, int] | None:
+        here = (self._position.generation, self._position.segment)
+        return next((segment for segment in self._listing.segments if segment >= here), None)
+
+    def _open_trusted(self, segment: tuple[int, int]) -> int:
+        fd = self._files.open_segment(*segment)
+        if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
+            os.close(fd)
+            raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
+        return fd
 
     # --- finishing ---
 
-    def finish(self, tokens: Iterable[int]) -> None:
-        """Mark envelopes as done and commit once."""
-        for token in tokens:
-            self._progress.finished(token)
+    def finish(self, token: Token, *, lazy: bool = False) -> None:
+        """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
+        self._progress.finish(token)
+        if lazy:
+            self._dirty += token.end - token.start
+            if self._dirty < _LAZY_BYTES:
+                return
         self.commit()
 
-    def drop(self, token: int) -> None:
-        """Mark an envelope as done that was refused: it is committed with the next ones."""
-        self._progress.finished(token)
-        self._dirty_bytes += 1
-
-    def _commit_if_due(self) -> None:
-        if self._dirty_bytes >= LAZY_BYTES:
-            self.commit()
-
     def commit(self) -> None:
-        """Write the cursor and remove segments that nothing needs any more."""
-        self._dirty_bytes = 0
-        self._files.write_cursor(self._cursor())
-        if self._listing.segments and self._listing.segments[0] < self._progress.oldest_needed():
-            self._remove_read_segments()
+        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
+        cursor = self._progress.cursor(self._generation)
+        written = self._write_cursor(cursor)
+        segments = self._listing.segments
+        if segments and segments[0] < (cursor.sender_generation, cursor.segment):
+            if not written and self.unfinished:
+                return
+            # Without space for a cursor only this frees some; the next start begins at what is left.
+            self._remove_passed(cursor)
+            if not written:
+                self._write_cursor(cursor)
 
-    def _remove_read_segments(self) -> None:
-        needed = self._progress.oldest_needed()
-        for segment in [segment for segment in self._listing.segments if segment < needed]:
+    def _write_cursor(self, cursor: Cursor) -> bool:
+        """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""
+        try:
+            self._files.write_cursor(cursor)
+        except OSError:
+            self._count("commits_failed")
+            self._dirty = max(1, self._dirty)
+            return False
+        self._dirty = 0
+        return True
+
+    def _remove_passed(self, cursor: Cursor) -> None:
+        """Unlink the segments before the committed position, but for those with an unfinished envelope."""
+        needed = {(entry.generation, entry.segment) for entry in cursor.unfinished}
+        here = (cursor.sender_generation, cursor.segment)
+        for segment in [one for one in self._listing.segments if one < here and one not in needed]:
             self._files.remove(names.segment_name(*segment))
             self._listing.segments.remove(segment)
 
@@ -462,16 +450,28 @@ class LaneReader:
     def close(self, *, clean: bool = False) -> None:
         """Commit and release; ``clean`` says that nothing is in anybody's hands."""
         try:
-            self._files.write_cursor(self._cursor(clean=clean and not self.unfinished))
+            closed = clean and not self.unfinished
+            self._write_cursor(self._progress.cursor(self._generation, closed))
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Release the descriptors without writing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._release()
         self._files.close()
 
+    def _release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
 
+def _has_damage(scanned: Scan) -> bool:
+    return any(isinstance(item, Damage) for item in scanned.items)
+
+
+_VERDICTS = {
+    Verdict.GAP: "gaps",
+    Verdict.DUPLICATE: "duplicates",
+    Verdict.OLD_GENERATION: "rejected_old_generation",
+}

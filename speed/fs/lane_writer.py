@@ -1,38 +1,44 @@
-"""The sender's end of a lane: appended segments, flow control, fences (L-2 to L-7, L-18)."""
+"""The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23)."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
-from speed.errors import StorageError, WireError
-from speed.wire import names
-from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_cursor, encode_fence
+from speed.errors import StorageError
+from speed.fs.committed import Outstanding, newest_cursor, segments_in
+from speed.fs.open import create_file, open_directory, unlink_quietly, write_all
 from speed.wire.limits import LANE_WINDOW_BYTES, SEGMENT_BYTES
-from speed.wire.seal import Keyring
+from speed.wire.names import inbox_dir, lane_dir, segment_name, temporary_name
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-FIXES = {
+_MAX_PARTS = 512
+"""Envelopes per writev; Linux takes 1024."""
+_VERIFY_SECONDS = 0.25
+_FIXES = {
     errno.ENOSPC: "the filesystem is full: free space, or let the receiver catch up",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the process's file size limit is reached (ulimit -f)",
     errno.EMFILE: "this process has too many open files (ulimit -n)",
-    errno.EACCES: "the receiver's inbox belongs to another user without a common group",
+    errno.EACCES: "the receiver's inbox belongs to another user",
+    errno.ENOENT: "the receiver has no inbox here: was it ever started on this root?",
 }
 
 
 def storage_error(error: OSError, doing: str) -> StorageError:
     """A StorageError that says what failed and, where known, what to do."""
-    fix = FIXES.get(error.errno or 0, "see `speed doctor`")
-    return StorageError(f"{doing}: {error.strerror} ({errno.errorcode.get(error.errno or 0, '?')}); {fix}")
+    name = errno.errorcode.get(error.errno or 0, "?")
+    return StorageError(f"{doing}: {error.strerror} ({name}); {_FIXES.get(error.errno or 0, 'see `speed doctor`')}")
 
 
 class LaneWriter:
-    """Appends whole envelopes of one link. Not thread-safe: the link's lock guards it.
+    """Appends whole envelopes of one link. Not thread-safe: the link's lock guards every method.
 
-    With ``mode="rename"`` each append becomes a segment of its own, complete when it appears.
-    With ``durable`` every byte is flushed before its segment is left; ``sync`` flushes the present one.
+    ``window_bytes`` bounds what is written and not yet committed by the receiver; ``segment_bytes`` is
+    the size from which a segment is followed by the next. ``mode`` is ``append``, or ``rename`` where
+    FIFOs or local semantics are missing: then each append becomes one complete segment (L-23). With
+    ``durable`` a segment is flushed before it is left; ``sync`` flushes the present one (L-7).
     """
 
     def __init__(
@@ -47,209 +53,212 @@ class LaneWriter:
         segment_bytes: int = SEGMENT_BYTES,
         mode: str = "append",
         durable: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inbox = names.inbox_dir(root, target)
-        self._dir = names.lane_dir(root, target, source)
         self._target = target
+        self._inbox = inbox_dir(root, target)
+        self._path = lane_dir(root, target, source)
         self._generation = generation
-        self._lane_keys = lane_keys
-        self._window_bytes = window_bytes
+        self._keys = tuple(lane_keys)
+        self._window = window_bytes
         self._segment_bytes = segment_bytes
         self._rename = mode == "rename"
         self._durable = durable
+        self._clock = clock
+        self._dir = -1
+        self._dir_inode = 0
+        self._verified = float("-inf")
         self._fd = -1
         self._segment = 0
         self._size = 0
-        self._starts: dict[int, int] = {}
-        self._written = 0
-        self._committed = 0
-        self._opened = False
+        self._outstanding = Outstanding()
         self._created = False
 
-    def append(self, parts: Sequence[bytes | memoryview]) -> None:
-        """Write whole envelopes, given in parts; StorageError if not all could be written, and then none count.
+    def append(self, envelopes: bytes | Sequence[bytes | memoryview]) -> None:
+        """Write whole envelopes; ``StorageError`` names errno and target.
 
-        A torn rest is never cut off (the reader may have seen it): the segment is given up instead.
+        L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
+        are not: the caller reuses the counters of the others only.
         """
-        try:
-            if self._rename:
-                self._publish(b"".join(parts))
-                return
-            if self._fd < 0:
-                self._next_segment()
-            self._write_all(parts)
-        except OSError as error:
-            raise storage_error(error, f"cannot write into the inbox of {self._target!r}") from None
+        if self._dir < 0 or self._clock() - self._verified > _VERIFY_SECONDS:
+            self._verify()
+        if self._rename:
+            self._publish(envelopes if isinstance(envelopes, bytes) else b"".join(envelopes))
+            return
+        if self._fd < 0:
+            self._open_segment()
+        if isinstance(envelopes, bytes):
+            self._write([envelopes], 0)
+        else:
+            for first in range(0, len(envelopes), _MAX_PARTS):
+                self._write(envelopes[first : first + _MAX_PARTS], first)
         if self._size >= self._segment_bytes:
             self._leave_segment()
 
-    def _write_all(self, parts: Sequence[bytes | memoryview]) -> None:
-        done = 0
-        total = sum(map(len, parts))
+    def _write(self, parts: Sequence[bytes | memoryview], before: int) -> None:
+        """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
+        written = 0
+        total = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         try:
-            done = os.writev(self._fd, parts)
-            while done < total:
-                done += os.write(self._fd, b"".join(parts)[done:])
-        except OSError:
-            if done:
-                self._size += done
-                self._written += done
+            written = os.write(self._fd, parts[0]) if len(parts) == 1 else os.writev(self._fd, parts)
+            if written < total:
+                rest = memoryview(b"".join(parts))
+                while written < total:
+                    written += os.write(self._fd, rest[written:])
+        except OSError as error:
+            self._grown(written)
+            whole = _whole(parts, written)
+            if self._size:
+                # Never truncated: the reader may have read torn bytes already. A successor also lets the
+                # receiver remove this segment, which may be what frees the space that is missing.
                 self._leave_segment()
-            raise
-        self._size += done
-        self._written += done
+            raise self._storage_error(error, before + whole) from error
+        self._grown(written)
 
-    def _open_lane(self) -> None:
-        """Make the lane directory, find what earlier generations left in it."""
-        try:
-            os.mkdir(self._dir, 0o700)
-            self._created = True
-        except FileExistsError:
-            pass
-        for filename in os.listdir(self._dir):
-            found = names.parse_segment(filename)
-            if found is None:
-                continue
-            if found[0] == self._generation:
-                self._segment = max(self._segment, found[1])
-            if not self._starts:
-                self._written += os.stat(names.child_path(self._dir, filename)).st_size
-        self._opened = True
+    def _grown(self, written: int) -> None:
+        self._size += written
+        self._outstanding.add(self._generation, self._segment, written)
 
-    def _next_segment(self) -> None:
-        if not self._opened or not os.path.isdir(self._dir):
-            self._open_lane()
-        path = names.child_path(self._dir, names.segment_name(self._generation, self._segment + 1))
-        self._fd = os.open(path, _CREATE, 0o600)
-        self._begin_segment()
-
-    def _begin_segment(self) -> None:
+    def _open_segment(self) -> None:
+        """Create the next free segment of this generation (L-2)."""
+        while True:
+            name = segment_name(self._generation, self._segment + 1)
+            try:
+                self._fd = create_file(name, self._dir, append=True)
+                break
+            except FileExistsError:
+                self._segment += 1
+            except OSError as error:
+                self.close()
+                raise self._storage_error(error, 0) from error
         self._segment += 1
-        self._starts[self._segment] = self._written
         self._size = 0
         self._created = True
 
-    def _publish(self, data: bytes) -> None:
-        """Rename mode: one complete segment, visible as a whole (L-23)."""
-        if not self._opened or not os.path.isdir(self._dir):
-            self._open_lane()
-        name = names.segment_name(self._generation, self._segment + 1)
-        temporary = names.child_path(self._dir, names.temporary_name(name))
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    def _publish(self, batch: bytes) -> None:
+        """Make one complete segment appear at once: temporary file, rename (L-23)."""
+        name = segment_name(self._generation, self._segment + 1)
+        temporary = temporary_name(name)
         try:
-            done = 0
-            while done < len(data):
-                done += os.write(fd, data[done:])
+            unlink_quietly(temporary, self._dir)
+            self._write_complete(temporary, batch)
+            os.rename(temporary, name, src_dir_fd=self._dir, dst_dir_fd=self._dir)
+        except OSError as error:
+            unlink_quietly(temporary, self._dir)
+            raise self._storage_error(error, 0) from error
+        self._segment += 1
+        self._created = True
+        self._outstanding.add(self._generation, self._segment, len(batch))
+
+    def _write_complete(self, name: str, batch: bytes) -> None:
+        fd = create_file(name, self._dir, append=False)
+        try:
+            write_all(fd, batch)
             if self._durable:
                 os.fsync(fd)
-        except OSError:
-            os.unlink(temporary)
-            raise
         finally:
             os.close(fd)
-        os.rename(temporary, names.child_path(self._dir, name))
-        self._begin_segment()
-        self._written += len(data)
 
-    def room(self, data_bytes: int) -> bool:
-        """Whether ``data_bytes`` more fit into the window; an empty lane takes anything (L-6)."""
-        waiting = self._written - self._committed
-        if not waiting or waiting + data_bytes <= self._window_bytes:
+    def room(self, size: int) -> bool:
+        """Whether ``size`` more bytes fit the window (L-6); the receiver's cursor is read only when not.
+
+        An empty lane takes an envelope of any size.
+        """
+        if self._dir < 0:
+            self._verify()
+        if self._outstanding.bytes + size <= self._window:
             return True
-        self._committed = max(self._committed, self._read_committed())
-        waiting = self._written - self._committed
-        return not waiting or waiting + data_bytes <= self._window_bytes
+        self._verify()
+        cursor = newest_cursor(self._dir, self._keys)
+        if cursor is not None:
+            self._outstanding.commit(cursor.sender_generation, cursor.segment, cursor.offset)
+        return self._outstanding.bytes == 0 or self._outstanding.bytes + size <= self._window
 
-    def _read_committed(self) -> int:
-        cursor = self._newest_cursor()
-        if cursor is None or cursor.sender_generation != self._generation:
-            return 0
-        start = self._starts.get(cursor.segment)
-        return 0 if start is None else start + cursor.offset
-
-    def _newest_cursor(self) -> Cursor | None:
-        try:
-            generations = [names.parse_cursor(filename) or 0 for filename in os.listdir(self._dir)]
-            path = names.child_path(self._dir, names.cursor_name(max(generations)))
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (OSError, ValueError):
-            return None
-        try:
-            return decode_cursor(os.read(fd, MAX_CURSOR_BYTES), self._lane_keys)
-        except WireError:
-            return None  # torn by a commit under way: the next look sees it whole
-        finally:
-            os.close(fd)
+    @property
+    def outstanding_bytes(self) -> int:
+        """Bytes written and, as far as this sender has looked, not committed."""
+        return self._outstanding.bytes
 
     def sync(self) -> None:
-        """Flush what was written; with it the directories, when something was made in them."""
+        """Make what was appended survive a power cut (L-7); ``StorageError`` when the device refuses."""
         try:
             if self._fd >= 0:
                 os.fdatasync(self._fd)
             if self._created:
-                self._created = False
-                sync_directory(self._dir)
+                os.fsync(self._dir)
                 sync_directory(self._inbox)
+                self._created = False
         except OSError as error:
-            raise storage_error(error, f"cannot flush the lane to {self._target!r}") from None
+            raise self._storage_error(error, 0) from error
+
+    def _verify(self) -> None:
+        """Make or find the lane directory; start anew when it is another one than before (L-2)."""
+        self._verified = self._clock()
+        try:
+            if self._dir >= 0 and os.lstat(self._path).st_ino == self._dir_inode:
+                return
+        except OSError:
+            pass  # gone: the receiver put it aside
+        self.close()
+        try:
+            self._open_directory()
+        except OSError as error:
+            raise self._storage_error(error, 0) from error
+
+    def _open_directory(self) -> None:
+        try:
+            os.mkdir(self._path, 0o700)
+            self._created = True
+        except FileExistsError:
+            pass
+        fd = open_directory(self._path)
+        status = os.fstat(fd)
+        if status.st_uid != os.geteuid():
+            os.close(fd)
+            raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
+        self._dir = fd
+        self._dir_inode = status.st_ino
+        self._outstanding = Outstanding()
+        for generation, segment, size in segments_in(fd):
+            self._outstanding.add(generation, segment, size)
+            if generation == self._generation:
+                self._segment = max(self._segment, segment)
 
     def _leave_segment(self) -> None:
-        if self._durable and self._fd >= 0:
-            os.fdatasync(self._fd)
-        self.close()
+        """End the current segment; the next append opens another."""
+        fd, self._fd = self._fd, -1
+        try:
+            if self._durable:
+                os.fdatasync(fd)
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
-        """Release the segment; the next append begins a new one."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Release the descriptors; the files stay for the receiver. The next append begins a new segment."""
+        for fd in (self._fd, self._dir):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._dir = -1
+
+    def _storage_error(self, error: OSError, whole: int) -> StorageError:
+        failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")
+        failure.envelopes_written = whole
+        return failure
 
 
 def sync_directory(path: str) -> None:
     """Make creations and renames in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_directory(path)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> int:
-    """End all lanes that older generations of ``source`` left anywhere (L-18); returns how many.
-
-    A paused and replaced owner may resume and append to segments it still holds open; receivers accept
-    nothing that lies beyond the fence. Called by the new owner before its entry appears.
-    """
-    fenced = 0
-    for target in os.listdir(root):
-        if not names.is_node_name(target):
-            continue
-        lane = names.lane_dir(root, target, source)
-        try:
-            old = [found for found in map(names.parse_segment, os.listdir(lane)) if found]
-        except OSError:
-            continue
-        last = max((found for found in old if found[0] < generation), default=None)
-        if last is not None:
-            lane_key = keyring.lane_key(names.node_id(source), names.node_id(target))
-            _write_fence(lane, generation, last, lane_key)
-            fenced += 1
-    return fenced
-
-
-def _write_fence(lane: str, generation: int, last: tuple[int, int], lane_key: bytes) -> None:
-    segment = names.child_path(lane, names.segment_name(*last))
-    try:
-        size = os.stat(segment, follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return  # read to its end and removed meanwhile
-    data = encode_fence(Fence(generation, last[0], last[1], size), lane_key)
-    assert len(data) == FENCE_BYTES
-    path = names.child_path(lane, names.fence_name(generation))
-    temporary = names.child_path(lane, names.temporary_name(names.fence_name(generation)))
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
-    os.rename(temporary, path)
+def _whole(parts: Sequence[bytes | memoryview], written: int) -> int:
+    """How many envelopes are complete after ``written`` bytes."""
+    for count, part in enumerate(parts):
+        if written < len(part):
+            return count
+        written -= len(part)
+    return len(parts)

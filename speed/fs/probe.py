@@ -1,20 +1,34 @@
-"""What a filesystem is and can do: memory or disk, local or remote, FIFOs or not (L-22)."""
+"""What kind of filesystem a directory lies on, and whether FIFOs work there (L-22)."""
 
 from __future__ import annotations
 
 import os
-import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from speed.wire.names import child_path, temporary_name
 
-MEMORY_KINDS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
-REMOTE_KINDS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "lustre"})
+_MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))
+_REMOTE = frozenset(
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "virtiofs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "afs",
+        "glusterfs",
+        "beegfs",
+    )
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Filesystem:
-    """Kind and abilities of the filesystem under a path."""
+class Filesystem(NamedTuple):
+    """``kind`` is the kernel's name of the filesystem, ``unknown`` where it cannot be told."""
 
     kind: str
     is_memory: bool
@@ -23,34 +37,42 @@ class Filesystem:
 
 
 def filesystem_of(path: str) -> Filesystem:
-    """Look at the filesystem of an existing directory that this process may write to."""
+    """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it."""
     kind = _kind_of(os.path.realpath(path))
-    remote = kind in REMOTE_KINDS or kind.startswith("fuse.")
-    return Filesystem(kind, kind in MEMORY_KINDS, remote, _supports_fifo(path))
+    remote = kind in _REMOTE or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
+    return Filesystem(kind, kind in _MEMORY, remote, _fifo_works(path))
 
 
 def _kind_of(path: str) -> str:
-    """The type of the longest mount point above ``path``, from the kernel's mount table."""
-    best, kind = -1, "unknown"
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-            for line in mounts:
-                fields = line.split()
-                point = fields[1].replace("\\040", " ")
-                inside = path == point or path.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= best:
-                    best, kind = len(point), fields[2]
-    except OSError:
-        pass
+    """Type of the mount whose point is the longest prefix of ``path``; the last one mounted there wins."""
+    best, kind = "", "unknown"
+    for point, mounted in _mounts():
+        inside = point == "/" or path == point or path.startswith(point + os.sep)
+        if inside and len(point) >= len(best):
+            best, kind = point, mounted
     return kind
 
 
-def _supports_fifo(path: str) -> bool:
-    trial = child_path(path, temporary_name(f"fifo-{os.getpid()}-{os.urandom(4).hex()}"))
+def _mounts() -> list[tuple[str, str]]:
     try:
-        os.mkfifo(trial, 0o600)
-        supported = stat.S_ISFIFO(os.lstat(trial).st_mode)
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as table:
+            rows = [line.split(" ") for line in table]
+    except OSError:
+        return []
+    return [(_unescape(row[1]), row[2]) for row in rows if len(row) > 2]
+
+
+def _unescape(point: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        point = point.replace(code, character)
+    return point
+
+
+def _fifo_works(path: str) -> bool:
+    name = child_path(path, temporary_name(f"fifo.{os.getpid()}.{os.urandom(4).hex()}"))
+    try:
+        os.mkfifo(name, 0o600)
     except (OSError, AttributeError):
         return False
-    os.unlink(trial)
-    return supported
+    os.unlink(name)
+    return True

@@ -41,10 +41,31 @@ def register(
 ) -> Registration:
     """See ``Registry.register``."""
     check_lease(lease_ms, heartbeat_ms)
-    claimant = claim.Claimant(identity(), lease_ms)
-    generation = _claim(registry, name, claimant)
-    before_publish(generation)
-    entry = Entry(
+    claimant, generation = _claim(registry, name, claim.Claimant(identity(), lease_ms))
+    try:
+        before_publish(generation)
+        registration = Registration(registry, _first_entry(name, generation, claimant, heartbeat_ms, fabrics, allow))
+        registration.publish()
+        if claimant.is_expired(_now_ms()):
+            registration.remove()
+            raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
+    except BaseException:
+        claim.release(registry.root, name, generation)  # or this process would keep the name from itself
+        raise
+    claim.remove_older(registry.root, name, generation)
+    return registration
+
+
+def _first_entry(
+    name: str,
+    generation: int,
+    claimant: claim.Claimant,
+    heartbeat_ms: int,
+    fabrics: tuple[str, ...],
+    allow: tuple[str, ...],
+) -> Entry:
+    """The entry as it is first published, with the time of now."""
+    return Entry(
         name=name,
         generation=generation,
         pid=claimant.identity.pid,
@@ -55,41 +76,39 @@ def register(
         startup_timestamp=time.time_ns() // 1_000_000,
         last_heartbeat=time.time_ns() // 1_000_000,
         heartbeat_monotonic_ms=_now_ms(),
-        lease=lease_ms,
+        lease=claimant.lease_ms,
         heartbeat_interval=heartbeat_ms,
         fabrics=fabrics,
         allow=allow,
     )
-    registration = Registration(registry, entry)
-    registration.publish()
-    claim.remove_older(registry.root, name, generation)
-    return registration
 
 
-def _claim(registry: Registry, name: str, claimant: claim.Claimant) -> int:
+def _claim(registry: Registry, name: str, claimant: claim.Claimant) -> tuple[claim.Claimant, int]:
     """Win the next generation of ``name``, or NameTakenError."""
     for _ in range(MAX_ATTEMPTS):
         newest = registry.newest_generation(name)
-        _wait_until_stale(registry, name)
-        entry = registry.read(name)
+        entry = _wait_until_stale(registry, name)
         if newest and (entry is None or entry.generation < newest):
             _respect_claim(registry, name, newest)
+        if registry.read(name) != entry:
+            continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
+        claimant = replace(claimant, made_ms=_now_ms())
         if claim.take(registry.root, name, newest + 1, claimant):
-            return newest + 1
+            return claimant, newest + 1
     raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
 
 
-def _wait_until_stale(registry: Registry, name: str) -> None:
-    """Return when the entry is absent or stale; NameTakenError when it is live.
+def _wait_until_stale(registry: Registry, name: str) -> Entry | None:
+    """Return the entry once it is absent (None) or stale; NameTakenError when it is live.
 
     An entry of another host or boot is watched for at most its lease (R-10).
     """
     while True:
         entry, verdict = registry.verdict(name)
         if entry is None or verdict is Verdict.STALE or registry.process_gone(entry):
-            return
+            return entry
         first = entry if verdict is Verdict.LIVE else None
         while verdict is Verdict.WATCH and first is None:
             time.sleep(WATCH_SECONDS)  # another host's heartbeat cannot be waited for in any other way
@@ -106,13 +125,14 @@ def _wait_until_stale(registry: Registry, name: str) -> None:
 
 def _respect_claim(registry: Registry, name: str, generation: int) -> None:
     """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4)."""
-    path = names.claim_path(registry.root, name, generation)
     claimant = claim.read(registry.root, name, generation)
-    if claimant is not None and (claimant.is_dead or claim_is_released(path)):
+    if claimant is not None and (claimant.is_dead or claim.is_released(registry.root, name, generation)):
         return
     lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
     deadline = _now_ms() + lease_ms
     if claimant is not None and claimant.identity.boot_id == identity().boot_id:
+        if claimant.is_expired(_now_ms()):
+            return
         raise NameTakenError(
             f"{name!r} is being claimed by process {claimant.identity.pid} on {claimant.identity.host}"
         )
@@ -122,14 +142,6 @@ def _respect_claim(registry: Registry, name: str, generation: int) -> None:
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
 
 
-def claim_is_released(path: str) -> bool:
-    """Whether the owner left in order: it then made its claim read-only."""
-    try:
-        return not os.stat(path).st_mode & 0o200
-    except OSError:
-        return True
-
-
 class Registration:
     """The entry of this process. Thread-safe by one lock; no other lock is taken under it."""
 
@@ -137,7 +149,6 @@ class Registration:
         self.entry = entry
         self._registry = registry
         self._path = names.entry_path(registry.root, entry.name)
-        self._claim = names.claim_path(registry.root, entry.name, entry.generation)
         self._lock = threading.Lock()
         self._lease = OwnLease(entry.lease, entry.heartbeat_interval, entry.heartbeat_monotonic_ms)
         self._fd = -1
@@ -215,9 +226,14 @@ class Registration:
         temporary = names.child_path(directory, names.temporary_name(token))
         try:
             fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
+        try:
             os.write(fd, data)
             os.rename(temporary, self._path)
         except OSError as error:
+            os.close(fd)
+            os.unlink(temporary)
             raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
         if self._fd >= 0:
             os.close(self._fd)
@@ -231,10 +247,7 @@ class Registration:
                 return
             if self._is_installed():
                 os.unlink(self._path)
-            try:
-                os.chmod(self._claim, 0o400)
-            except OSError:
-                pass  # a newer claim replaced it
+            claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 
     def abandon(self) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from speed.core.access import granted
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim
@@ -19,8 +20,10 @@ from speed.wire.limits import MAX_ENTRY_BYTES
 from speed.wire.seal import Keyring
 
 _RACY_NS = 20_000_000
-"""An entry changed so recently can change again without a new mtime (coarse clocks): it is read again."""
+"""A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
 TORN_READS = 3
+FRESH_SECONDS = 0.001
+"""How long what was seen counts as what is: a burst of sends looks once."""
 
 
 def monotonic_ms() -> int:
@@ -33,8 +36,11 @@ class _Known:
     """What was read under one stamp (inode, mtime, size) of an entry file, and since when it is unchanged."""
 
     stamp: tuple[int, int, int]
+    settled: bool
+    """Whether the stamp was already old when the file was read: only then can no write hide behind it."""
     entry: Entry | None
     since_ms: int
+    fresh_until: float = 0.0
 
 
 class Registry:
@@ -61,6 +67,8 @@ class Registry:
                 raise RootError(f"{path} is no directory: choose another root")
             if status.st_mode & stat.S_IWOTH:
                 raise RootError(f"everybody can write to {path}: run `chmod 700 {path}`, or 770 for a group")
+            if status.st_uid not in (os.geteuid(), 0) and not status.st_mode & stat.S_IWGRP:
+                raise RootError(f"{path} belongs to uid {status.st_uid}: choose a root of your own")
             if not os.access(path, os.W_OK | os.X_OK):
                 raise RootError(f"{path} is not writable for this user: choose another root")
 
@@ -73,20 +81,19 @@ class Registry:
 
     def _look(self, name: str) -> _Known | None:
         path = names.entry_path(self.root, name)
+        known = self._known.get(name)
         try:
             status = os.stat(path, follow_symlinks=False)
         except OSError:
             self._known.pop(name, None)
             return None
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-        known = self._known.get(name)
-        if known is not None and known.stamp == stamp and time.time_ns() - stamp[1] > _RACY_NS:
+        if known is not None and known.settled and known.stamp == stamp:
             return known
+        settled = time.time_ns() - stamp[1] > _RACY_NS
         fresh = self._read_entry(name, path)
-        if known is not None and known.entry == fresh:
-            known.stamp = stamp
-            return known
-        known = self._known[name] = _Known(stamp, fresh, monotonic_ms())
+        since = known.since_ms if known is not None and known.entry == fresh else monotonic_ms()
+        known = self._known[name] = _Known(stamp, settled, fresh, since)
         return known
 
     def _read_entry(self, name: str, path: str) -> Entry | None:
@@ -125,6 +132,21 @@ class Registry:
         alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
         return judge(entry, self._boot_id, now, alive, now - known.since_ms)
 
+    def grants(self, name: str, sender: str) -> Entry | None:
+        """The entry of ``name`` if it was live and allowed ``sender`` at most 1 ms ago (R-11).
+
+        None says only that somebody must look more closely before refusing.
+        """
+        now = time.monotonic()
+        known = self._known.get(name)
+        if known is None or now >= known.fresh_until:
+            entry = self.live(name)
+            known = self._known.get(name)
+            if entry is None or known is None:
+                return None
+            known.fresh_until = now + FRESH_SECONDS
+        return known.entry if known.entry is not None and granted(known.entry.allow, sender) else None
+
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
         entry, verdict = self.verdict(name)
@@ -161,9 +183,8 @@ class Registry:
             name = names.parse_entry_file(filename)
             if name is not None and self.read(name) is None:
                 rows[filename] = self._problems.get(name, "is gone again")
-            elif name is None and filename != names.CLAIMS:
+            elif name is None and filename != names.CLAIMS and not filename.startswith(names.TEMPORARY_PREFIX):
                 rows[filename] = "is no entry of a node"
-        rows.pop(next((row for row in rows if row.startswith(names.TEMPORARY_PREFIX)), ""), None)
         return rows
 
     # --- writing ---

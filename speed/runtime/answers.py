@@ -11,6 +11,7 @@ from collections import deque
 from time import monotonic
 from typing import NamedTuple
 
+from speed.core.progress import Token
 from speed.errors import InboxFullError, SpeedError
 from speed.runtime.context import Context
 from speed.runtime.inbound import InboundLane
@@ -30,7 +31,7 @@ class Answer(NamedTuple):
     lane: InboundLane
     generation: int
     payload: bytes | None
-    token: int
+    token: Token
 
 
 class Answers:
@@ -41,7 +42,7 @@ class Answers:
         self._links = links
         self._waiting: deque[Answer] = deque()
 
-    def add(self, lane: InboundLane, generation: int, payload: bytes | None, token: int) -> None:
+    def add(self, lane: InboundLane, generation: int, payload: bytes | None, token: Token) -> None:
         """Queue an answer for the next flush."""
         self._waiting.append(Answer(lane, generation, payload, token))
 
@@ -71,9 +72,7 @@ class Answers:
             if payloads:
                 link = self._links.open(lane.source, generation)
                 deadline = monotonic() + wait_seconds
-                link.send_all(
-                    EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds
-                )
+                link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds)
         except (SpeedError, OSError) as error:
             if isinstance(error, InboxFullError) and not wait_seconds:
                 return False

@@ -160,7 +160,7 @@ class Calls:
         if self._pending.target_of(key) != source or not self._pending.complete(key, outcome):
             self._context.stats.count("answers_unexpected")
 
-    def answered(self, source: str, payload: bytes) -> None:
+    def answered(self, source: str, payload: bytes | memoryview) -> None:
         """An SPC_RESPONSE completes the call it belongs to."""
         response = spc.decode_response(payload)
         outcome = response.result
@@ -192,9 +192,7 @@ class Calls:
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
     if isinstance(call.key, tuple):
-        return NotAcknowledgedError(
-            f"{call.target!r} did not acknowledge in time; it may still handle the message"
-        )
+        return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
     return CallTimeoutError(
         f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}
     )

@@ -36,6 +36,7 @@ class Context:
     generation: int
     durable: bool
     polling: bool
+    window_bytes: int
     registry: Registry
     registration: Registration
     policy: AccessPolicy

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from speed.errors import NodeLeftError, SpeedError, WireError
+from speed.core.progress import Token
+from speed.errors import NodeLeftError, SpeedError
 from speed.fs.lane_reader import Received
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -90,7 +91,7 @@ class Dispatch:
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
 
-    def _finish(self, lane: InboundLane, token: int) -> None:
+    def _finish(self, lane: InboundLane, token: Token) -> None:
         """A message is handled: on a worker it is committed with others, elsewhere at once."""
         if self._pool.on_worker:
             self._answers.add(lane, 0, None, token)
@@ -151,9 +152,9 @@ class Dispatch:
     def _heartbeat(self, lane: InboundLane, received: Received) -> None:
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
-            self._calls.replied(lane.source, body["requestId"], None)
+            self._calls.replied(lane.source, str(body.get("requestId")), None)
         else:
-            self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
+            self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, bytes(received.payload))
 
     def _discovery(self, lane: InboundLane, received: Received) -> None:
         body = control.decode(received.payload)

@@ -25,7 +25,7 @@ _installed = False
 
 def track(node: Forkable) -> None:
     """Have ``node`` told in every forked child."""
-    global _installed, _lock
+    global _installed
     with _lock:
         _nodes.add(node)
         if not _installed and hasattr(os, "register_at_fork"):

@@ -6,12 +6,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
+from speed.core.progress import Token
 from speed.fs.lane_reader import LaneReader, Received
 from speed.runtime.stats import Stats
+from speed.wire.envelope import EnvelopeType
 from speed.wire.names import node_id
 
 log = logging.getLogger("speed.protocol")
 
+WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.EVENT})
+"""Types that are finished after they were handled; all others are done when they are read (L-15)."""
 MAX_UNFINISHED = 4096
 """A lane with more unfinished envelopes is not read until some finish (L-19)."""
 
@@ -31,23 +35,28 @@ class InboundLane:
         self._paused = False
         self._closed = False
 
-    def read(
-        self, max_envelopes: int, max_bytes: int, now: float, scan: bool
-    ) -> tuple[list[Received], bool]:
+    def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
         with self.lock:
             self._paused = self.reader.unfinished >= MAX_UNFINISHED
             if self._paused or self._closed:
                 return [], False
-            return self.reader.read(max_envelopes, max_bytes, now, scan=scan)
+            received, more = self.reader.read(max_envelopes, max_bytes, now, scan=scan)
+            for envelope in received:
+                if envelope.header.type not in WORK:
+                    self.reader.finish(envelope.token, lazy=True)
+            return received, more
 
-    def finish(self, tokens: Iterable[int]) -> None:
+    def finish(self, tokens: Iterable[Token]) -> None:
         """Commit that these envelopes are done. A failing filesystem is counted: they may be redelivered."""
         with self.lock:
             if self._closed:
                 return
             try:
-                self.reader.finish(tokens)
+                *first, last = tokens
+                for token in first:
+                    self.reader.finish(token, lazy=True)
+                self.reader.finish(last)
             except OSError as error:
                 self._stats.count("commits_failed")
                 log.warning("lane of %s: cursor not written: %s", self.source, error)
@@ -55,10 +64,10 @@ class InboundLane:
         if resume:
             self._resume(self.id)
 
-    def drop(self, token: int) -> None:
+    def drop(self, token: Token) -> None:
         """A refused envelope is done; it is committed with the next ones."""
         with self.lock:
-            self.reader.drop(token)
+            self.reader.finish(token, lazy=True)
 
     def close(self, *, clean: bool) -> None:
         """Release the lane; with ``clean`` its position is committed first."""

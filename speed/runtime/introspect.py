@@ -12,10 +12,13 @@ from speed.runtime.context import Context, unix_ms
 class Introspection:
     """What a node tells of itself to a node that it allows."""
 
-    def __init__(self, context: Context, services: ServiceRegistry, senders: Callable[[], list[str]]) -> None:
+    def __init__(self, context: Context, services: ServiceRegistry) -> None:
         self._context = context
         self._services = services
-        self._senders = senders
+        self.senders: Callable[[], list[str]] = list
+        """Names of the nodes whose lanes are open; known once the protocol part exists."""
+        self.lane_counts: Callable[[], dict[str, int]] = dict
+        """What was dropped from lanes, by reason; known once the protocol part exists."""
         self._operations: dict[str, Callable[[str], dict[str, Any]]] = {
             "INFO": self._info,
             "STATS": self._stats,
@@ -50,11 +53,12 @@ class Introspection:
         visible = set(self._services.names(asker))
         snapshot = self._context.stats.snapshot()
         snapshot["services"] = {name: row for name, row in snapshot["services"].items() if name in visible}
+        snapshot["counters"] |= self.lane_counts()
         started = self._context.registration.entry.startup_timestamp
         return {
             "name": self._context.name,
             "uptimeSeconds": max(0, unix_ms() - started) / 1000,
             "pendingCalls": len(self._context.pending),
-            "lanes": len(self._senders()),
+            "lanes": len(self.senders()),
             **snapshot,
         }

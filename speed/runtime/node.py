@@ -6,21 +6,23 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
 from speed.runtime import fork, start
-from speed.runtime.aio import AsyncNode
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
-from speed.runtime.dispatch import node_left
 from speed.runtime.message import Message
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LEASE_SECONDS
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from speed.runtime.aio import AsyncNode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,6 +45,8 @@ class Node:
             ``send`` returns; refused on tmpfs).
         allow: grants to publish from the first moment, as ``allow()`` does later.
         namespace: written into the metadata of messages.
+        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
+        max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -62,6 +66,8 @@ class Node:
         durability: str = "process",
         allow: Iterable[str] = (),
         namespace: str = "default",
+        bell: str = "auto",
+        max_lane_bytes: int = LANE_WINDOW_BYTES,
     ) -> None:
         self._forked = False
         self._closed = False
@@ -77,13 +83,21 @@ class Node:
             durability=durability,
             allow=tuple(allow),
             namespace=namespace,
+            bell=bell,
+            max_lane_bytes=max_lane_bytes,
         )
         self._parts = start.start(options, lost=self._lost, left=self._left)
         self._context = self._parts.context
         self.name = name
         self.root = self._context.root
-        self.aio = AsyncNode(self)
         fork.track(self)
+
+    @cached_property
+    def aio(self) -> AsyncNode:
+        """The same verbs for asyncio: ``await node.aio.call(…)``."""
+        from speed.runtime.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+
+        return AsyncNode(self)
 
     # --- access ---
 
@@ -108,9 +122,7 @@ class Node:
 
     # --- services ---
 
-    def register(
-        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None
-    ) -> None:
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
         ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
@@ -147,9 +159,7 @@ class Node:
         """
         self._check_open()
         waiter = self._parts.calls.waiter()
-        self._parts.calls.start(
-            target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent
-        )
+        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
         return waiter.result()
 
     def submit(
@@ -198,9 +208,7 @@ class Node:
 
     # --- messages and events ---
 
-    def send(
-        self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any
-    ) -> str:
+    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
@@ -361,7 +369,7 @@ class Node:
         self._parts.abort(error)
 
     def _left(self, name: str) -> None:
-        self._context.pending.fail_target(name, node_left(name))
+        self._parts.protocol.node_left(name)
 
     def _after_fork_in_child(self) -> None:
         self._forked = True

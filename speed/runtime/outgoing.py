@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from speed.core.access import granted
-from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, UnknownNodeError
+from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, StorageError, UnknownNodeError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
 from speed.wire.entry import Entry
 from speed.wire.envelope import make_sequence
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
@@ -47,7 +47,7 @@ class OutgoingLink:
             target,
             context.generation,
             context.keyring.lane_keys(context.id, self.target_id),
-            window_bytes=LANE_WINDOW_BYTES,
+            window_bytes=context.window_bytes,
             segment_bytes=SEGMENT_BYTES,
             mode="rename" if context.polling else "append",
             durable=context.durable,
@@ -87,8 +87,7 @@ class OutgoingLink:
             total += len(payload)
             if len(payload) > MAX_PAYLOAD_BYTES:
                 raise PayloadTooLargeError(
-                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: "
-                    "send less or in parts"
+                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
                 )
         context = self._context
         if urgent and self._is_full:
@@ -105,7 +104,11 @@ class OutgoingLink:
             sequence = make_sequence(context.generation, counter)
             if track is not None:
                 track(sequence)
-            self._writer.append(parts)
+            try:
+                self._writer.append(parts)
+            except StorageError as error:
+                self._counter += error.envelopes_written // 2  # each envelope is two parts
+                raise
             self._counter = counter
         if context.durable:
             self._sync(counter)
@@ -128,7 +131,7 @@ class OutgoingLink:
 
     def _inbox_full(self) -> InboxFullError:
         return InboxFullError(
-            f"the inbox of {self.target!r} is full ({LANE_WINDOW_BYTES} bytes wait there): "
+            f"the inbox of {self.target!r} is full ({self._context.window_bytes} bytes may wait there): "
             "it reads too slowly or has stopped reading; retry later or send less"
         )
 
@@ -170,6 +173,9 @@ class Links:
 
         Raises UnknownNodeError or AccessDeniedError.
         """
+        recent = self._context.registry.grants(target, self._context.name)
+        if recent is not None:
+            return self.open(target, recent.generation)
         entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import select
+from collections import deque
 from time import monotonic
 
 from speed.errors import SpeedError, WireError
@@ -44,6 +45,8 @@ class Protocol:
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._waits_until = math.inf
+        self._closed_counts: dict[str, int] = {}
+        self._departed: deque[str] = deque()
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         if self._poll is not None and bell is not None:
@@ -88,16 +91,30 @@ class Protocol:
                         self._drain(lane, now)
                     elif source_id != self._context.id:
                         self._next_scan = 0.0
+            self._fail_departed()
             self._dispatch.expire(now)
         except BaseException:
             self._context.stats.count("protocol_failures")
             self.look_again()  # the rings are taken: what they meant must be found without them
             raise
 
+    def node_left(self, name: str) -> None:
+        """``name`` is gone: what it already answered is read first, then those who still wait are told."""
+        self._departed.append(name)
+        self.look_again()
+
+    def _fail_departed(self) -> None:
+        """Tell those who wait for nodes that left before the present full scan."""
+        if self._next_scan == 0.0:
+            return
+        while self._departed:
+            self._dispatch.node_died(self._departed.popleft())
+
     def _wait(self, wait: bool) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
         if self._bell is None or self._poll is None:
-            return self._wait_polling(wait)
+            self._wait_polling(wait)
+            return None
         seconds = 0.0
         if wait:
             self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
@@ -126,7 +143,8 @@ class Protocol:
         except (OSError, ValueError):
             pass
         if target is not None and self._context.registry.live(target) is None:
-            self._dispatch.node_died(target)
+            self._departed.append(target)
+            self._next_scan = 0.0
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
@@ -185,6 +203,7 @@ class Protocol:
         """Close a lane in disorder; the next scan opens it at its last commit."""
         self._context.stats.count("lanes_failed")
         self._lanes.pop(lane.id, None)
+        _add(self._closed_counts, lane.reader.counts)
         lane.close(clean=False)
 
     def _deliver(self, lane: InboundLane, envelope: Received) -> None:
@@ -218,6 +237,19 @@ class Protocol:
         if self._bell is not None:
             self._bell.close()
 
+    def counts(self) -> dict[str, int]:
+        """What all lanes and the inbox dropped or put aside, by reason."""
+        total = dict(self._closed_counts)
+        for lane in list(self._lanes.values()):
+            _add(total, lane.reader.counts)
+        if self._inbox.junk:
+            total["foreign_files"] = total.get("foreign_files", 0) + self._inbox.junk
+        return total
+
     def senders(self) -> list[str]:
         return [lane.source for lane in list(self._lanes.values())]
 
+
+def _add(total: dict[str, int], counts: dict[str, int]) -> None:
+    for what, number in counts.items():
+        total[what] = total.get(what, 0) + number

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any
 
+from speed.core.progress import Token
 from speed.core.services import Request, Response, ServiceRegistry
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.runtime.answers import Answers
@@ -33,7 +34,7 @@ class Running:
 
     lane: InboundLane
     source_generation: int
-    token: int
+    token: Token
     request: spc.WireRequest
     deadline: float
     key: tuple[str, str]
@@ -53,7 +54,7 @@ class Serving:
         self._earliest = math.inf
 
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
-    def accept(self, lane: InboundLane, sequence: int, payload: bytes) -> None:
+    def accept(self, lane: InboundLane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
         request = spc.decode_request(payload)
         if request.caller != lane.source:
@@ -62,15 +63,15 @@ class Serving:
         key = (lane.source, request.request_id)
         if key in self._running:
             self._context.stats.count("requests_duplicate")
-            lane.drop(sequence)
+            lane.drop(token)
             return
-        running = Running(lane, generation_of(sequence), sequence, request, deadline, key)
+        running = Running(lane, generation_of(token.sequence), token, request, deadline, key)
         self._running[key] = running
         if deadline < self._earliest:
             self._earliest = deadline
         self._pool.queue(self._serve, running)
 
-    def refuse(self, source: str, generation: int, payload: bytes) -> None:
+    def refuse(self, source: str, generation: int, payload: bytes | memoryview) -> None:
         """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
         request = spc.decode_request(payload)
         text = f"{self._context.name!r} does not allow {source!r}"

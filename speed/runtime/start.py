@@ -11,9 +11,9 @@ from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, SpeedError
 from speed.fs.bell import Bell
+from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
-from speed.fs.lane_writer import fence_lanes
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.answers import Answers
@@ -49,6 +49,8 @@ class Options:
     durability: str
     allow: tuple[str, ...]
     namespace: str
+    bell: str
+    max_lane_bytes: int
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class Parts:
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
         context = self.context
+        if context.failure is not None:
+            return  # the name was lost: everything has ended already
         context.registration.update(status="leaving")
         self.protocol.accepting = False
         self.pool.drain(drain_seconds)
@@ -132,12 +136,14 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     serving = Serving(context, links, pool, answers)
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
-    introspection = Introspection(context, serving.services, lambda: protocol.senders())
+    introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
         context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
     )
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
+    introspection.senders = protocol.senders
+    introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
     pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
@@ -157,7 +163,11 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     registry.prepare()
     filesystem = filesystem_of(root)
     durable = _durable(options.durability, root, filesystem.is_memory)
-    polling = filesystem.is_remote or not filesystem.supports_fifo
+    if options.bell not in ("auto", "polling"):
+        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.max_lane_bytes < 1:
+        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    polling = options.bell == "polling" or filesystem.is_remote or not filesystem.supports_fifo
     prepared: list[tuple[Bell | None, Inbox]] = []
 
     def prepare(generation: int) -> None:
@@ -186,6 +196,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         generation=registration.entry.generation,
         durable=durable,
         polling=polling,
+        window_bytes=options.max_lane_bytes,
         registry=registry,
         registration=registration,
         policy=policy,
@@ -202,5 +213,3 @@ def _durable(durability: str, root: str, is_memory: bool) -> bool:
             f"{root} lies in memory: 'disk' cannot be given there; use a root on a disk, or 'process'"
         )
     return durability == "disk"
-
-

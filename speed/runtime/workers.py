@@ -68,7 +68,11 @@ class WorkerPool:
         self._relief = threading.Thread(target=self._relieve, name=f"speed-{name}-relief", daemon=True)
 
     def start(
-        self, step: Callable[[bool], None], flush: Callable[[], None], waiting: Callable[[], int], calls: Callable[[], int]
+        self,
+        step: Callable[[bool], None],
+        flush: Callable[[], None],
+        waiting: Callable[[], int],
+        calls: Callable[[], int],
     ) -> None:
         """Begin to read. ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node."""
         self._step = step

@@ -17,12 +17,14 @@ def encode(body: dict[str, Any]) -> bytes:
     return pack(body, "control payload")
 
 
-def decode(payload: bytes) -> dict[str, Any]:
+def decode(payload: bytes | memoryview) -> dict[str, Any]:
     """Check and read a control payload; ``requestId`` and ``sequence`` have their types if present."""
     body = unpack_map(payload, "control payload")
     request_id, sequence = body.get("requestId"), body.get("sequence")
-    if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID_BYTES):
-        raise WireError("BAD_PAYLOAD", "requestId is no text of at most 64 bytes")
+    if request_id is not None and (
+        type(request_id) is not str or not 0 < len(request_id.encode()) <= MAX_REQUEST_ID_BYTES
+    ):
+        raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
     if sequence is not None and (type(sequence) is not int or not 0 <= sequence < 2**64):
         raise WireError("BAD_PAYLOAD", "sequence is no 64-bit integer")
     return body
@@ -33,7 +35,7 @@ def encode_ack(sequence: int) -> bytes:
     return pack({"sequence": sequence})
 
 
-def decode_ack(payload: bytes) -> int:
+def decode_ack(payload: bytes | memoryview) -> int:
     sequence = decode(payload).get("sequence")
     if type(sequence) is not int:
         raise WireError("BAD_PAYLOAD", "an ACK names no sequence")

@@ -10,8 +10,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
-from speed.wire.limits import MAX_ENTRY_BYTES, MIN_ENTRY_BYTES
-from speed.wire.names import check_node_name, node_id
+from speed.wire.limits import GENERATION_BITS, MAX_ENTRY_BYTES, MIN_ENTRY_BYTES
+from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
+
+STATUSES = ("online", "leaving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
+_MAX_INT = (1 << 63) - 1
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
     name: int if kind == "int" else str if kind == "str" else tuple
@@ -86,8 +89,8 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
         raise WireError("BAD_ENTRY", "the MAC does not fit: torn, foreign, or of another key")
     try:
         return _entry_of(json.loads(line))
-    except (ValueError, KeyError, TypeError, InvalidNameError) as error:
-        raise WireError("BAD_ENTRY", f"{type(error).__name__} in a field") from None
+    except (ValueError, KeyError, TypeError, RecursionError, InvalidNameError) as error:
+        raise WireError("BAD_ENTRY", f"{type(error).__name__} in a field: {error}") from None
 
 
 def _entry_of(values: dict[str, Any]) -> Entry:
@@ -98,11 +101,26 @@ def _entry_of(values: dict[str, Any]) -> Entry:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise TypeError(key)
             value = tuple(value)
-        elif type(value) is not _TYPES[name]:
+        elif type(value) is not _TYPES[name] or (type(value) is int and not 0 <= value <= _MAX_INT):
             raise TypeError(key)
         picked[name] = value
     entry = Entry(**picked)
-    check_node_name(entry.name)
+    _check_meaning(entry)
     if values["nodeId"] != entry.id.hex():
-        raise ValueError("nodeId")
+        raise ValueError("nodeId is not that of the name")
     return entry
+
+
+def _check_meaning(entry: Entry) -> None:
+    """What a type alone does not say: names, patterns and ranges (R-2)."""
+    check_node_name(entry.name)
+    for pattern in entry.allow:
+        check_grant(pattern)
+    for pattern in entry.subscriptions:
+        check_topic_pattern(pattern)
+    if not 1 <= entry.generation < 1 << GENERATION_BITS:
+        raise ValueError("generation is out of range")
+    if entry.status not in STATUSES:
+        raise ValueError("status is unknown")
+    if min(entry.lease, entry.heartbeat_interval) <= 0:
+        raise ValueError("lease and heartbeatInterval must be positive")

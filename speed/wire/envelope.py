@@ -37,7 +37,8 @@ class EnvelopeType(IntEnum):
 FLAG_ACK_REQUESTED: Final = 1
 FLAG_SEGMENT: Final = 2
 FLAG_REPLY: Final = 4
-KNOWN_FLAGS: Final = 7
+_FLAGS_OF_TYPE: Final = (0, 3, 2, 6, 3, 4, 4, 4, 4)
+"""Which flags each type may carry (W-6): REPLY, which passes without a grant, only on what answers."""
 ENVELOPE_OVERHEAD: Final = AAD_BYTES + TAG_BYTES
 
 _HEADERS = Struct(">BBHIQQQ16s16s8sI12s")
@@ -115,8 +116,8 @@ def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Hea
         raise WireError("BAD_VERSION", f"version {version}, this is {PROTOCOL_VERSION}")
     if not 1 <= type_ <= 8:
         raise WireError("BAD_TYPE", f"type {type_}")
-    if flags & ~KNOWN_FLAGS:
-        raise WireError("BAD_FLAGS", f"unknown flags {flags:#06x}")
+    if flags & ~_FLAGS_OF_TYPE[type_]:
+        raise WireError("BAD_FLAGS", f"flags {flags:#06x} do not belong to type {type_}")
     if length != HEADER_BYTES:
         raise WireError("BAD_HEADER_LENGTH", f"header length {length}")
     if reserved:

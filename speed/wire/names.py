@@ -7,7 +7,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from speed.errors import InvalidNameError
-from speed.wire.limits import MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
+from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_TOPIC_BYTES, NODE_ID_NAMESPACE_HEX
 
 RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
 REGISTRY = "speed_registry"
@@ -19,6 +19,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_MAX_GENERATION = (1 << GENERATION_BITS) - 1
+_MAX_SEGMENT = (1 << 32) - 1
 _NAMESPACE = bytes.fromhex(NODE_ID_NAMESPACE_HEX)
 _RULE = "use letters, digits, '_', '-' and single dots between them"
 
@@ -125,9 +127,10 @@ def claim_path(root: str, name: str, generation: int) -> str:
 def parse_claim(filename: str) -> tuple[str, int] | None:
     """(node name, generation) of a claim's file name, None for anything else."""
     name, _, digits = filename.rpartition(".")
-    if len(digits) < 6 or not (digits.isascii() and digits.isdigit()) or not is_node_name(name):
+    generation = _generation(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 8 else None
+    if generation is None or not is_node_name(name):
         return None
-    return name, int(digits)
+    return name, generation
 
 
 def parse_entry_file(filename: str) -> str | None:
@@ -169,6 +172,12 @@ def temporary_name(token: str) -> str:
     return f"{TEMPORARY_PREFIX}{token}"
 
 
+def _generation(digits: str) -> int | None:
+    """The generation that ``digits`` write in the one accepted way, else None: one file, one number (L-1)."""
+    number = int(digits)
+    return number if 1 <= number <= _MAX_GENERATION and f"{number:06d}" == digits else None
+
+
 def segment_name(generation: int, segment: int) -> str:
     return f"{generation:06d}-{segment:08d}.lane"
 
@@ -176,7 +185,12 @@ def segment_name(generation: int, segment: int) -> str:
 def parse_segment(filename: str) -> tuple[int, int] | None:
     """(generation, segment) of a lane file, None for anything else."""
     match = _SEGMENT.fullmatch(filename)
-    return (int(match[1]), int(match[2])) if match else None
+    if match is None:
+        return None
+    generation, segment = _generation(match[1]), int(match[2])
+    if generation is None or not 1 <= segment <= _MAX_SEGMENT or f"{segment:08d}" != match[2]:
+        return None
+    return generation, segment
 
 
 def cursor_name(generation: int) -> str:
@@ -185,7 +199,7 @@ def cursor_name(generation: int) -> str:
 
 def parse_cursor(filename: str) -> int | None:
     match = _CURSOR.fullmatch(filename)
-    return int(match[1]) if match else None
+    return _generation(match[1]) if match else None
 
 
 def fence_name(generation: int) -> str:
@@ -194,4 +208,4 @@ def fence_name(generation: int) -> str:
 
 def parse_fence(filename: str) -> int | None:
     match = _FENCE.fullmatch(filename)
-    return int(match[1]) if match else None
+    return _generation(match[1]) if match else None

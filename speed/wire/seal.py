@@ -17,6 +17,7 @@ from speed.wire.envelope import Header, make_sequence, pack_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES, TAG_BYTES
 
 _NONCE_BATCH = 256
+_MAX_COUNTER = (1 << COUNTER_BITS) - 1
 
 
 def hkdf(key: bytes, info: bytes) -> bytes:
@@ -153,7 +154,7 @@ class LinkSealer:
         self._key_id = keyring.key_id
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
-        """One whole envelope: header, security header, ciphertext, tag."""
+        """One whole envelope: header, security header, ciphertext, tag; ``counter`` is from 1."""
         header, sealed = self.seal_parts(type_, flags, counter, timestamp_ms, payload, nonce)
         return header + bytes(sealed)
 
@@ -164,6 +165,8 @@ class LinkSealer:
 
         A large second part is valid until the next call.
         """
+        if not 0 < counter <= _MAX_COUNTER:
+            raise ValueError(f"counter {counter} does not fit: the node needs a new generation")
         header = pack_header(
             type_,
             flags,

@@ -41,6 +41,9 @@ def encode_request(
     traceparent: str | None = None,
 ) -> bytes:
     """The payload of an SPC_REQUEST; UnserialisableError names the argument."""
+    for name in arguments:
+        if type(name) is not str:
+            raise UnserialisableError(f"arguments has a name of type {type(name).__name__}: use str")
     request = {
         "requestId": request_id,
         "service": service,
@@ -56,7 +59,7 @@ def encode_request(
         raise UnserialisableError(str(error).removeprefix("request.")) from None
 
 
-def decode_request(payload: bytes) -> WireRequest:
+def decode_request(payload: bytes | memoryview) -> WireRequest:
     """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
     values = unpack_map(payload, "request")
     service: Any = values.get("service")
@@ -78,7 +81,7 @@ def decode_request(payload: bytes) -> WireRequest:
 
 def _request_id(values: dict[str, Any]) -> str:
     request_id = values.get("requestId")
-    if type(request_id) is not str or not 0 < len(request_id) <= MAX_REQUEST_ID_BYTES:
+    if type(request_id) is not str or not 0 < len(request_id.encode()) <= MAX_REQUEST_ID_BYTES:
         raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
     return request_id
 
@@ -99,7 +102,7 @@ def encode_error(request_id: str, code: str, message: str, details: dict[str, An
     return pack({**response, "errorMessage": message.encode(errors="replace").decode()})
 
 
-def decode_response(payload: bytes) -> WireResponse:
+def decode_response(payload: bytes | memoryview) -> WireResponse:
     """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
     values = unpack_map(payload, "response")
     request_id = _request_id(values)

@@ -1,7 +1,12 @@
-"""Values as msgpack, by the type table of ``registry_spec/wire.md`` (W-15 to W-17)."""
+"""Values as msgpack, by the type table of ``registry_spec/wire.md`` (W-15 to W-17).
+
+msgpack alone lets other keys and deeper nesting pass, which a reader in another language could not take. So
+types are checked at C speed on both sides; only a refusal starts the walk that names the path.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,64 +16,90 @@ from speed.errors import UnserialisableError, WireError
 from speed.wire.limits import MAX_VALUE_DEPTH
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
+_EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+_EXACT_KEYS = frozenset({str, int})
 
 
 def pack(value: Any, what: str = "value") -> bytes:
     """The bytes of ``value``; UnserialisableError names the path to what has no representation."""
+    if not _sound(value, MAX_VALUE_DEPTH):
+        find_unserialisable(value, what)
     try:
         packed: bytes = msgpack.packb(value, datetime=True)
-    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
+    except Exception as error:
         find_unserialisable(value, what)
-        raise UnserialisableError(f"{what} cannot be serialised") from None
+        raise UnserialisableError(f"{what} cannot be serialised: {error}") from None
     return packed
 
 
-def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
-    """Raise for the first part of ``value`` that the type table does not know."""
-    if depth > MAX_VALUE_DEPTH:
-        raise UnserialisableError(f"{path} is nested deeper than {MAX_VALUE_DEPTH}")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str | int):
-                raise UnserialisableError(f"{path} has a key of type {type(key).__name__}: use str or int")
-            find_unserialisable(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            find_unserialisable(item, f"{path}[{index}]", depth + 1)
-    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise UnserialisableError(f"{path} is an integer beyond 64 bits")
-    elif isinstance(value, datetime) and value.tzinfo is None:
-        raise UnserialisableError(f"{path} is a datetime without a time zone")
-    elif isinstance(value, str):
-        _check_text(value, path)
-    elif not isinstance(value, _SCALARS) and not isinstance(value, datetime):
-        raise UnserialisableError(f"{path} is of type {type(value).__name__}, which has no representation")
-
-
-def _check_text(value: str, path: str) -> None:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise UnserialisableError(f"{path} is text with a lone surrogate") from None
-
-
-def unpack(data: bytes | memoryview, what: str = "payload") -> Any:
+def unpack(data: bytes | bytearray | memoryview, what: str = "payload") -> Any:
     """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits."""
     try:
-        value = msgpack.unpackb(data, strict_map_key=False, timestamp=3, ext_hook=_refuse_ext)
-    except WireError:
-        raise
+        value = msgpack.unpackb(data, strict_map_key=False, timestamp=3)
     except Exception as error:
         raise WireError("BAD_PAYLOAD", f"{what} is not one msgpack value: {type(error).__name__}") from None
+    if not _sound(value, MAX_VALUE_DEPTH):
+        raise WireError("BAD_PAYLOAD", f"{what} has a type outside the table, or too deep a nesting")
     return value
 
 
-def _refuse_ext(code: int, _: bytes) -> Any:
-    raise WireError("BAD_PAYLOAD", f"unknown extension type {code}")
-
-
-def unpack_map(data: bytes | memoryview, what: str) -> dict[str, Any]:
+def unpack_map(data: bytes | bytearray | memoryview, what: str) -> dict[str, Any]:
+    """The map in ``data``; WireError BAD_PAYLOAD for any other value."""
     value = unpack(data, what)
     if type(value) is not dict:
         raise WireError("BAD_PAYLOAD", f"{what} is no map")
     return value
+
+
+def _sound(value: Any, depth: int) -> bool:
+    """Whether ``value`` is made of exact types of the table and nests at most ``depth`` containers."""
+    kind = type(value)
+    if kind in _EXACT_SCALARS:
+        return True
+    items: Iterable[Any]
+    if kind is dict:
+        if not _EXACT_KEYS.issuperset(map(type, value)):
+            return False
+        items = value.values()
+    elif kind is list or kind is tuple:
+        items = value
+    else:
+        return kind is datetime and value.tzinfo is not None
+    if depth == 0:
+        return False
+    return _EXACT_SCALARS.issuperset(map(type, items)) or all(_sound(item, depth - 1) for item in items)
+
+
+def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
+    """Raise for the first part of ``value`` that the type table does not know; subclasses pass."""
+    if isinstance(value, dict | list | tuple):
+        if depth >= MAX_VALUE_DEPTH:
+            raise UnserialisableError(f"{path} is nested deeper than {MAX_VALUE_DEPTH}")
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in pairs:
+            if isinstance(value, dict):
+                _check_key(key, path)
+            find_unserialisable(item, f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]", depth + 1)
+    elif type(value) is datetime:
+        if value.tzinfo is None:
+            raise UnserialisableError(f"{path} is a datetime without a time zone")
+    elif isinstance(value, _SCALARS):
+        _check_scalar(value, path)
+    else:
+        raise UnserialisableError(f"{path} is of type {type(value).__name__}, which has no representation")
+
+
+def _check_key(key: Any, path: str) -> None:
+    if not isinstance(key, str | int) or isinstance(key, bool):
+        raise UnserialisableError(f"{path} has a key of type {type(key).__name__}: use str or int")
+    _check_scalar(key, f"a key of {path}")
+
+
+def _check_scalar(value: Any, path: str) -> None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise UnserialisableError(f"{path} is an integer beyond 64 bits")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UnserialisableError(f"{path} is text with a lone surrogate") from None

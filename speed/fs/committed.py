@@ -1,0 +1,88 @@
+"""What a sender may read of a lane: its segments' sizes and the receiver's cursor (L-6)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from speed.errors import WireError
+from speed.fs.open import names_in, owners_of, read_small
+from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
+from speed.wire.names import cursor_name, parse_cursor, parse_segment
+
+MAX_LANE_FILES = 65536
+
+
+class Outstanding:
+    """Bytes written and not committed, per segment, in lane order."""
+
+    __slots__ = ("_segments", "bytes")
+
+    def __init__(self) -> None:
+        self._segments: dict[tuple[int, int], list[int]] = {}
+        self.bytes = 0
+
+    def add(self, generation: int, segment: int, size: int) -> None:
+        """Count ``size`` more bytes of a segment."""
+        record = self._segments.get((generation, segment))
+        if record is None:
+            self._segments[(generation, segment)] = [size, 0]
+        else:
+            record[0] += size
+        self.bytes += size
+
+    def commit(self, generation: int, segment: int, offset: int) -> None:
+        """Everything before this position is committed; a position never moves what it freed back."""
+        place = (generation, segment)
+        for key in [key for key in self._segments if key < place]:
+            size, freed = self._segments.pop(key)
+            self.bytes -= size - freed
+        record = self._segments.get(place)
+        if record is not None and offset > record[1]:
+            freed = min(offset, record[0])
+            self.bytes -= freed - record[1]
+            record[1] = freed
+
+
+def segments_in(dir_fd: int) -> list[tuple[int, int, int]]:
+    """(generation, segment, bytes) of the segments of a lane, in order; links and the like are left out."""
+    found = []
+    for entry in names_in(dir_fd, MAX_LANE_FILES):
+        parsed = parse_segment(entry.name)
+        if parsed is None:
+            continue
+        try:
+            status = os.stat(entry.name, dir_fd=dir_fd, follow_symlinks=False)
+        except OSError:
+            continue  # consumed and removed meanwhile
+        if stat.S_ISREG(status.st_mode):
+            found.append((*parsed, status.st_size))
+    return sorted(found)
+
+
+def cursors_in(dir_fd: int) -> list[int]:
+    """Receiver generations that left a cursor, the newest first."""
+    parsed = (parse_cursor(entry.name) for entry in names_in(dir_fd, MAX_LANE_FILES))
+    return sorted((generation for generation in parsed if generation is not None), reverse=True)
+
+
+def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: frozenset[int]) -> Cursor | None:
+    """A valid cursor, or None; a torn read (the writer is just rewriting it) is tried again."""
+    for _ in range(3):
+        try:
+            return decode_cursor(read_small(name, dir_fd, owners, MAX_CURSOR_BYTES), keys)
+        except WireError:
+            continue
+        except OSError:
+            return None
+    return None
+
+
+def newest_cursor(dir_fd: int, keys: tuple[bytes, ...]) -> Cursor | None:
+    """The valid cursor of the newest receiver generation: what the receiver has committed."""
+    owners = owners_of(dir_fd, os.geteuid())
+    for generation in cursors_in(dir_fd):
+        cursor = read_cursor(dir_fd, cursor_name(generation), keys, owners)
+        if cursor is not None:
+            return cursor
+    return None

@@ -1,0 +1,41 @@
+"""Fences: what a sender that lost its name writes afterwards is never accepted (L-18)."""
+
+from __future__ import annotations
+
+import os
+
+from speed.fs.committed import segments_in
+from speed.fs.open import open_directory, replace_file
+from speed.wire import names
+from speed.wire.cursor import Fence, encode_fence
+from speed.wire.seal import Keyring
+
+
+def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> int:
+    """End all lanes that older generations of ``source`` left anywhere; returns how many.
+
+    A paused and replaced owner may resume and append to segments it still holds open. Called by the new
+    owner after it won its claim and before its entry appears. OSError when a fence cannot be written.
+    """
+    fenced = 0
+    for target in os.listdir(root):
+        if not names.is_node_name(target):
+            continue
+        try:
+            lane = open_directory(names.lane_dir(root, target, source))
+        except OSError:
+            continue  # no lane there, or nothing that could be one
+        try:
+            lane_key = keyring.lane_key(names.node_id(source), names.node_id(target))
+            _fence_lane(lane, generation, lane_key)
+            fenced += 1
+        finally:
+            os.close(lane)
+    return fenced
+
+
+def _fence_lane(lane: int, generation: int, lane_key: bytes) -> None:
+    """Record the newest older segment and its size; (0, 0, 0) where none is left: nothing old counts."""
+    older = [found for found in segments_in(lane) if found[0] < generation]
+    fence = Fence(generation, *(older[-1] if older else (0, 0, 0)))
+    os.close(replace_file(names.fence_name(generation), encode_fence(fence, lane_key), lane))

@@ -1,0 +1,129 @@
+"""Opening what others may have put there: no link is followed, nothing blocks, owners are checked (L-10)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from speed.errors import RootError
+from speed.wire.names import temporary_name
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+PRIVATE_DIRECTORY = 0o700
+PRIVATE_FILE = 0o600
+
+
+class UntrustedFileError(OSError):
+    """A file is not the regular, singly linked file of an expected owner that the rules ask for."""
+
+
+def open_directory(path: str, dir_fd: int | None = None) -> int:
+    """Descriptor of a directory that is no link; OSError otherwise."""
+    return os.open(path, _DIRECTORY, dir_fd=dir_fd)
+
+
+def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
+    """Descriptor of a regular file for reading; ``UntrustedFileError`` for anything else.
+
+    A FIFO or device is opened without blocking and closed again; links are refused by the kernel (ELOOP).
+    """
+    fd = os.open(name, _READ, dir_fd=dir_fd)
+    reason = _untrusted(os.fstat(fd), owners)
+    if reason:
+        os.close(fd)
+        raise UntrustedFileError(errno.EPERM, reason, name)
+    return fd
+
+
+def _untrusted(status: os.stat_result, owners: frozenset[int]) -> str:
+    if not stat.S_ISREG(status.st_mode):
+        return "not a regular file"
+    if status.st_uid not in owners:
+        return "foreign owner"
+    return "" if status.st_nlink == 1 else "has several names"
+
+
+def create_file(name: str, dir_fd: int, *, append: bool) -> int:
+    """Descriptor of a new private file for writing; FileExistsError when the name is taken."""
+    return os.open(name, _CREATE | (os.O_APPEND if append else 0), PRIVATE_FILE, dir_fd=dir_fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything or raise OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def replace_file(name: str, data: bytes, dir_fd: int) -> int:
+    """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
+
+    The descriptor is open for writing and stays with the new file.
+    """
+    temporary = temporary_name(name)
+    try:
+        fd = create_file(temporary, dir_fd, append=False)
+    except FileExistsError:  # left by a killed predecessor of the same process role
+        os.unlink(temporary, dir_fd=dir_fd)
+        fd = create_file(temporary, dir_fd, append=False)
+    try:
+        write_all(fd, data)
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        os.close(fd)
+        unlink_quietly(temporary, dir_fd)
+        raise
+    return fd
+
+
+def unlink_quietly(name: str, dir_fd: int) -> bool:
+    """Remove a name; False when it is not there or cannot be removed."""
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+    except OSError:
+        return False
+    return True
+
+
+def read_small(name: str, dir_fd: int, owners: frozenset[int], limit: int) -> bytes:
+    """At most ``limit`` bytes of a regular file; OSError when it cannot be trusted."""
+    fd = open_regular(name, dir_fd, owners)
+    try:
+        return os.pread(fd, limit, 0)
+    finally:
+        os.close(fd)
+
+
+def names_in(dir_fd: int, limit: int) -> Iterator[os.DirEntry[str]]:
+    """The entries of a directory, unsorted, at most ``limit`` of them."""
+    with os.scandir(dir_fd) as entries:
+        for count, entry in enumerate(entries):
+            if count >= limit:
+                return
+            yield entry
+
+
+def make_private_directory(path: str, owner: int | None = None) -> None:
+    """Make a directory 0700 unless it is there; ``RootError`` for a link or a foreign owner."""
+    try:
+        os.mkdir(path, PRIVATE_DIRECTORY)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise RootError(f"cannot make the directory {path}: {error.strerror}") from error
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise RootError(f"{path} is not a directory; remove it")
+    expected = os.geteuid() if owner is None else owner
+    if status.st_uid != expected:
+        raise RootError(f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root")
+
+
+def owners_of(dir_fd: int, root_owner: int) -> frozenset[int]:
+    """Who may own the files of a directory: the owner of the directory and that of the root."""
+    return frozenset((os.fstat(dir_fd).st_uid, root_owner))

@@ -1,0 +1,98 @@
+"""A private root, a registry, and contender processes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from speed.fs.registry import Registry
+from speed.wire.seal import Keyring
+
+HERE = pathlib.Path(__file__).parent
+KEY = bytes(range(32))
+
+
+def open_registry(root: pathlib.Path, keyring: Keyring) -> Registry:
+    registry = Registry(str(root), keyring)
+    registry.prepare()
+    return registry
+
+
+class Contender:
+    """A contender process; `ask` sends a command and returns the answer."""
+
+    def __init__(self, root: pathlib.Path, lease_ms: int, heartbeat_ms: int) -> None:
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+        command = [sys.executable, str(HERE / "contender.py"), str(root), str(lease_ms), str(heartbeat_ms)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def tell(self, command: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, command: str) -> str:
+        self.tell(command)
+        return self.answer()
+
+    def register(self, name: str) -> str:
+        return self.ask(f"register {name} 0")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def keyring() -> Keyring:
+    return Keyring((KEY,))
+
+
+@pytest.fixture
+def registry(root: pathlib.Path, keyring: Keyring) -> Registry:
+    return open_registry(root, keyring)
+
+
+@pytest.fixture
+def reader(registry: Registry, root: pathlib.Path, keyring: Keyring) -> Registry:
+    """The same root as another process sees it."""
+    return open_registry(root, keyring)
+
+
+@pytest.fixture
+def contender(root: pathlib.Path) -> Iterator[Callable[..., Contender]]:
+    """Starts contender processes and ends them after the test."""
+    started: list[Contender] = []
+
+    def start(lease_ms: int = 30_000, heartbeat_ms: int = 5_000, wait: bool = True) -> Contender:
+        process = Contender(root, lease_ms, heartbeat_ms)
+        started.append(process)
+        if wait:
+            assert process.answer() == "ready"
+        return process
+
+    yield start
+    for process in started:
+        process.end()

@@ -1,0 +1,134 @@
+"""The root and the key file are private, or refused with what to do (R-1, R-6, W-14)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+
+import pytest
+
+from speed.errors import KeyFileError, RootError
+from speed.fs.identity import identity, process_alive
+from speed.fs.keyfile import default_key, default_root, load_key_file, write_key_file
+from speed.fs.registry import Registry
+from speed.wire.seal import Keyring
+
+KEY = bytes(range(32))
+KEYS = Keyring((KEY,))
+
+
+def mode(path: pathlib.Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_missing_root_is_made_private_whatever_the_umask(root: pathlib.Path):
+    """R-1."""
+    before = os.umask(0)
+    try:
+        Registry(str(root), KEYS).prepare()
+    finally:
+        os.umask(before)
+    assert mode(root) == mode(root / "speed_registry") == mode(root / "speed_registry" / ".claims") == 0o700
+
+
+def test_entries_and_claims_are_private_files(root: pathlib.Path, registry: Registry):
+    """R-1."""
+    registry.register("billing", lease_ms=30_000, heartbeat_ms=5_000)
+    assert mode(root / "speed_registry" / "billing.node") == 0o600
+    assert mode(root / "speed_registry" / ".claims" / "billing.000001") == 0o600
+
+
+@pytest.mark.parametrize("bits", [0o777, 0o1777, 0o702])
+def test_a_root_that_everybody_may_write_is_refused(root: pathlib.Path, bits: int):
+    """R-1."""
+    root.mkdir()
+    root.chmod(bits)
+    with pytest.raises(RootError, match="chmod 700"):
+        Registry(str(root), KEYS).prepare()
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
+    """R-1."""
+    file = tmp_path / "file"
+    file.touch()
+    for wrong in (file, file / "below"):
+        with pytest.raises(RootError):
+            Registry(str(wrong), KEYS).prepare()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_root_is_refused(root: pathlib.Path):
+    """R-1."""
+    root.mkdir(mode=0o500)
+    with pytest.raises(RootError):
+        Registry(str(root), KEYS).prepare()
+
+
+def test_the_default_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    """R-1."""
+    monkeypatch.setenv("SPEED_ROOT", "/somewhere")
+    assert default_root() == "/somewhere"
+    monkeypatch.delenv("SPEED_ROOT")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert default_root() == str(tmp_path / "speed")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert default_root().endswith(f"speed-{os.getuid()}")
+
+
+def test_a_key_file_is_written_private_and_read_back(tmp_path: pathlib.Path):
+    """W-14."""
+    path = tmp_path / "speed.key"
+    write_key_file(str(path), (KEY,))
+    assert mode(path) == 0o600
+    assert load_key_file(str(path)).registry_key == Keyring((KEY,)).registry_key
+
+
+def test_a_key_file_is_never_overwritten(tmp_path: pathlib.Path):
+    """W-14: the old key would be lost."""
+    path = tmp_path / "speed.key"
+    write_key_file(str(path), (KEY,))
+    with pytest.raises(KeyFileError, match="exists"):
+        write_key_file(str(path), (KEY,))
+
+
+@pytest.mark.parametrize("bits", [0o644, 0o640, 0o604, 0o620, 0o601])
+def test_a_key_file_that_others_can_reach_is_refused_with_what_to_do(tmp_path: pathlib.Path, bits: int):
+    """W-14."""
+    path = tmp_path / "speed.key"
+    write_key_file(str(path), (KEY,))
+    path.chmod(bits)
+    with pytest.raises(KeyFileError, match="chmod 600"):
+        load_key_file(str(path))
+
+
+def test_links_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path: pathlib.Path):
+    """W-14."""
+    path = tmp_path / "speed.key"
+    write_key_file(str(path), (KEY,))
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo, 0o600)
+    for wrong in (link, fifo, tmp_path / "missing", tmp_path):
+        with pytest.raises(KeyFileError):
+            load_key_file(str(wrong))
+
+
+def test_the_key_is_looked_up_in_the_environment_then_beside_the_root(monkeypatch: pytest.MonkeyPatch):
+    """W-14."""
+    monkeypatch.setenv("SPEED_KEY", "/keys/a")
+    assert default_key("/run/speed") == "/keys/a"
+    monkeypatch.delenv("SPEED_KEY")
+    assert default_key("/run/speed") == "/run/speed/speed.key"
+
+
+def test_a_process_is_known_by_more_than_its_pid():
+    """R-6."""
+    me = identity()
+    assert process_alive(me.pid, me.pid_start, me.pid_namespace, me.boot_id) is True
+    assert process_alive(me.pid, me.pid_start + 1, me.pid_namespace, me.boot_id) is False
+    assert process_alive(2**22 + 1, me.pid_start, me.pid_namespace, me.boot_id) is False
+    assert process_alive(me.pid, me.pid_start, me.pid_namespace, "elsewhere") is None
+    assert process_alive(me.pid, me.pid_start, "pid:[1]", me.boot_id) is None
+    assert process_alive(0, 0, me.pid_namespace, me.boot_id) is None

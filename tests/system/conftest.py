@@ -1,0 +1,98 @@
+"""Real nodes in a private root; other processes run small scripts and are always ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from queue import Queue
+
+import pytest
+
+import speed
+from speed.fs.keyfile import write_key_file
+
+LINE_SECONDS = 30.0
+
+
+@pytest.fixture
+def root() -> Iterator[str]:
+    """An empty communication directory with a key."""
+    path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    write_key_file(f"{path}/speed.key", (os.urandom(32),))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def node(root: str) -> Iterator[Callable[..., speed.Node]]:
+    """Makes nodes in ``root`` and closes them."""
+    made: list[speed.Node] = []
+
+    def make(name: str, **options: object) -> speed.Node:
+        made.append(speed.Node(name, root=root, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for one in reversed(made):
+        one.close(drain_seconds=1)
+
+
+class Child:
+    """Another process; its output is read line by line with a bounded wait."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", script, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: Queue[str] = Queue()
+        threading.Thread(target=self._read, name="child-output", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put("<end>")
+
+    def line(self) -> str:
+        return self.lines.get(timeout=LINE_SECONDS)
+
+    def rest(self) -> list[str]:
+        """All further lines until the process ends."""
+        found: list[str] = []
+        while (line := self.line()) != "<end>":
+            found.append(line)
+        return found
+
+    def tell(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(LINE_SECONDS)
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[..., Child]]:
+    """Starts other processes and kills them at the end."""
+    started: list[Child] = []
+
+    def start(script: str, *arguments: str) -> Child:
+        started.append(Child(script, *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()

@@ -1,0 +1,267 @@
+"""What users, disks and foreign files do wrong: a clear error, nothing lost, valid traffic goes on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import speed
+from speed.fs.keyfile import write_key_file
+
+Make = Callable[..., speed.Node]
+Start = Callable[..., Any]
+
+
+def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    """Wait for something another thread or process does; bounded."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "line 1"),
+        (b"SPEED-KEY-V1\n\n", "no key"),
+        (b"SPEED-KEY-V1\n\nnot base64!\n", "line 3"),
+        (b"SPEED-KEY-V1\n\nAAAA\n", "3 bytes"),
+        (b"\xff\xfe\x00", "text"),
+    ],
+)
+def test_a_malformed_key_file_is_named_and_never_shown(root: str, content: bytes, says: str) -> None:
+    path = f"{root}/bad.key"
+    with open(path, "wb") as file:
+        file.write(content)
+    os.chmod(path, 0o600)
+    with pytest.raises(speed.KeyFileError, match=says) as caught:
+        speed.Node("billing", root=root, key=path)
+    assert "base64!" not in str(caught.value)
+
+
+def test_a_missing_key_file_says_how_to_make_one(root: str) -> None:
+    with pytest.raises(speed.KeyFileError, match="speed key new"):
+        speed.Node("billing", root=root, key=f"{root}/none.key")
+
+
+def test_a_key_file_that_others_can_read_is_refused(root: str) -> None:
+    os.chmod(f"{root}/speed.key", 0o644)
+    with pytest.raises(speed.KeyFileError, match="chmod 600"):
+        speed.Node("billing", root=root)
+
+
+def test_nodes_with_another_key_do_not_see_each_other(root: str, node: Make) -> None:
+    node("billing", allow=["analytics"])
+    write_key_file(f"{root}/other.key", (os.urandom(32),))
+    analytics = node("analytics", key=f"{root}/other.key")
+    with pytest.raises(speed.UnknownNodeError):
+        analytics.call("billing", "any")
+
+
+def test_a_root_that_is_a_file_is_refused(root: str) -> None:
+    with pytest.raises(speed.RootError, match="directory"):
+        speed.Node("billing", root=f"{root}/speed.key", key=f"{root}/speed.key")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a" * 129, "speed_registry", "é", "a b", "a.", "inbox"])
+def test_a_name_that_breaks_the_rule_is_refused(root: str, name: str) -> None:
+    """W-1."""
+    with pytest.raises(speed.InvalidNameError):
+        speed.Node(name, root=root)
+
+
+def test_nobody_can_be_granted_to_everyone(node: Make) -> None:
+    """A-2."""
+    with pytest.raises(speed.InvalidNameError, match="everyone"):
+        node("billing").allow("*")
+
+
+def test_disk_durability_is_refused_in_memory(root: str) -> None:
+    """L-7."""
+    if not root.startswith("/dev/shm"):
+        pytest.fail("this test needs a root in memory")
+    with pytest.raises(speed.DurabilityError, match="memory"):
+        speed.Node("billing", root=root, durability="disk")
+
+
+def test_a_full_inbox_is_an_error_and_loses_nothing(node: Make) -> None:
+    """L-6."""
+    billing = node("billing", allow=["analytics"])
+    analytics = node("analytics", max_lane_bytes=64 << 10)
+    sent = 0
+    with pytest.raises(speed.InboxFullError, match="full"):
+        for _ in range(100):
+            analytics.send("billing", bytes(4096), timeout=0.3)
+            sent += 1
+    assert 10 <= sent < 40
+    for _ in range(sent):
+        assert billing.receive(timeout=10) is not None
+    billing.receive(timeout=0)
+    analytics.send("billing", b"again", timeout=10)
+    message = billing.receive(timeout=10)
+    assert message is not None
+    assert message.payload == b"again"
+
+
+def test_polling_nodes_do_everything_without_bells(node: Make) -> None:
+    """L-22, L-23."""
+    billing, analytics = node("billing", bell="polling", allow=["analytics"]), node("analytics", bell="polling")
+    billing.register("echo", lambda x: x)
+    assert [analytics.call("billing", "echo", {"x": n}) for n in range(20)] == list(range(20))
+    handled: list[Any] = []
+    billing.on_message(lambda message: handled.append(message.payload))
+    analytics.send("billing", "hello", ack=True)
+    assert handled == ["hello"]
+
+
+def test_foreign_files_in_an_inbox_are_put_aside_and_traffic_goes_on(root: str, node: Make) -> None:
+    """L-10, L-20."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    billing.register("echo", lambda x: x)
+    assert analytics.call("billing", "echo", {"x": 1}) == 1
+    inbox = f"{root}/billing/inbox"
+    os.symlink("/etc/passwd", f"{inbox}/link")
+    os.mkfifo(f"{inbox}/pipe")
+    with open(f"{inbox}/giant", "wb") as file:
+        file.truncate(1 << 40)
+    with open(f"{inbox}/not-a-lane.txt", "w", encoding="utf-8") as file:
+        file.write("hello")
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(f"{inbox}/socket")
+    until(lambda: set(os.listdir(inbox)) == {"analytics"})
+    assert analytics.call("billing", "echo", {"x": 2}) == 2
+    assert os.path.exists("/etc/passwd")
+    assert billing.stats()["counters"]["foreign_files"] >= 5
+    sock.close()
+
+
+def test_a_flipped_bit_in_a_lane_costs_that_envelope_only(root: str, node: Make, child: Start) -> None:
+    """L-16."""
+    analytics = node("analytics")
+    billing = node("billing", allow=["analytics"])
+    analytics.send("billing", "first", ack=True)
+    assert billing.receive(timeout=10) is not None
+    billing.close()
+    heir = """
+import sys, speed
+node = speed.Node("billing", root=sys.argv[1], allow=["analytics"])
+print("up"); sys.stdin.readline()
+"""
+    stopped = child(heir, root)  # accepts the grant's publication, then is stopped before it reads
+    assert stopped.line() == "up"
+    stopped.signal(19)
+    lane = f"{root}/billing/inbox/analytics"
+    sizes = {name: os.path.getsize(f"{lane}/{name}") for name in os.listdir(lane)}
+    for text in ("bad", "good"):
+        analytics.send("billing", text)
+    stopped.kill()
+    segment = max(name for name in os.listdir(lane) if name.endswith(".lane"))
+    with open(f"{lane}/{segment}", "r+b") as file:
+        at = sizes.get(segment, 0) + 120  # in the ciphertext of the first of the two
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+    billing = node("billing", allow=["analytics"])
+    message = billing.receive(timeout=10)
+    assert message is not None
+    assert message.payload == "good"
+    counters = billing.stats()["counters"]
+    assert any(name.startswith("damaged") for name in counters), counters
+    assert any(name.endswith(".reason") for name in os.listdir(f"{root}/billing/quarantine"))
+
+
+def test_noise_in_the_bell_harms_nobody(root: str, node: Make) -> None:
+    """L-9."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    billing.register("echo", lambda x: x)
+    fd = os.open(f"{root}/billing/bell", os.O_WRONLY | os.O_NONBLOCK)
+    os.write(fd, os.urandom(1001))
+    os.close(fd)
+    assert analytics.call("billing", "echo", {"x": 1}) == 1
+
+
+def test_junk_in_the_registry_is_ignored_and_reported(root: str, node: Make) -> None:
+    """R-1."""
+    registry = f"{root}/speed_registry"
+    os.symlink("/etc/passwd", f"{registry}/link.node") if os.path.isdir(registry) else None
+    billing = node("billing")
+    with open(f"{registry}/forged.node", "w", encoding="utf-8") as file:
+        file.write('{"name":"forged"}\nAAAA\n')
+    os.mkfifo(f"{registry}/pipe.node")
+    assert [entry.name for entry in billing.nodes()] == ["billing"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Any) -> Iterator[str]:
+    """A filesystem of 400 KiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "tmpfs", str(path)], check=True)
+    yield str(path)
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small filesystem")
+def test_a_full_disk_is_an_error_and_nothing_accepted_is_lost(small_disk: str) -> None:
+    """L-5."""
+    write_key_file(f"{small_disk}/speed.key", (os.urandom(32),))
+    with (
+        speed.Node("billing", root=small_disk, allow=["analytics"]) as billing,
+        speed.Node("analytics", root=small_disk) as analytics,
+    ):
+        sent = 0
+        with pytest.raises(speed.StorageError, match="full"):
+            for number in range(200):
+                analytics.send("billing", [number, bytes(8000)])
+                sent += 1
+        for number in range(sent):
+            message = billing.receive(timeout=10)
+            assert message is not None
+            assert message.payload[0] == number
+        billing.receive(timeout=0.1)
+        until(lambda: _sends(analytics))
+        message = billing.receive(timeout=10)
+        assert message is not None
+        assert message.payload == "after"
+
+
+def _sends(node: speed.Node) -> bool:
+    try:
+        node.send("billing", "after")
+    except speed.StorageError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_two_hundred_nodes_find_each_other(root: str, child: Start) -> None:
+    """200 nodes in ten processes: all are listed, one event reaches all others."""
+    script = """
+import sys, threading, speed
+root, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+heard = threading.Semaphore(0)
+nodes = [speed.Node(f"node.{n}", root=root, allow=["caller"], workers=1) for n in range(first, last)]
+for one in nodes:
+    one.subscribe("hello.*", lambda message: heard.release())
+print("up"); sys.stdin.readline()
+for _ in nodes:
+    assert heard.acquire(timeout=30)
+print(len(nodes)); sys.stdin.readline()
+"""
+    children = [child(script, root, str(first), str(first + 20)) for first in range(0, 200, 20)]
+    for one in children:
+        assert one.line() == "up"
+    with speed.Node("caller", root=root) as caller:
+        assert len(caller.nodes()) == 201
+        assert caller.publish("hello.all", 1, timeout=30) == 200
+        for one in children:
+            one.tell("published")
+        assert [one.line() for one in children] == ["20"] * 10

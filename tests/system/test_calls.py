@@ -1,0 +1,208 @@
+"""Calls between nodes (registry_spec/spc.md, access.md)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import wait
+from typing import Any
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+
+
+@pytest.fixture
+def pair(node: Make) -> tuple[speed.Node, speed.Node]:
+    """``billing`` serves, ``analytics`` may call it."""
+    return node("billing", allow=["analytics"]), node("analytics")
+
+
+def test_a_plain_function_is_a_service(pair: tuple[speed.Node, speed.Node]) -> None:
+    billing, analytics = pair
+
+    @billing.service("addOne")
+    def add_one(x: int) -> int:
+        return x + 1
+
+    assert analytics.call("billing", "addOne", {"x": 41}) == 42
+    assert add_one(1) == 2
+
+
+def test_an_object_with_invoke_is_a_service(pair: tuple[speed.Node, speed.Node]) -> None:
+    """RFC 7.2."""
+
+    class TaxService:
+        def invoke(self, request: speed.Request) -> Any:
+            assert request.caller == "analytics"
+            return speed.Response({"tax": request.get("amount", float) * 0.5})
+
+    billing, analytics = pair
+    billing.register("calculateTax", TaxService())
+    assert analytics.call("billing", "calculateTax", {"amount": 10}) == {"tax": 5.0}
+
+
+def test_each_error_code_is_an_exception_of_its_own(pair: tuple[speed.Node, speed.Node]) -> None:
+    """S-8."""
+    billing, analytics = pair
+    billing.register("typed", lambda x: x)
+    billing.register("raises", lambda: 1 / 0)
+    billing.register("unserialisable", lambda: object())
+    billing.register("narrow", lambda: 1, allow=["somebody"])
+    with pytest.raises(speed.ServiceNotFoundError):
+        analytics.call("billing", "missing")
+    with pytest.raises(speed.InvalidArgumentsError, match="y"):
+        analytics.call("billing", "typed", {"y": 1})
+    with pytest.raises(speed.ExecutionFailedError, match="ZeroDivisionError"):
+        analytics.call("billing", "raises")
+    with pytest.raises(speed.ExecutionFailedError, match="cannot be sent"):
+        analytics.call("billing", "unserialisable")
+    with pytest.raises(speed.AccessDeniedError):
+        analytics.call("billing", "narrow")
+
+
+def test_without_a_grant_nothing_is_written(root: str, node: Make) -> None:
+    """A-3."""
+    node("billing")
+    analytics = node("analytics")
+    with pytest.raises(speed.AccessDeniedError, match="allow"):
+        analytics.call("billing", "anything")
+    with pytest.raises(speed.AccessDeniedError):
+        analytics.send("billing", {"hello": 1})
+    assert not os.path.exists(f"{root}/billing/inbox/analytics")
+
+
+def test_a_denial_holds_at_once_and_a_new_grant_works_again(pair: tuple[speed.Node, speed.Node]) -> None:
+    """A-4."""
+    billing, analytics = pair
+    billing.register("echo", lambda x: x)
+    assert analytics.call("billing", "echo", {"x": 1}) == 1
+    billing.deny("analytics")
+    with pytest.raises(speed.AccessDeniedError):
+        analytics.call("billing", "echo", {"x": 2})
+    billing.allow("analytics")
+    assert analytics.call("billing", "echo", {"x": 3}) == 3
+
+
+def test_a_family_is_granted_by_its_pattern(node: Make) -> None:
+    """A-2."""
+    node("geo", allow=["etl.*"]).register("one", lambda: 1)
+    assert node("etl.app.7").call("geo", "one") == 1
+    with pytest.raises(speed.AccessDeniedError):
+        node("etlx").call("geo", "one")
+
+
+def test_a_deadline_that_passes_while_running_says_so(pair: tuple[speed.Node, speed.Node]) -> None:
+    """S-4."""
+    billing, analytics = pair
+    release = threading.Event()
+    billing.register("slow", lambda: release.wait(20))
+    with pytest.raises(speed.CallTimeoutError) as caught:
+        analytics.call("billing", "slow", timeout=0.2)
+    release.set()
+    assert caught.value.details["phase"] == "running"
+
+
+def test_a_slow_call_blocks_nobody(pair: tuple[speed.Node, speed.Node]) -> None:
+    """RFC 2.3."""
+    billing, analytics = pair
+    release = threading.Event()
+    billing.register("slow", lambda: release.wait(20))
+    billing.register("quick", lambda: "done")
+    slow = analytics.submit("billing", "slow")
+    for _ in range(50):
+        assert analytics.call("billing", "quick", timeout=10) == "done"
+    assert not slow.done()
+    release.set()
+    assert slow.result(10) is True
+
+
+def test_nested_calls_in_both_directions_work(node: Make) -> None:
+    left, right = node("left", allow=["right"]), node("right", allow=["left"])
+    left.register("base", lambda: 1)
+    right.register("next", lambda: right.call("left", "base", timeout=5) + 1)
+    left.register("top", lambda: left.call("right", "next", timeout=5) + 1)
+    assert right.call("left", "top", timeout=10) == 3
+
+
+def test_pipelined_calls_start_in_order(node: Make) -> None:
+    """RFC 2.4, S-5."""
+    seen: list[int] = []
+    server = node("server", allow=["client"], workers=1)
+    server.register("note", lambda n: seen.append(n))
+    client = node("client")
+    futures = [client.submit("server", "note", {"n": number}) for number in range(2000)]
+    wait(futures, 60)
+    assert seen == list(range(2000))
+
+
+def test_a_large_payload_travels_and_a_larger_one_is_refused(pair: tuple[speed.Node, speed.Node]) -> None:
+    billing, analytics = pair
+    billing.register("size", lambda data: len(data))
+    assert analytics.call("billing", "size", {"data": bytes(20 << 20)}) == 20 << 20
+    with pytest.raises(speed.PayloadTooLargeError, match="limit"):
+        analytics.call("billing", "size", {"data": bytes(65 << 20)})
+    assert analytics.call("billing", "size", {"data": b"x"}) == 1
+
+
+def test_arguments_that_cannot_be_serialised_are_named(pair: tuple[speed.Node, speed.Node]) -> None:
+    with pytest.raises(speed.UnserialisableError, match=r"arguments\.x\[1\]"):
+        pair[1].call("billing", "any", {"x": [1, object()]})
+
+
+def test_an_unknown_node_is_an_error_of_its_own(node: Make) -> None:
+    with pytest.raises(speed.UnknownNodeError, match="nobody"):
+        node("analytics").call("nobody", "anything")
+
+
+def test_a_closed_node_says_so(node: Make) -> None:
+    one = node("one")
+    one.close()
+    with pytest.raises(speed.NodeClosedError):
+        one.call("two", "x")
+    one.close()
+
+
+def test_the_trace_context_travels_through_nested_calls(node: Make) -> None:
+    """S-13."""
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    last = node("last", allow=["middle"])
+
+    class Tell:
+        def invoke(self, request: speed.Request) -> Any:
+            return request.traceparent
+
+    last.register("tell", Tell())
+    middle = node("middle", allow=["first"])
+    middle.register("tell", lambda: middle.call("last", "tell"))
+    assert node("first").call("middle", "tell", traceparent=trace) == trace
+
+
+def test_ping_info_stats_and_services_answer(pair: tuple[speed.Node, speed.Node]) -> None:
+    """S-12, A-5."""
+    billing, analytics = pair
+    billing.register("open", lambda: 1)
+    billing.register("hidden", lambda: 2, allow=["somebody"])
+    analytics.call("billing", "open")
+    assert 0 < analytics.ping("billing") < 5
+    assert analytics.services("billing") == ["open"]
+    assert analytics.info("billing")["services"] == ["open"]
+    stats = analytics.stats("billing")
+    assert stats["services"]["open"]["numRequests"] == 1
+    assert "hidden" not in stats["services"]
+
+
+def test_asyncio_calls_run_side_by_side(pair: tuple[speed.Node, speed.Node]) -> None:
+    import asyncio
+
+    billing, analytics = pair
+    both = threading.Barrier(2, timeout=10)
+    billing.register("meet", lambda: both.wait() >= 0)
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(*(analytics.aio.call("billing", "meet", timeout=10) for _ in range(2)))
+
+    assert asyncio.run(main()) == [True, True]

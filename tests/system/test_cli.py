@@ -1,0 +1,341 @@
+"""`speed` as real processes: what it prints, and the status it ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speed
+from speed.wire import names
+
+pytestmark = pytest.mark.system
+PATIENCE = 60.0
+
+
+class Result:
+    """What one command did."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err.splitlines()[-1])["error"]
+
+
+class Command:
+    """Runs `speed` on one root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = {**os.environ, "SPEED_ROOT": str(root), "COLUMNS": "200"}
+
+    def __call__(self, *words: str, text: str | None = None) -> Result:
+        command = [sys.executable, "-m", "speed.cli", *words]
+        return Result(
+            subprocess.run(
+                command, env=self.environment, input=text, capture_output=True, text=True, check=False, timeout=PATIENCE
+            )
+        )
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "speed.cli", *words]
+        return subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Command:
+    command = Command(tmp_path / "root")
+    assert command("init").status == 0
+    return command
+
+
+@pytest.fixture
+def billing(run: Command) -> Iterator[speed.Node]:
+    key = run.root / "speed.key"
+    with speed.Node("billing", root=run.root, key=key, fabrics=["finance"], allow=["cli.*", "asker"]) as node:
+
+        @node.service("tax")
+        def tax(amount: float, rate: float = 0.25) -> float:
+            return amount * rate
+
+        @node.service("fail")
+        def fail() -> None:
+            raise ValueError("no such customer")
+
+        @node.service("raw")
+        def raw() -> bytes:
+            return b"\x00\x01"
+
+        yield node
+
+
+def test_init_prepares_a_private_root_and_keeps_it_the_second_time(run: Command) -> None:
+    assert (run.root.stat().st_mode & 0o777, (run.root / "speed.key").stat().st_mode & 0o777) == (0o700, 0o600)
+    again = run("init", "--json")
+    assert (again.status, again.value["madeKey"]) == (0, False)
+    assert "SPEED-KEY" not in again.out
+
+
+def test_keys_are_made_identified_and_rotated_without_being_shown(run: Command, tmp_path: Path) -> None:
+    file = str(tmp_path / "new.key")
+    first = run("key", "new", file, "--json").value
+    assert run("key", "new", file).status == 3
+    added = run("key", "rotate", file, "--step", "add", "--json").value
+    promoted = run("key", "rotate", file, "--step", "promote", "--json").value
+    retired = run("key", "rotate", file, "--step", "retire", "--json").value
+    assert added["keyId"] == first["keyId"]
+    assert promoted["keyId"] != first["keyId"]
+    assert promoted["accepted"] == added["accepted"][::-1]
+    assert retired["accepted"] == [promoted["keyId"]] == [run("key", "id", file, "--json").value["keyId"]]
+    secrets = (tmp_path / "new.key").read_text().splitlines()[2:]
+    assert not any(secret in str(first) for secret in secrets)
+
+
+def test_nodes_are_listed_with_their_fabrics(run: Command, billing: speed.Node) -> None:
+    assert [node["name"] for node in run("nodes", "--json").value] == ["billing"]
+    assert run("nodes", "--fabric", "none", "--json").value == []
+    assert "finance" in run("nodes", "--fabric", "finance").out
+
+
+def test_watching_prints_a_line_for_each_change(run: Command) -> None:
+    watching = run.begin("nodes", "--watch", "--json")
+    try:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline()) == []
+        with speed.Node("late", root=run.root, key=run.root / "speed.key"):
+            assert [node["name"] for node in json.loads(watching.stdout.readline())] == ["late"]
+        assert json.loads(watching.stdout.readline()) == []
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
+def test_a_listing_as_json_imports_neither_rich_nor_the_runtime(run: Command) -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['nodes', '--json']\n"
+        "try:\n    from speed.cli import main; main()\nexcept SystemExit: pass\n"
+        "slow = ('rich', 'speed.runtime', 'cryptography', 'watchdog', 'google.protobuf')\n"
+        "print([name for name in slow if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=run.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_services_stats_and_ping_ask_the_node(run: Command, billing: speed.Node) -> None:
+    assert run("services", "billing", "--json").value["services"] == ["fail", "raw", "tax"]
+    assert run("call", "billing", "tax", "amount=8").out == "2.0\n"
+    assert run("stats", "billing", "--json").value["services"]["tax"]["numRequests"] == 1
+    assert "tax" in run("stats", "billing").out
+    assert len(run("ping", "billing", "-n", "2", "--json").value["seconds"]) == 2
+
+
+def test_a_call_takes_arguments_as_words_from_a_file_and_from_stdin(
+    run: Command, billing: speed.Node, tmp_path: Path
+) -> None:
+    file = tmp_path / "arguments.json"
+    file.write_text('{"amount": 10, "rate": 0.5}')
+    assert run("call", "billing", "tax", "--json-args", str(file)).out == "5.0\n"
+    assert run("call", "billing", "tax", "--json-args", str(file), "rate=1.0").out == "10.0\n"
+    assert run("call", "billing", "tax", "--json-args", "-", text='{"amount": 4}').out == "1.0\n"
+    assert run("call", "billing", "raw", "--json").value == "AAE="
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        (("call", "billing", "tax", "amount=text"), 7, "INVALID_ARGUMENTS"),
+        (("call", "billing", "none"), 7, "SERVICE_NOT_FOUND"),
+        (("call", "billing", "fail"), 7, "EXECUTION_FAILED"),
+        (("call", "nobody", "tax"), 4, "UNKNOWN_NODE"),
+        (("call", "billing", "tax", "--as", "stranger"), 5, "ACCESS_DENIED"),
+        (("call", "billing", "tax", "--as", "billing"), 3, "NAME_TAKEN"),
+        (("call", "billing", "tax", "--as", "a/b"), 3, "INVALID_NAME"),
+        (("call", "billing", "tax", "amount"), 2, "USAGE"),
+        (("nodes", "--key", "/nonexistent/key"), 3, "KEY_FILE"),
+        (("nodes", "--root", "/nonexistent/root"), 3, "ROOT"),
+        (("frobnicate",), 2, "USAGE"),
+    ],
+)
+def test_each_failure_has_its_status_and_one_line_that_says_so(
+    run: Command, billing: speed.Node, words: tuple[str, ...], status: int, code: str
+) -> None:
+    failed = run(*words)
+    assert (failed.status, failed.out) == (status, "")
+    assert len(failed.err.splitlines()) == 1
+    assert failed.err.startswith(f"speed: {code}: ")
+    as_json = run(*words, "--json")
+    assert (as_json.status, as_json.error["code"]) == (status, code)
+
+
+def test_a_missing_grant_says_what_the_receiver_must_allow(run: Command) -> None:
+    with speed.Node("closed", root=run.root, key=run.root / "speed.key"):
+        assert "allow('cli.*')" in run("call", "closed", "tax").err
+
+
+def test_messages_travel_from_send_to_listen(run: Command) -> None:
+    listening = run.begin("listen", "--as", "ear", "--allow", "mouth", "-n", "2", "--json")
+    assert listening.stderr is not None
+    assert "ear" in listening.stderr.readline()
+    assert run("send", "ear", '{"n": 1}', "--as", "mouth", "--ack").status == 0
+    assert run("send", "ear", "-", "--as", "mouth", "--json", text="plain text").value["acknowledged"] is False
+    out, _ = listening.communicate(timeout=PATIENCE)
+    messages = [json.loads(line) for line in out.splitlines()]
+    assert [message["payload"] for message in messages] == [{"n": 1}, "plain text"]
+    assert {message["source"] for message in messages} == {"mouth"}
+
+
+def test_events_travel_from_publish_to_subscribe(run: Command) -> None:
+    subscriber = run.begin("subscribe", "orders.*", "--allow", "shop", "-n", "1", "--json")
+    assert subscriber.stderr is not None
+    subscriber.stderr.readline()
+    assert run("publish", "orders.created", "7", "--as", "shop", "--json").value == {
+        "topic": "orders.created",
+        "nodes": 1,
+    }
+    out, _ = subscriber.communicate(timeout=PATIENCE)
+    assert (json.loads(out)["topic"], json.loads(out)["payload"]) == ("orders.created", 7)
+
+
+def test_listening_ends_after_a_silence(run: Command) -> None:
+    assert run("listen", "--allow", "x", "--for", "0.1").status == 0
+
+
+def test_commands_of_one_user_reuse_their_names(run: Command, billing: speed.Node) -> None:
+    """Every name leaves a claim for ever, so a name for each process would fill the registry."""
+    for _ in range(3):
+        run("ping", "billing", "-n", "1")
+    claimed = {names.parse_claim(file.name) for file in Path(names.claims_dir(str(run.root))).iterdir()}
+    assert len([one for one in claimed if one and one[0].startswith("cli.")]) == 1
+
+
+def test_the_doctor_finds_a_new_root_healthy(run: Command) -> None:
+    healthy = run("doctor", "--json")
+    assert (healthy.status, healthy.value["healthy"]) == (0, True)
+    checks = {finding["check"] for finding in healthy.value["findings"]}
+    assert {"permissions", "filesystem", "wake-up", "clock", "watching", "key", "leftovers"} <= checks
+
+
+def test_the_doctor_names_what_is_broken_and_what_to_do(run: Command) -> None:
+    (run.root / "speed.key").chmod(0o644)
+    run.root.chmod(0o777)
+    sick = run("doctor", "--json")
+    assert sick.status == 1
+    assert any("chmod 700" in finding["todo"] for finding in sick.value["findings"])
+    run.root.chmod(0o700)
+    sick = run("doctor", "--json")
+    assert any("chmod 600" in finding["found"] + finding["todo"] for finding in sick.value["findings"])
+
+
+def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
+    (run.root / "speed_registry" / "notes.txt").write_text("x")
+    (run.root / "speed_registry" / "evil.node").write_text("{}\nAAAA\n")
+    quarantine = Path(names.quarantine_dir(str(run.root), "gone"))
+    quarantine.mkdir(parents=True)
+    (quarantine / "0001").write_bytes(b"junk")
+    found = run("doctor", "--json").value["findings"]
+    registry = [finding["found"] for finding in found if finding["check"] == "registry"]
+    assert len(registry) == 2
+    assert any(finding["check"] == "left: quarantined file" for finding in found)
+
+
+def _die(root: Path) -> None:
+    """A process that makes a node and dies without leaving."""
+    code = "import os, sys, speed\nnode = speed.Node('dead', root=sys.argv[1], key=sys.argv[2])\nos._exit(1)"
+    subprocess.run([sys.executable, "-c", code, str(root), str(root / "speed.key")], check=False)
+
+
+def _left(result: Result) -> dict[str, set[str]]:
+    states: dict[str, set[str]] = {}
+    for leftover in result.value["leftovers"]:
+        states.setdefault(leftover["state"], set()).add(leftover["kind"])
+    return states
+
+
+def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Command) -> None:
+    _die(run.root)
+    before = sorted(run.root.rglob("*"))
+    dry = run("gc", "--dry-run", "--json")
+    assert sorted(run.root.rglob("*")) == before
+    assert {"stale entry", "node directory"} <= _left(dry)["would go"]
+    assert {"stale entry", "node directory"} <= _left(run("gc", "--json"))["removed"]
+    assert not (run.root / "dead").exists()
+    assert names.parse_claim("dead.000001") == ("dead", 1)
+    assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
+
+
+def test_gc_keeps_messages_that_wait_for_a_dead_node(run: Command) -> None:
+    ready, told = os.pipe()
+    code = (
+        "import os, signal, sys, speed\n"
+        "node = speed.Node('dead', root=sys.argv[1], key=sys.argv[2], allow=['sender'])\n"
+        "os.write(int(sys.argv[3]), b'x')\nsignal.pause()"
+    )
+    victim = subprocess.Popen(
+        [sys.executable, "-c", code, str(run.root), str(run.root / "speed.key"), str(told)], pass_fds=[told]
+    )
+    try:
+        os.read(ready, 1)
+        with speed.Node("sender", root=run.root, key=run.root / "speed.key") as sender:
+            os.kill(victim.pid, signal.SIGSTOP)  # stopped: it cannot read what is sent now
+            sender.send("dead", "important")
+            victim.kill()
+            victim.wait()
+    finally:
+        victim.kill()
+        os.close(ready)
+        os.close(told)
+    kept = [one for one in run("gc", "--json").value["leftovers"] if one["state"] == "kept"]
+    assert {one["kind"] for one in kept} == {"lane", "node directory"}
+    assert any("wait for the node to come back" in one["reason"] for one in kept)
+    with speed.Node("dead", root=run.root, key=run.root / "speed.key", allow=["sender"]) as reborn:
+        message = reborn.receive(timeout=PATIENCE)
+        assert message is not None
+        assert message.payload == "important"
+
+
+def test_gc_keeps_young_temporary_and_quarantined_files(run: Command) -> None:
+    quarantine = Path(names.quarantine_dir(str(run.root), "node"))
+    quarantine.mkdir(parents=True)
+    young, old = quarantine / "young", quarantine / "old"
+    stray, fresh = run.root / "speed_registry" / ".tmp-stray", run.root / "speed_registry" / ".tmp-fresh"
+    for file in (young, old, stray, fresh):
+        file.write_text("x")
+    for file in (old, stray):
+        os.utime(file, (time.time() - 100_000, time.time() - 100_000))
+    run("gc")
+    assert [file.exists() for file in (young, old, stray, fresh)] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("what", ["rtt", "pipeline", "oneway", "large"])
+def test_each_measurement_runs_between_two_processes(run: Command, what: str) -> None:
+    figures = run("bench", what, "-n", "20", "--json")
+    assert figures.status == 0, figures.err
+    assert figures.value["count"] == 20
+    assert any(name.endswith("PerSecond") for name in figures.value)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(run: Command, shell: str) -> None:
+    assert "_SPEED_COMPLETE" in run("completion", shell).out
+
+
+def test_help_documents_the_exit_statuses(run: Command) -> None:
+    text = run("--help").out
+    assert "Exit status" in text
+    assert all(f"  {status}  " in text for status in range(9))

@@ -1,0 +1,169 @@
+"""Killed, paused and forked processes (registry_spec/lanes.md, registry.md)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+Start = Callable[..., Any]
+
+SERVER = """
+import sys, speed, time
+node = speed.Node("server", root=sys.argv[1], allow=["client"])
+node.register("hang", lambda: (print("hanging"), time.sleep(60)))
+print("up"); sys.stdin.read()
+"""
+
+SENDER = """
+import sys, speed
+node = speed.Node("sender", root=sys.argv[1])
+number = 0
+while True:
+    node.send("receiver", number, ack=True)
+    print(number)
+    number += 1
+"""
+
+RECEIVER = """
+import sys, speed
+node = speed.Node("receiver", root=sys.argv[1], allow=["sender"])
+node.on_message(lambda message: print(message.payload, int(message.redelivered)))
+print("up"); sys.stdin.read()
+"""
+
+OWNER = """
+import sys, speed
+node = speed.Node("owner", root=sys.argv[1], lease_seconds=0.7, heartbeat_seconds=0.2)
+print("up")
+number = 0
+try:
+    while True:
+        node.send("receiver", ("old", number)); number += 1
+except speed.SpeedError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_killed_server_fails_its_calls_quickly(root: str, node: Make, child: Start) -> None:
+    server = child(SERVER, root)
+    assert server.line() == "up"
+    future = node("client").submit("server", "hang", timeout=60)
+    assert server.line() == "hanging"
+    server.kill()
+    with pytest.raises(speed.NodeLeftError):
+        future.result(15)
+
+
+def test_the_name_of_a_killed_process_is_free_at_once(root: str, node: Make, child: Start) -> None:
+    """R-8: no lease has to pass."""
+    server = child(SERVER, root)
+    assert server.line() == "up"
+    with pytest.raises(speed.NameTakenError, match="process"):
+        node("server")
+    server.kill()
+    assert node("server").generation == 2
+
+
+def test_a_killed_sender_loses_nothing_acknowledged(root: str, node: Make, child: Start) -> None:
+    receiver = node("receiver", allow=["sender"])
+    received: list[int] = []
+    receiver.on_message(lambda message: received.append(message.payload))
+    for _ in range(5):
+        before = len(received)
+        sender = child(SENDER, root)
+        acknowledged = [int(sender.line()) for _ in range(20)]
+        sender.kill()
+        acknowledged += [int(line) for line in sender.rest()]
+        mine = received[before:]
+        assert mine[: len(acknowledged)] == acknowledged
+        assert mine == list(range(len(mine)))
+
+
+def test_a_killed_receiver_loses_nothing_and_flags_what_comes_again(root: str, node: Make, child: Start) -> None:
+    """L-15."""
+    sender = node("sender")
+    lines: list[str] = []
+    sent = 0
+    for _ in range(5):
+        receiver = child(RECEIVER, root)
+        while (line := receiver.line()) != "up":
+            lines.append(line)  # what waited may be handled before this program says so
+        for _ in range(20):
+            sender.wait_for("receiver")
+            sender.send("receiver", sent)
+            sent += 1
+        receiver.kill()
+        lines += receiver.rest()
+    handled = [(int(number), int(flagged)) for number, flagged in map(str.split, lines)]
+    final = node("receiver", allow=["sender"])
+    while (message := final.receive(timeout=1)) is not None:
+        handled.append((message.payload, int(message.redelivered)))
+    first_time = [number for number, flagged in handled if not flagged]
+    assert {number for number, _ in handled} == set(range(sent)), "something was lost"
+    assert len(first_time) == len(set(first_time)), "something came twice without its flag"
+
+
+def test_a_paused_and_replaced_owner_gets_nothing_accepted(root: str, node: Make, child: Start) -> None:
+    """L-18, R-12."""
+    receiver = node("receiver", allow=["owner"])
+    owner = child(OWNER, root)
+    assert owner.line() == "up"
+    assert receiver.receive(timeout=10) is not None
+    owner.signal(signal.SIGSTOP)
+    while True:  # until its lease is over
+        try:
+            heir = node("owner", lease_seconds=0.7, heartbeat_seconds=0.2)
+        except speed.NameTakenError:
+            time.sleep(0.05)
+        else:
+            break
+    accepted = 0
+    while receiver.receive(timeout=0.5) is not None:
+        accepted += 1
+    owner.signal(signal.SIGCONT)
+    assert owner.line() == "LeaseLostError"
+    assert receiver.receive(timeout=1.5) is None
+    heir.send("receiver", "new", ack=True)
+    message = receiver.receive(timeout=10)
+    assert message is not None
+    assert message.payload == "new"
+
+
+def test_a_forked_child_cannot_use_its_parents_node(root: str, node: Make) -> None:
+    one = node("parent", allow=["other"])
+    one.register("echo", lambda x: x)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            one.ping("other")
+        except speed.ForkedNodeError:
+            one.close()
+            with speed.Node("child", root=root, allow=["other"]):
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert node("other").call("parent", "echo", {"x": 1}) == 1
+
+
+def test_a_program_may_import_and_fork_before_any_node(root: str, child: Start) -> None:
+    script = """
+import os, sys, speed
+if os.fork() == 0:
+    with speed.Node("child", root=sys.argv[1]) as node:
+        print(node.name)
+    os._exit(0)
+os.wait()
+with speed.Node("parent", root=sys.argv[1]) as node:
+    print(node.name)
+"""
+    assert child(script, root).rest() == ["child", "parent"]

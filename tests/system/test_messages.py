@@ -1,0 +1,102 @@
+"""Messages, acknowledgements, events, joins and leaves (registry_spec/messages.md)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+
+
+def test_an_acknowledged_message_was_handled(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    handled: list[Any] = []
+    billing.on_message(lambda message: handled.append((message.source, message.payload, message.redelivered)))
+    analytics.send("billing", {"hello": 1}, ack=True)
+    assert handled == [("analytics", {"hello": 1}, False)]
+
+
+def test_a_message_without_a_handler_waits_for_receive(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    identifier = analytics.send("billing", [1, "two", b"three", None, 4.5], ack=True, priority=7)
+    message = billing.receive(timeout=10)
+    assert message is not None
+    assert message.payload == [1, "two", b"three", None, 4.5]
+    assert message.message_id == identifier
+    assert message.metadata.priority == 7
+    assert billing.receive(timeout=0) is None
+
+
+def test_a_failing_handler_is_told_to_the_sender_who_asked(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+
+    def fail(message: speed.Message) -> None:
+        raise ValueError("no such order")
+
+    billing.on_message(fail)
+    with pytest.raises(speed.ExecutionFailedError, match="no such order"):
+        analytics.send("billing", 1, ack=True)
+
+
+def test_messages_of_one_sender_stay_in_order(node: Make) -> None:
+    """RFC 2.4."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    seen: list[int] = []
+    billing.on_message(lambda message: seen.append(message.payload))
+    for number in range(1000):
+        analytics.send("billing", number)
+    analytics.send("billing", 1000, ack=True, timeout=30)
+    assert seen == list(range(1001))
+
+
+def test_an_event_reaches_those_who_subscribe_and_allow(node: Make) -> None:
+    publisher = node("publisher")
+    arrived: Queue[tuple[str, str, Any]] = Queue()
+
+    def hear(name: str) -> Callable[[speed.Message], None]:
+        return lambda message: arrived.put((name, message.topic, message.payload))
+
+    node("open", allow=["publisher"]).subscribe("orders.*", hear("open"))
+    node("closed").subscribe("orders.*", hear("closed"))
+    node("elsewhere", allow=["publisher"]).subscribe("invoices.*", hear("elsewhere"))
+    assert publisher.publish("orders.created", {"id": 7}) == 1
+    assert arrived.get(timeout=10) == ("open", "orders.created", {"id": 7})
+    assert arrived.empty()
+
+
+def test_joins_and_leaves_are_reported(node: Make) -> None:
+    """R-16."""
+    watcher = node("watcher")
+    seen: Queue[tuple[str, str]] = Queue()
+    watcher.on_join(lambda entry: seen.put(("join", entry.name)))
+    watcher.on_leave(lambda entry: seen.put(("leave", entry.name)))
+    other = node("other", fabrics=["Finance"])
+    assert seen.get(timeout=10) == ("join", "other")
+    assert [entry.name for entry in watcher.nodes(fabric="Finance")] == ["other"]
+    other.close()
+    assert seen.get(timeout=10) == ("leave", "other")
+
+
+def test_a_node_that_leaves_fails_the_calls_that_wait_for_it(node: Make) -> None:
+    server, client = node("server", allow=["client"]), node("client")
+    started = threading.Event()
+    release = threading.Event()
+    server.register("hang", lambda: (started.set(), release.wait(20))[1])
+    future = client.submit("server", "hang", timeout=60)
+    assert started.wait(10)
+    server.close(drain_seconds=0)
+    with pytest.raises(speed.NodeLeftError, match="server"):
+        future.result(20)
+    release.set()
+
+
+def test_unknown_message_options_are_named(node: Make) -> None:
+    node("billing", allow=["analytics"])
+    with pytest.raises(speed.ConfigurationError, match="colour"):
+        node("analytics").send("billing", 1, colour="red")

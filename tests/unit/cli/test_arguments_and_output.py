@@ -1,0 +1,108 @@
+"""How `speed` reads arguments and prints values; which status an error becomes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import click
+import pytest
+
+import speed
+from speed.cli.app import COMMANDS
+from speed.cli.app import speed as speed_command
+from speed.cli.bench import spread
+from speed.cli.keys import rotated
+from speed.cli.output import as_json, bytes_text, seconds_text
+from speed.cli.talk import parse_arguments
+from speed.errors import KeyFileError, SpeedError, exit_status
+
+
+def test_values_that_are_json_are_taken_as_json_and_others_as_text() -> None:
+    words = ["n=5", "f=1.5", "b=true", "nil=null", 'list=[1, "x"]', 'text="5"', "plain=hello world", "nan=NaN", "e="]
+    assert parse_arguments(words) == {
+        "n": 5,
+        "f": 1.5,
+        "b": True,
+        "nil": None,
+        "list": [1, "x"],
+        "text": "5",
+        "plain": "hello world",
+        "nan": "NaN",
+        "e": "",
+    }
+
+
+def test_a_value_may_hold_an_equals_sign() -> None:
+    assert parse_arguments(["query=a=b"]) == {"query": "a=b"}
+
+
+@pytest.mark.parametrize("words", [["novalue"], ["=5"], ["a=1", "a=2"]])
+def test_arguments_that_are_none_are_wrong_usage(words: list[str]) -> None:
+    with pytest.raises(click.UsageError):
+        parse_arguments(words)
+
+
+def test_values_without_json_form_are_printed_as_text() -> None:
+    time = datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)
+    printed = json.loads(as_json({"data": b"\x00\xff", 5: (time,)}))
+    assert printed == {"data": "AP8=", "5": ["2026-01-02T00:00:00+00:00"]}
+
+
+def test_spans_and_sizes_are_readable() -> None:
+    assert [seconds_text(s) for s in (47e-6, 0.0032, 3.24, 125, 7500)] == [
+        "47 µs",
+        "3.2 ms",
+        "3.2 s",
+        "2 min",
+        "2 h 05 min",
+    ]
+    assert [bytes_text(size) for size in (12, 1536, 1 << 30)] == ["12 B", "1.5 KiB", "1.0 GiB"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SpeedError("x"), 1),
+        (speed.LeaseLostError("x"), 1),
+        (speed.UnserialisableError("x"), 2),
+        (speed.KeyFileError("x"), 3),
+        (speed.NameTakenError("x"), 3),
+        (speed.NodeLeftError("x"), 4),
+        (speed.AccessDeniedError("x"), 5),
+        (speed.CallTimeoutError("x"), 6),
+        (speed.NotAcknowledgedError("x"), 6),
+        (speed.ExecutionFailedError("x"), 7),
+        (speed.InboxFullError("x"), 8),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_status(error: SpeedError, status: int) -> None:
+    assert exit_status(error) == status
+
+
+def test_every_listed_command_exists_and_has_help() -> None:
+    context = click.Context(speed_command)
+    for name in COMMANDS:
+        command = speed_command.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+
+
+def test_a_rotation_in_steps_never_leaves_a_node_without_the_sealing_key() -> None:
+    """Nodes restarted after each step accept what the nodes of the step before seal with."""
+    start = (b"old",)
+    added = rotated(start, "add", b"new")
+    promoted = rotated(added, "promote", b"unused")
+    retired = rotated(promoted, "retire", b"unused")
+    assert (added[0], promoted[0], retired) == (b"old", b"new", (b"new",))
+    for before, after in ((start, added), (added, promoted), (promoted, retired)):
+        assert before[0] in after
+        assert after[0] in before or before is added
+    with pytest.raises(KeyFileError):
+        rotated(start, "promote", b"unused")
+
+
+def test_a_spread_of_times_has_its_percentiles() -> None:
+    figures = spread([float(n) for n in range(100)])
+    assert (figures["p50Seconds"], figures["p99Seconds"], figures["maxSeconds"]) == (50.0, 99.0, 99.0)

@@ -1,0 +1,118 @@
+"""Deny all, grants of names and families, denials that hold (rules A-1 to A-6)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.core.access import AccessPolicy, granted
+from speed.errors import InvalidNameError
+
+
+def test_nobody_is_allowed_at_first():
+    """A-1."""
+    assert not AccessPolicy().allows("analytics")
+
+
+def test_a_grant_names_one_node_and_no_other():
+    """A-2."""
+    policy = AccessPolicy(["analytics"])
+    assert policy.allows("analytics")
+    assert not policy.allows("analytics2")
+    assert not policy.allows("analytics.1")
+
+
+def test_a_family_grant_covers_the_names_below_it_but_not_the_name_itself():
+    """A-2."""
+    policy = AccessPolicy(["etl.*"])
+    assert policy.allows("etl.1")
+    assert policy.allows("etl.eu.7")
+    assert not policy.allows("etl")
+    assert not policy.allows("etlx")
+
+
+@pytest.mark.parametrize("pattern", ["*", "", "a*", "*.a", "a.*.b", "../x", "a b"])
+def test_there_is_no_grant_for_everyone_and_no_other_wildcard(pattern: str):
+    """A-2: and a refused call grants nothing at all."""
+    policy = AccessPolicy()
+    with pytest.raises(InvalidNameError):
+        policy.allow("good", pattern)
+    assert policy.allowed() == ()
+
+
+def test_a_denied_name_stays_denied_under_its_granted_family():
+    """A-4: in either order of the two statements."""
+    first = AccessPolicy(["etl.*"])
+    first.deny("etl.1")
+    second = AccessPolicy()
+    second.deny("etl.1")
+    second.allow("etl.*")
+    for policy in (first, second):
+        assert not policy.allows("etl.1")
+        assert policy.allows("etl.2")
+
+
+def test_an_exact_grant_lifts_an_exact_denial():
+    """A-4."""
+    policy = AccessPolicy(["etl.*"])
+    policy.deny("etl.1")
+    policy.allow("etl.1")
+    assert policy.allows("etl.1")
+
+
+def test_denying_a_family_takes_back_every_grant_below_it():
+    """A-4."""
+    policy = AccessPolicy(["etl.*", "etl.1", "etl.eu.*", "billing"])
+    policy.deny("etl.*")
+    assert not policy.allows("etl.1")
+    assert not policy.allows("etl.eu.1")
+    assert policy.allowed() == ("billing",)
+
+
+def test_the_most_specific_rule_decides():
+    """A-4."""
+    policy = AccessPolicy(["etl.*"])
+    policy.deny("etl.eu.*")
+    policy.allow("etl.eu.7")
+    assert policy.allows("etl.us.1")
+    assert not policy.allows("etl.eu.1")
+    assert policy.allows("etl.eu.7")
+
+
+def test_a_decision_changes_with_the_next_statement_although_it_was_cached():
+    """A-4: deny takes effect for what is not yet dispatched."""
+    policy = AccessPolicy(["a"])
+    assert policy.allows("a")
+    policy.deny("a")
+    assert not policy.allows("a")
+
+
+def test_names_from_strangers_do_not_grow_the_policy_without_bound():
+    """A-6."""
+    policy = AccessPolicy(["etl.*"])
+    for i in range(20_000):
+        assert policy.allows(f"etl.{i}")
+    assert len(policy._rules.cache) <= 4096
+
+
+_part = st.sampled_from(["a", "b", "c"])
+_name = st.lists(_part, min_size=1, max_size=3).map(".".join)
+_pattern = st.one_of(_name, _name.map(lambda name: name + ".*"))
+
+
+@given(st.lists(_pattern), _name)
+def test_sender_and_receiver_agree_on_published_grants_without_denials(patterns: list[str], name: str):
+    """A-3: the sender's check of the entry equals the receiver's own check."""
+    policy = AccessPolicy(patterns)
+    assert granted(policy.allowed(), name) == policy.allows(name)
+
+
+@given(st.lists(st.tuples(st.booleans(), _pattern)), _name)
+def test_the_receiver_never_allows_what_it_does_not_publish(statements: list[tuple[bool, str]], name: str):
+    """A-3: whoever is allowed finds a grant in the entry."""
+    policy = AccessPolicy()
+    for grant, pattern in statements:
+        (policy.allow if grant else policy.deny)(pattern)
+    if policy.allows(name):
+        assert granted(policy.allowed(), name)

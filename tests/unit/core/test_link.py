@@ -1,0 +1,48 @@
+"""Sequence rules of a link (L-12, L-13)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.core.link import LinkReceiver, Verdict
+from speed.wire.envelope import make_sequence
+
+
+def test_contiguous_counters_are_next() -> None:
+    link = LinkReceiver()
+    verdicts = [link.judge(make_sequence(3, counter)) for counter in (1, 2, 3)]
+    assert verdicts == [Verdict.NEXT] * 3
+    assert link.missing == 0
+
+
+def test_a_gap_is_accepted_and_says_how_many_are_missing() -> None:
+    link = LinkReceiver(make_sequence(3, 4))
+    assert link.judge(make_sequence(3, 8)) is Verdict.GAP
+    assert link.missing == 3
+
+
+def test_equal_and_lower_are_duplicates() -> None:
+    link = LinkReceiver(make_sequence(3, 4))
+    assert link.judge(make_sequence(3, 4)) is Verdict.DUPLICATE
+    assert link.judge(make_sequence(3, 1)) is Verdict.DUPLICATE
+
+
+def test_a_new_generation_starts_at_one() -> None:
+    link = LinkReceiver(make_sequence(3, 4))
+    assert link.judge(make_sequence(5, 1)) is Verdict.NEXT
+    assert link.judge(make_sequence(6, 3)) is Verdict.GAP
+    assert link.missing == 2
+
+
+def test_an_older_generation_is_rejected() -> None:
+    link = LinkReceiver(make_sequence(3, 4))
+    assert link.judge(make_sequence(2, 900)) is Verdict.OLD_GENERATION
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 6)), max_size=40))
+def test_what_is_accepted_rises_strictly_whatever_arrives(arrivals: list[tuple[int, int]]) -> None:
+    link = LinkReceiver()
+    sequences = [make_sequence(*arrival) for arrival in arrivals]
+    accepted = [sequence for sequence in sequences if link.judge(sequence) <= Verdict.GAP]
+    assert accepted == sorted(set(accepted))

@@ -1,0 +1,96 @@
+"""Waiting callers are completed exactly once (S-7); items of one sender run one after another (S-5)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.core.order import SenderOrder
+from speed.core.pending import PendingCalls
+
+
+def test_a_call_is_completed_once():
+    """S-7."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 10.0, "billing", outcomes.append)
+    assert calls.complete("a", 1)
+    assert not calls.complete("a", 2)
+    assert outcomes == [1]
+
+
+def test_an_answer_nobody_waits_for_is_reported_as_such():
+    """S-7: late answers are dropped."""
+    assert not PendingCalls().complete("unknown", 1)
+
+
+def test_calls_expire_at_their_deadline_and_not_before():
+    """S-7."""
+    calls = PendingCalls()
+    calls.add("soon", 1.0, "billing", print)
+    calls.add("late", 9.0, "billing", print)
+    assert calls.next_deadline() == 1.0
+    assert calls.expire(0.5) == []
+    assert [call.key for call in calls.expire(1.0)] == ["soon"]
+    assert calls.next_deadline() == 9.0
+    assert [call.key for call in calls.expire(9.0)] == ["late"]
+    assert calls.next_deadline() == math.inf
+
+
+def test_an_answered_call_does_not_expire():
+    """S-7."""
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", lambda outcome: None)
+    calls.complete("a", 1)
+    assert calls.expire(2.0) == []
+
+
+def test_when_a_node_leaves_its_callers_fail_and_no_others():
+    """S-7."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", outcomes.append)
+    calls.add("b", 1.0, "analytics", outcomes.append)
+    error = RuntimeError("left")
+    assert calls.fail_target("billing", error) == 1
+    assert outcomes == [error]
+    assert calls.target_of("b") == "analytics"
+
+
+@given(st.lists(st.tuples(st.sampled_from(["push", "done"]), st.sampled_from("ab"))))
+def test_each_sender_has_one_running_item_and_keeps_its_order(steps: list[tuple[str, str]]):
+    """S-5, against a plain list per sender."""
+    order: SenderOrder[int] = SenderOrder()
+    running: dict[str, int] = {}
+    pushed: dict[str, list[int]] = {"a": [], "b": []}
+    ran: dict[str, list[int]] = {"a": [], "b": []}
+    for number, (step, sender) in enumerate(steps):
+        if step == "push":
+            pushed[sender].append(number)
+            if order.push(sender, number):
+                assert sender not in running
+                running[sender] = number
+                ran[sender].append(number)
+        elif sender in running:
+            del running[sender]
+            following = order.done(sender)
+            if following is not None:
+                running[sender] = following
+                ran[sender].append(following)
+    for sender in "ab":
+        assert ran[sender] == pushed[sender][: len(ran[sender])]
+        assert order.waiting(sender) == len(pushed[sender]) - len(ran[sender])
+    assert len(order) == len(running)
+
+
+def test_dropped_items_do_not_run():
+    """A-4: a denied sender's waiting items are given back."""
+    order: SenderOrder[str] = SenderOrder()
+    assert order.push("a", "one")
+    assert not order.push("a", "two")
+    assert order.drop("a") == ("two",)
+    assert order.done("a") is None
+    assert order.push("a", "three")

@@ -1,0 +1,79 @@
+"""What a cursor says about dispatched and finished envelopes (L-14, L-15)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.core.progress import Position, Progress
+from speed.wire.envelope import make_sequence
+
+START = Position(1, 1, 0)
+
+
+def dispatched(count: int) -> tuple[Progress, list]:  # type: ignore[type-arg]
+    progress = Progress(START, 0)
+    tokens = [
+        progress.dispatched(make_sequence(1, counter), 1, 1, counter * 10, counter * 10 + 10)
+        for counter in range(1, count + 1)
+    ]
+    return progress, tokens
+
+
+def test_nothing_finished_leaves_the_position_where_it_was() -> None:
+    progress, _ = dispatched(3)
+    cursor = progress.cursor(1)
+    assert (cursor.segment, cursor.offset, cursor.unfinished) == (1, 0, ())
+
+
+def test_all_finished_moves_it_to_the_end() -> None:
+    progress, tokens = dispatched(3)
+    for token in tokens:
+        progress.finish(token)
+    cursor = progress.cursor(1)
+    assert (cursor.offset, cursor.last_sequence) == (40, make_sequence(1, 3))
+
+
+def test_finishing_twice_is_harmless() -> None:
+    progress, tokens = dispatched(1)
+    assert progress.finish(tokens[0])
+    assert not progress.finish(tokens[0])
+
+
+def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
+    progress, tokens = dispatched(2)
+    progress.skip_to(Position(1, 2, 0))
+    progress.finish(tokens[0])
+    assert progress.cursor(1).offset == 20
+    progress.finish(tokens[1])
+    cursor = progress.cursor(1)
+    assert (cursor.segment, cursor.offset) == (2, 0)
+
+
+def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
+    """L-15: also when this process dies before it is finished."""
+    progress = Progress(Position(1, 2, 50), make_sequence(1, 9))
+    token = progress.redispatched(make_sequence(1, 4), 1, 1, 30, 30)
+    cursor = progress.cursor(2)
+    assert [entry.sequence for entry in cursor.unfinished] == [make_sequence(1, 4)]
+    assert (cursor.segment, cursor.offset) == (2, 50)
+    progress.finish(token)
+    assert progress.cursor(2).unfinished == ()
+
+
+@given(st.integers(1, 150), st.data())
+def test_a_successor_repeats_exactly_the_unfinished_up_to_64_holes(count: int, data: st.DataObject) -> None:
+    """L-15: never is one lost; repeated is only what is unfinished, or lies behind the 65th hole."""
+    progress, tokens = dispatched(count)
+    finished = data.draw(st.sets(st.integers(1, count)))
+    for counter in finished:
+        progress.finish(tokens[counter - 1])
+    cursor = progress.cursor(1)
+    listed = {entry.sequence & 0xFFFF for entry in cursor.unfinished}
+    repeated = listed | {counter for counter in range(1, count + 1) if counter * 10 >= cursor.offset}
+    unfinished = set(range(1, count + 1)) - finished
+    assert unfinished <= repeated
+    assert len(listed) <= 64
+    if len(unfinished) <= 64:
+        assert repeated == unfinished
+    assert cursor.last_sequence & 0xFFFF == max((c for c in range(1, count + 1) if c * 10 < cursor.offset), default=0)

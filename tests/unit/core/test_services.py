@@ -1,0 +1,239 @@
+"""Services: registration, checked arguments, errors (rules S-3, S-8, S-9, A-5)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+import pytest
+
+from speed.core.services import Request, Response, ServiceRegistry
+from speed.errors import (
+    CallTimeoutError,
+    ConfigurationError,
+    ExecutionFailedError,
+    InvalidArgumentsError,
+    InvalidNameError,
+    ServiceExistsError,
+    ServiceNotFoundError,
+)
+
+
+def request(service: str = "f", caller: str = "analytics", **arguments: Any) -> Request:
+    return Request(service, arguments, caller, "request-1", 0)
+
+
+def registry_with(function: Any, **options: Any) -> ServiceRegistry:
+    services = ServiceRegistry()
+    services.register("f", function, **options)
+    return services
+
+
+def test_a_function_is_called_with_its_arguments_by_name():
+    """S-9."""
+
+    def add(x: int, y: int = 2) -> int:
+        return x + y
+
+    assert registry_with(add).invoke(request(x=40)) == Response(42)
+
+
+def test_an_object_with_invoke_gets_the_whole_request():
+    """S-3 (RFC 7.3)."""
+
+    class Tax:
+        def invoke(self, request: Request) -> Mapping[str, object]:
+            return {"caller": request.caller, "tax": request.get("amount", int) * 2}
+
+    answer = registry_with(Tax()).invoke(request(amount=21))
+    assert answer.ok
+    assert answer.result == {"caller": "analytics", "tax": 42}
+
+
+def test_a_response_is_passed_on_as_it_is():
+    """S-3."""
+
+    class Refusing:
+        def invoke(self, request: Request) -> Response:
+            return Response.error("INVALID_ARGUMENTS", "no", {"a": 1})
+
+    answer = registry_with(Refusing()).invoke(request())
+    assert (answer.error_code, answer.details) == ("INVALID_ARGUMENTS", {"a": 1})
+
+
+def test_a_second_service_of_the_same_name_is_refused():
+    """RFC 7.8."""
+    services = registry_with(lambda: 1)
+    with pytest.raises(ServiceExistsError):
+        services.register("f", lambda: 2)
+
+
+def test_an_unregistered_service_is_gone():
+    services = registry_with(lambda: 1)
+    services.unregister("f")
+    assert services.invoke(request()).error_code == "SERVICE_NOT_FOUND"
+    with pytest.raises(ServiceNotFoundError):
+        services.unregister("f")
+
+
+def test_what_is_no_service_is_refused_at_registration():
+    async def coroutine() -> None: ...
+
+    def positional(x: int, /) -> int:
+        return x
+
+    class NotAnInstance:
+        def invoke(self, request: Request) -> None: ...
+
+    for thing in (42, coroutine, positional, NotAnInstance):
+        with pytest.raises(ConfigurationError):
+            registry_with(thing)
+    with pytest.raises(InvalidNameError):
+        ServiceRegistry().register("no/slash", lambda: 1)
+    with pytest.raises(ConfigurationError):
+        ServiceRegistry().register("f", lambda: 1, allow="analytics")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad"),
+    [
+        (int, [0, -1, 2**63], [True, 1.0, "1", None]),
+        (float, [1.5, 2], [True, "1", None]),
+        (str, ["", "x"], [b"x", 1, None]),
+        (bool, [True, False], [1, 0, None]),
+        (bytes, [b"x"], ["x", None]),
+        (list, [[], [1]], [{}, "x"]),
+        (list[int], [[1]], [{}, 3]),
+        (dict, [{}], [[], "x"]),
+        (Mapping[str, int], [{"a": 1}], [[1]]),
+        (Optional[int], [1, None], ["x", True]),  # noqa: UP045
+        (Union[int, str], [1, "x"], [1.5, None]),  # noqa: UP007
+        (int | None, [1, None], ["x"]),
+        (None, [None], [1]),
+        (datetime.datetime, [datetime.datetime.now(datetime.timezone.utc)], ["2024"]),
+        (Any, [None, 1, "x"], []),
+        (object, [None, 1], []),
+    ],
+)
+def test_annotations_of_simple_types_are_checked(annotation: Any, good: list[Any], bad: list[Any]):
+    """S-9."""
+
+    def function(x):  # type: ignore[no-untyped-def]
+        return "ran"
+
+    function.__annotations__["x"] = annotation
+    services = registry_with(function)
+    for value in good:
+        assert services.invoke(request(x=value)).result == "ran", value
+    for value in bad:
+        assert services.invoke(request(x=value)).error_code == "INVALID_ARGUMENTS", value
+
+
+def test_a_wrong_argument_is_named_with_expected_and_given_type_but_never_its_value():
+    """S-9."""
+
+    def pay(amount: int) -> int:
+        return amount
+
+    answer = registry_with(pay).invoke(request(amount="secret"))
+    assert answer.error_message == "f: argument 'amount' must be int, not str"
+    assert answer.details == {"argument": "amount", "expected": "int", "given": "str"}
+
+
+def test_missing_and_unknown_arguments_are_named():
+    """S-9."""
+
+    def pay(amount: int, *, rate: float) -> float:
+        return amount * rate
+
+    services = registry_with(pay)
+    assert "'rate'" in services.invoke(request(amount=1)).error_message
+    assert "'colour'" in services.invoke(request(amount=1, rate=1.0, colour="red")).error_message
+
+
+def test_keyword_catch_alls_take_unknown_arguments():
+    """S-9."""
+
+    def anything(*args: int, x: int = 0, **rest: Any) -> dict[str, Any]:
+        return {"x": x, **rest}
+
+    services = registry_with(anything)
+    assert services.invoke(request(x=1, z=3)).result == {"x": 1, "z": 3}
+    assert services.invoke(request(x="1")).error_code == "INVALID_ARGUMENTS"
+
+
+def test_a_parameter_annotated_as_request_receives_the_request():
+    def who(call: Request, x: int = 0) -> str:
+        return call.caller
+
+    services = registry_with(who)
+    assert services.invoke(request(x=1)).result == "analytics"
+    assert services.invoke(request(call="forged")).error_code == "INVALID_ARGUMENTS"
+
+
+def test_an_exception_becomes_execution_failed_without_a_traceback():
+    """S-8."""
+
+    def broken() -> None:
+        raise KeyError("colour")
+
+    answer = registry_with(broken).invoke(request())
+    assert answer.error_code == "EXECUTION_FAILED"
+    assert answer.error_message == "KeyError: 'colour'"
+    assert answer.details == {"exception": "KeyError"}
+
+
+def test_a_service_that_exits_does_not_take_its_worker_along():
+    """S-8."""
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    assert registry_with(leave).invoke(request()).error_code == "EXECUTION_FAILED"
+
+
+def test_a_service_may_refuse_arguments_and_fail_with_details_itself():
+    """S-8."""
+
+    def picky(kind: str) -> None:
+        if kind == "arguments":
+            raise InvalidArgumentsError("amount must be positive", {"argument": "amount"})
+        raise ExecutionFailedError("no such customer", {"customer": 7})
+
+    services = registry_with(picky)
+    assert services.invoke(request(kind="arguments")).error_code == "INVALID_ARGUMENTS"
+    failed = services.invoke(request(kind="other"))
+    assert (failed.error_code, failed.details) == ("EXECUTION_FAILED", {"customer": 7})
+
+
+def test_a_failed_nested_call_is_a_failure_of_the_service_not_of_its_caller():
+    """S-8: a nested time-out must not look like a time-out of this call."""
+
+    def nested() -> None:
+        raise CallTimeoutError("too late")
+
+    answer = registry_with(nested).invoke(request())
+    assert answer.error_code == "EXECUTION_FAILED"
+    assert answer.details["cause"] == "TIMEOUT"
+
+
+def test_a_service_may_narrow_who_calls_it():
+    """A-5."""
+    services = registry_with(lambda: 1, allow={"billing", "etl.*"})
+    assert services.invoke(request(caller="analytics")).error_code == "ACCESS_DENIED"
+    assert services.invoke(request(caller="etl.1")).ok
+    assert services.names("analytics") == ()
+    assert services.names("billing") == services.names() == ("f",)
+
+
+def test_request_get_checks_presence_and_type():
+    """S-9."""
+    call = request(x=1, flag=True)
+    assert call.get("x", int) == 1
+    assert call.get("x", float) == 1
+    assert call.get("y", int, 5) == 5
+    with pytest.raises(InvalidArgumentsError):
+        call.get("y")
+    with pytest.raises(InvalidArgumentsError):
+        call.get("flag", int)

@@ -1,0 +1,126 @@
+"""Every mistake in a configuration of speedd is reported, with its line and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from speed.daemon.config import Config, Mistake
+from speed.daemon.config_check import check_text
+
+GOOD = """\
+[node]
+name = "host"
+root = "run"
+allow = ["cli.*", "analytics"]
+lease_seconds = 12
+heartbeat_seconds = 3.5
+
+[log]
+file = "log/speedd.log"
+level = "warning"
+
+[python]
+path = ["../.."]
+
+[[service]]
+name = "status"
+entry = "status:Status"
+allow = ["analytics"]
+
+[[process]]
+name = "geo"
+entry = "geo.service:register"
+allow = ["etl.*"]
+env = { A = "1" }
+
+[[process]]
+name = "rules"
+command = ["java", "-jar", "rules.jar"]
+restart = "on-failure"
+stop_timeout_seconds = 3
+"""
+FILE = Path("/etc/speed/speedd.toml")
+
+
+def mistakes_in(text: str) -> list[Mistake]:
+    return check_text(text, FILE)[1]
+
+
+def config_of(text: str) -> Config:
+    config, mistakes = check_text(text, FILE)
+    assert not mistakes
+    assert config is not None
+    return config
+
+
+def test_a_good_file_becomes_a_config_with_all_its_settings() -> None:
+    config = config_of(GOOD)
+    assert (config.node.name, config.node.allow, config.node.lease_seconds) == ("host", ("cli.*", "analytics"), 12.0)
+    assert (config.log.level, config.services[0].allow) == ("warning", ("analytics",))
+    assert [process.name for process in config.processes] == ["geo", "rules"]
+    assert config.processes[0].env == {"A": "1"}
+    assert config.processes[1].command == ("java", "-jar", "rules.jar")
+    assert (config.processes[1].restart, config.processes[1].stop_timeout_seconds) == ("on-failure", 3.0)
+
+
+def test_relative_paths_are_relative_to_the_file() -> None:
+    config = config_of(GOOD)
+    assert config.node.root == Path("/etc/speed/run")
+    assert config.log.file == Path("/etc/speed/log/speedd.log")
+    assert config.python_path == (Path("/etc/speed/../.."),)
+
+
+def test_an_empty_file_is_a_node_without_services() -> None:
+    config = config_of("")
+    assert (config.node.name, config.services, config.processes) == ("speedd", (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ('[node]\nname = "speedd', 2, "not TOML"),
+        ("[node]\nname = 5", 2, "expected text"),
+        ('[node]\nname = "a/b"', 2, "a/b"),
+        ('[node]\n\nname = ""', 3, "expected text"),
+        ('[node]\nallow = ["*"]', 2, "allow"),
+        ('[node]\nallow = "cli.*"', 2, "expected a list"),
+        ('[node]\nnmae = "x"', 2, "did you mean name?"),
+        ("[nodes]\n", 1, "did you mean node?"),
+        ("[node]\nworkers = 0", 2, "use 1 to 256"),
+        ("[node]\nworkers = true", 2, "whole number"),
+        ("[node]\nlease_seconds = nan", 2, "expected seconds"),
+        ("[node]\nlease_seconds = 3\nheartbeat_seconds = 1", 2, "exceed three heartbeats"),
+        ("[node]\nheartbeat_seconds = 20", 2, "exceed three heartbeats"),
+        ('[log]\nlevel = "loud"', 2, "debug, info, warning, error"),
+        ('[service]\nname = "a"', 1, "[[service]]"),
+        ("process = 5", 1, "[[process]]"),
+        ('[[service]]\nname = "a"', 1, "has no entry"),
+        ('[[service]]\nentry = "m:f"', 1, "has no name"),
+        ('[[service]]\nname = "a"\nentry = "m.f"', 3, "package.module:name"),
+        ('[[process]]\nname = "a"', 1, "has no program"),
+        ('[[process]]\nname = "a"\nentry = "m:f"\ncommand = ["x"]', 4, "both entry and command"),
+        ('[[process]]\nname = "a"\ncommand = "x y"', 3, "list of texts"),
+        ('[[process]]\nname = "a"\ncommand = []', 3, "list of texts"),
+        ('[[process]]\nname = "a"\nentry = "m:f"\nrestart = "sometimes"', 4, "always, on-failure, never"),
+        ('[[process]]\nname = "a"\nentry = "m:f"\nenv = { A = 1 }', 4, "text value"),
+        ('[[process]]\nname = "speedd"\nentry = "m:f"', 2, "speedd itself"),
+        ('[[process]]\nname = "a"\nentry = "m:f"\n[[process]]\nname = "a"\nentry = "m:f"', 5, "line 2"),
+        ('[[process]]\nname = "a"\nentry = "m:f"\nstop_timeout_seconds = -1', 4, "expected seconds"),
+    ],
+)
+def test_each_mistake_names_its_line_and_what_to_do(text: str, line: int, says: str) -> None:
+    mistakes = mistakes_in(text)
+    assert [mistake.line for mistake in mistakes] == [line]
+    assert says in str(mistakes[0])
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines() -> None:
+    text = '[log]\nlevel = "x"\n[[process]]\nnam = "a"\n[node]\nworkers = 1000\n'
+    assert [mistake.line for mistake in mistakes_in(text)] == [2, 3, 3, 4, 6]
+
+
+def test_lines_are_right_after_values_that_span_lines() -> None:
+    text = '[node]\nallow = [\n  "a", # name = "]"\n  "b",\n]\nname = """\n[node]\nname = "x"\n"""\nworkers = 0\n'
+    assert [mistake.line for mistake in mistakes_in(text)] == [6, 10]

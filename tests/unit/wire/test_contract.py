@@ -1,0 +1,74 @@
+"""The contract's own files agree with the code: W-0 numbers, codes, vectors."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from speed import errors
+from speed.wire import limits
+from tests.vectors import DIRECTORY
+
+ROOT = Path(__file__).resolve().parents[3]
+SPEC = ROOT / "registry_spec"
+
+
+def script(name: str) -> ModuleType:
+    """A script without suffix, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "scripts" / name))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_limits_are_those_of_the_contract() -> None:
+    """W-0."""
+    published = json.loads((SPEC / "limits.json").read_text())
+    here = {name.lower(): value for name, value in vars(limits).items() if name.isupper()}
+    assert here == published
+
+
+def test_every_code_an_exception_carries_is_published() -> None:
+    """S-8: codes are stable and listed once."""
+    codes = json.loads((SPEC / "codes.json").read_text())
+    listed: list[str] = [*codes["spc"], *codes["local"], *codes["wire"]]
+    assert len(listed) == len(set(listed))
+    classes = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.SpeedError)]
+    assert {item.code for item in classes} <= set(listed)
+    assert set(errors.CALL_ERRORS) == set(codes["spc"])
+
+
+@pytest.mark.parametrize("stem", ["names", "keys", "envelopes", "entries", "cursors", "values", "payloads"])
+def test_the_vectors_are_what_the_code_writes(stem: str) -> None:
+    """A change of bytes shows here first: run scripts/vectors only if the contract changes."""
+    assert (DIRECTORY / f"{stem}.json").read_text() == script("vectors").text_of(stem)
+
+
+def test_every_vector_names_the_bug_it_catches() -> None:
+    """A vector without a reason cannot be judged later."""
+    lists = ("valid", "invalid", "matching", "derived", "invalid_names", "cursors_valid", "cursors_invalid")
+    for path in DIRECTORY.glob("*.json"):
+        vectors: dict[str, Any] = json.loads(path.read_text())
+        for name in lists:
+            assert all(case["bug"] for case in vectors.get(name, ())), path.name
+
+
+def test_every_rule_that_the_code_cites_is_written() -> None:
+    """Rule ids are links: a dangling one misleads."""
+    written = set(re.findall(r"^\*\*([WLRASM]-\d+)", "\n".join(p.read_text() for p in SPEC.glob("*.md")), re.MULTILINE))
+    cited = {
+        (rule, str(path.relative_to(ROOT)))
+        for folder in ("speed", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for rule in re.findall(r"\b([WLRASM]-\d+)\b", path.read_text())
+    }
+    assert sorted(item for item in cited if item[0] not in written) == []

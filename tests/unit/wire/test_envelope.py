@@ -1,0 +1,181 @@
+"""Envelopes, sealing and opening: W-4 to W-13."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.errors import ConfigurationError, WireError
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, counter_of, generation_of, make_sequence, parse_header
+from speed.wire.names import node_id
+from speed.wire.seal import Keyring, LinkOpener, LinkSealer, NonceSource
+from tests.vectors import case_name, load
+
+VECTORS = load("envelopes")
+SOURCE, TARGET = node_id(VECTORS["source"]), node_id(VECTORS["target"])
+KEYS = tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"])
+BACKENDS = ("openssl", "sodium")
+NONCE = bytes(12)
+
+FLAGS = {1: 3, 2: 2, 3: 6, 4: 3, 5: 4, 6: 4, 7: 4, 8: 4}
+kinds = st.sampled_from(sorted(FLAGS)).flatmap(
+    lambda type_: st.tuples(st.just(type_), st.integers(0, 7).map(lambda flags: flags & FLAGS[type_]))
+)
+sequences = st.tuples(st.integers(1, 2**24 - 1), st.integers(1, 2**40 - 1))
+
+
+def opened(envelope: bytes, backend: str = "openssl") -> tuple[Header, bytes]:
+    """Read one envelope as a receiver of the lane does: header, ids, length, tag."""
+    header = parse_header(envelope)
+    if header.source != SOURCE:
+        raise WireError("WRONG_SOURCE", "not the lane's sender")
+    if header.target != TARGET:
+        raise WireError("WRONG_TARGET", "not this inbox")
+    if len(envelope) != header.payload_bytes + ENVELOPE_OVERHEAD:
+        raise WireError("TRUNCATED", "more bytes to come")
+    return header, LinkOpener(Keyring(KEYS, backend), SOURCE, TARGET).open(header, envelope)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", VECTORS["valid"], ids=case_name)
+def test_a_published_envelope_opens_and_seals_to_the_same_bytes(case: dict[str, Any], backend: str) -> None:
+    """W-4, W-7, W-10: whatever library does the work."""
+    envelope, sequence = bytes.fromhex(case["envelope"]), int(case["sequence"], 16)
+    header, payload = opened(envelope, backend)
+    assert payload == bytes.fromhex(case["payload"])
+    assert (header.type, header.flags, header.sequence) == (case["type"], case["flags"], sequence)
+    assert (header.timestamp_ms, header.nonce) == (case["timestamp_ms"], bytes.fromhex(case["nonce"]))
+    ring = Keyring((bytes.fromhex(case["key"]),), backend)
+    sealer = LinkSealer(ring, SOURCE, TARGET, generation_of(sequence))
+    again = sealer.seal(header.type, header.flags, counter_of(sequence), header.timestamp_ms, payload, header.nonce)
+    assert again == envelope
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", VECTORS["invalid"], ids=case_name)
+def test_a_broken_envelope_is_refused_for_its_reason(case: dict[str, Any], backend: str) -> None:
+    """W-5, W-6, W-12."""
+    envelope = bytes.fromhex(case["envelope"])
+    with pytest.raises(WireError) as refusal:
+        opened(envelope, backend)
+    assert refusal.value.reason == case["error"]
+
+
+@given(kinds, sequences, st.binary(max_size=300), st.integers(0, 2**64 - 1), st.binary(min_size=12, max_size=12))
+def test_what_one_backend_seals_the_other_opens(
+    kind: tuple[int, int], sequence: tuple[int, int], payload: bytes, timestamp: int, nonce: bytes
+) -> None:
+    """W-7."""
+    generation, counter = sequence
+    envelopes = {
+        LinkSealer(Keyring(KEYS, backend), SOURCE, TARGET, generation).seal(*kind, counter, timestamp, payload, nonce)
+        for backend in BACKENDS
+    }
+    (envelope,) = envelopes
+    for backend in BACKENDS:
+        header, found = opened(envelope, backend)
+        assert found == payload
+        assert (header.type, header.flags, header.timestamp_ms) == (*kind, timestamp)
+        assert header.sequence == make_sequence(generation, counter)
+
+
+@given(st.binary(max_size=64), st.data())
+def test_no_envelope_opens_after_any_byte_changed(payload: bytes, data: st.DataObject) -> None:
+    """W-7: the tag covers both headers and the ciphertext."""
+    envelope = bytearray(LinkSealer(Keyring(KEYS), SOURCE, TARGET, 3).seal(1, 1, 9, 5, payload, NONCE))
+    position = data.draw(st.integers(0, len(envelope) - 1))
+    envelope[position] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(WireError):
+        opened(bytes(envelope))
+
+
+def test_every_single_flipped_bit_is_noticed() -> None:
+    """W-7: exhaustively, on one envelope."""
+    envelope = LinkSealer(Keyring(KEYS), SOURCE, TARGET, 3).seal(1, 0, 9, 5, b"hello", NONCE)
+    for bit in range(len(envelope) * 8):
+        altered = bytearray(envelope)
+        altered[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(WireError):
+            opened(bytes(altered))
+
+
+@given(st.binary(max_size=200))
+def test_garbage_gives_a_named_error_and_nothing_else(garbage: bytes) -> None:
+    """W-5."""
+    with pytest.raises(WireError):
+        opened(garbage)
+    with pytest.raises(WireError):
+        parse_header(garbage)
+
+
+def test_an_envelope_is_read_at_any_offset_of_a_buffer() -> None:
+    """W-4."""
+    envelope = LinkSealer(Keyring(KEYS), SOURCE, TARGET, 3).seal(1, 0, 9, 5, b"hello", NONCE)
+    assert parse_header(memoryview(b"xyz" + envelope), 3) == parse_header(envelope)
+
+
+def test_a_sequence_holds_generation_and_counter() -> None:
+    """W-8."""
+    sequence = make_sequence(7, 9)
+    assert (generation_of(sequence), counter_of(sequence)) == (7, 9)
+    assert make_sequence(8, 1) > make_sequence(7, 2**40 - 1)
+
+
+@pytest.mark.parametrize("counter", [0, -1, 2**40])
+def test_a_counter_never_spills_into_the_generation(counter: int) -> None:
+    """W-8."""
+    with pytest.raises(ValueError, match="counter"):
+        LinkSealer(Keyring(KEYS), SOURCE, TARGET, 3).seal(1, 0, counter, 5, b"", NONCE)
+
+
+def test_forged_generations_do_not_grow_the_openers_memory() -> None:
+    """W-12: keys are derived for what a stranger writes; only a few are kept."""
+    opener = LinkOpener(Keyring(KEYS), SOURCE, TARGET)
+    for generation in range(1, 40):
+        forged = bytearray(LinkSealer(Keyring(KEYS), SOURCE, TARGET, generation).seal(1, 0, 1, 5, b"", NONCE))
+        forged[-1] ^= 1
+        with pytest.raises(WireError, match="BAD_TAG"):
+            opener.open(parse_header(forged), bytes(forged))
+    good = LinkSealer(Keyring(KEYS), SOURCE, TARGET, 5).seal(1, 0, 1, 5, b"ok", NONCE)
+    assert opener.open(parse_header(good), good) == b"ok"
+
+
+def test_nonces_are_slices_of_the_drawn_bytes_and_never_repeat() -> None:
+    """W-13: each drawn byte is used once."""
+    drawn = bytearray()
+
+    def draw(count: int) -> bytes:
+        block = bytes((len(drawn) + index) * 7919 >> 3 & 0xFF for index in range(count))
+        drawn.extend(block)
+        return block
+
+    source = NonceSource(draw)
+    taken = b"".join(source.draw() for _ in range(1000))
+    assert bytes(drawn).startswith(taken)
+
+
+def test_a_keyring_shows_ids_but_no_key() -> None:
+    """W-9: a key never reaches a log, nor another process by pickling."""
+    import pickle
+
+    ring = Keyring(KEYS)
+    assert KEYS[0].hex() not in repr(ring)
+    assert ring.key_id.hex() in repr(ring)
+    with pytest.raises(TypeError):
+        pickle.dumps(ring)
+
+
+@pytest.mark.parametrize("keys", [(), (b"short",)], ids=["none", "short"])
+def test_a_keyring_needs_whole_keys(keys: tuple[bytes, ...]) -> None:
+    """W-14."""
+    with pytest.raises(ConfigurationError):
+        Keyring(keys)
+
+
+def test_an_unknown_backend_is_refused_when_it_is_first_used() -> None:
+    """W-7."""
+    with pytest.raises(ConfigurationError, match="rot13"):
+        LinkSealer(Keyring(KEYS, "rot13"), SOURCE, TARGET, 1)

@@ -1,0 +1,193 @@
+"""Values and payloads: W-15 to W-17, S-1, S-2, S-11, S-12."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import datetime, timedelta, timezone
+from enum import IntEnum
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.errors import UnserialisableError, WireError
+from speed.wire import control, spc
+from speed.wire.value import pack, unpack
+from tests.vectors import case_name, load, value_of
+
+VALUES, PAYLOADS = load("values"), load("payloads")
+DECODERS = {"request": spc.decode_request, "response": spc.decode_response, "control": control.decode}
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+instants = st.datetimes(timezones=st.just(timezone.utc)).map(lambda instant: instant.replace(fold=0))
+keys = texts | st.integers(-(2**63), 2**64 - 1)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | texts
+    | st.binary(max_size=8)
+    | instants
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
+)
+anything = st.recursive(
+    scalars | st.sampled_from([1j, object(), {1}, 2**64, "\ud800", datetime(2020, 1, 1)]),  # noqa: DTZ001
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys | st.none() | st.booleans(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("case", VALUES["valid"], ids=case_name)
+def test_a_published_value_is_read_and_written_alike(case: dict[str, Any]) -> None:
+    """W-15."""
+    value, data = value_of(case["value"]), bytes.fromhex(case["hex"])
+    assert repr(unpack(data)) == repr(value)
+    assert pack(value) == data
+
+
+@pytest.mark.parametrize("case", VALUES["also_read"], ids=case_name)
+def test_every_form_of_a_value_is_read(case: dict[str, Any]) -> None:
+    """W-15."""
+    assert unpack(bytes.fromhex(case["hex"])) == value_of(case["value"])
+
+
+@pytest.mark.parametrize("case", VALUES["invalid"], ids=case_name)
+def test_bytes_that_are_no_value_are_refused(case: dict[str, str]) -> None:
+    """W-15, W-16."""
+    with pytest.raises(WireError) as refusal:
+        unpack(bytes.fromhex(case["hex"]))
+    assert refusal.value.reason == "BAD_PAYLOAD"
+
+
+@given(values)
+def test_every_value_of_the_table_is_read_back(value: Any) -> None:
+    """W-15."""
+    assert repr(unpack(pack(value))) == repr(value)
+
+
+@given(anything)
+def test_whatever_is_packed_can_be_read_and_nothing_else_is_packed(value: Any) -> None:
+    """W-17: one named error on the sender's side, never a surprise on the reader's."""
+    try:
+        data = pack(value)
+    except UnserialisableError:
+        return
+    unpack(data)
+
+
+@given(st.binary(max_size=100))
+def test_garbage_is_a_value_or_one_named_error(garbage: bytes) -> None:
+    """W-16."""
+    try:
+        value = unpack(garbage)
+    except WireError:
+        return
+    unpack(pack(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"x": [0, 1, 2, {3}]}, "value.x[3]"),
+        ([2**64], "value[0]"),
+        ({"a": {"b": datetime(2020, 1, 1)}}, "value.a.b"),  # noqa: DTZ001
+        ({None: 1}, "value has a key"),
+        ({True: 1}, "value has a key"),
+        ({"a": {1.5: 1}}, "value.a has a key"),
+        (["\ud800"], "value[0]"),
+        (object(), "value is"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_an_unserialisable_part_is_named_by_its_path(value: Any, path: str) -> None:
+    """W-17."""
+    with pytest.raises(UnserialisableError) as refusal:
+        pack(value)
+    assert path in str(refusal.value)
+
+
+def test_a_list_that_contains_itself_is_refused() -> None:
+    """W-16, W-17."""
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(UnserialisableError, match="deeper"):
+        pack(loop)
+
+
+def test_relatives_of_the_types_are_written_as_their_type() -> None:
+    """W-15: tuples are arrays; bytearray and memoryview are bytes; enums are their number."""
+    colour = IntEnum("colour", [("RED", 1)])
+    east = timezone(timedelta(hours=2))
+    assert unpack(pack((1, 2))) == [1, 2]
+    assert unpack(pack([bytearray(b"a"), memoryview(b"b")])) == [b"a", b"b"]
+    assert unpack(pack(OrderedDict(a=colour.RED))) == {"a": 1}
+    assert unpack(pack(datetime(2020, 1, 1, 2, tzinfo=east))) == datetime(2020, 1, 1, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("case", PAYLOADS["valid"], ids=case_name)
+def test_a_published_payload_is_accepted(case: dict[str, Any]) -> None:
+    """S-1, S-2, S-11, S-12."""
+    data = bytes.fromhex(case["hex"])
+    fields, decoded = value_of(case["fields"]), DECODERS[case["kind"]](data)
+    if isinstance(decoded, spc.WireRequest):
+        names = ("requestId", "service", "arguments", "caller", "deadline")
+        assert decoded == (*(fields[name] for name in names), fields.get("traceparent"))
+    elif isinstance(decoded, spc.WireResponse):
+        ok = fields["status"] == "SUCCESS"
+        error = (fields.get("errorCode", ""), fields.get("errorMessage", ""), fields.get("details", {}))
+        assert decoded == (fields["requestId"], ok, fields.get("result"), *error)
+    else:
+        assert decoded == fields
+
+
+@pytest.mark.parametrize("case", PAYLOADS["invalid"], ids=case_name)
+def test_a_broken_payload_is_refused(case: dict[str, str]) -> None:
+    """S-1, S-2, S-11."""
+    with pytest.raises(WireError) as refusal:
+        DECODERS[case["kind"]](bytes.fromhex(case["hex"]))
+    assert refusal.value.reason == "BAD_PAYLOAD"
+
+
+@given(st.dictionaries(texts, values, max_size=4), texts.filter(bool))
+def test_a_request_is_read_back(arguments: dict[str, Any], request_id: str) -> None:
+    """S-1."""
+    decoded = spc.decode_request(spc.encode_request(request_id, "tax", arguments, "analytics", 5, None))
+    assert repr(decoded) == repr(spc.WireRequest(request_id, "tax", arguments, "analytics", 5, None))
+
+
+def test_an_argument_without_representation_is_named() -> None:
+    """S-1, W-17."""
+    with pytest.raises(UnserialisableError, match=r"^arguments\.x\[1\]"):
+        spc.encode_request("1", "tax", {"x": [1, {2}]}, "analytics", 5)
+    with pytest.raises(UnserialisableError, match="name of type int"):
+        spc.encode_request("1", "tax", {1: 2}, "analytics", 5)  # type: ignore[dict-item]
+
+
+def test_an_error_is_sent_even_if_its_details_cannot_be() -> None:
+    """S-2: the code matters more than what it carries."""
+    response = spc.decode_response(spc.encode_error("1", "EXECUTION_FAILED", "\ud800", {"x": {1}}))
+    assert response.error_code == "EXECUTION_FAILED"
+    assert response.details == {}
+
+
+@given(st.dictionaries(st.sampled_from(["requestId", "status", "result", "sequence", "op", "deadline"]), scalars))
+def test_any_map_is_a_payload_or_one_named_error(fields: dict[str, Any]) -> None:
+    """S-1, S-2, S-11."""
+    data = msgpack.packb(fields, datetime=True)
+    for decode in (*DECODERS.values(), control.decode_ack):
+        try:
+            decode(data)
+        except WireError as error:
+            assert error.reason == "BAD_PAYLOAD"
+
+
+def test_an_ack_names_a_sequence() -> None:
+    """S-11."""
+    assert control.decode_ack(control.encode_ack(2**63 + 1)) == 2**63 + 1
+    with pytest.raises(WireError):
+        control.decode_ack(pack({"requestId": "1"}))
