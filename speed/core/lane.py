@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, generation_of, parse_header
-from speed.wire.limits import AAD_BYTES
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
+from speed.wire.limits import AAD_BYTES, COUNTER_BITS
 
 _IDS_OFFSET = 32
+_new_opened = tuple.__new__
 _MAX_CANDIDATES = 16
 _MAX_DAMAGES = 4
 """Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
@@ -116,9 +117,13 @@ class LaneDecoder:
             return ENVELOPE_OVERHEAD
         try:
             header = parse_header(data, at)
-            reason = self._misplaced(header, generation)
-            if reason:
-                return reason
+            if (
+                header.source != self._source
+                or header.target != self._target
+                or header.payload_bytes > self._max_payload
+                or header.sequence >> COUNTER_BITS != generation
+            ):
+                return self._misplaced(header)
             total = ENVELOPE_OVERHEAD + header.payload_bytes
             if left < total:
                 return total
@@ -126,16 +131,17 @@ class LaneDecoder:
                 payload = self._opener(header, envelope)
         except WireError as error:
             return error.reason
-        return Opened(header, payload, base + at, base + at + total)
+        return _new_opened(Opened, (header, payload, base + at, base + at + total))
 
-    def _misplaced(self, header: Header, generation: int) -> str:
+    def _misplaced(self, header: Header) -> str:
+        """Why an envelope does not belong into this segment."""
         if header.source != self._source:
             return "WRONG_SOURCE"
         if header.target != self._target:
             return "WRONG_TARGET"
         if header.payload_bytes > self._max_payload:
             return "TOO_LARGE"
-        return "" if generation_of(header.sequence) == generation else "BAD_SEQUENCE"
+        return "BAD_SEQUENCE"
 
     def _valid_at(
         self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int

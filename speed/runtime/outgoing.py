@@ -21,6 +21,8 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
+FRESH_SECONDS = 0.001
+"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 ROOM_POLL_SECONDS = (0.001, 0.05)
 """First and longest pause between two looks at a full lane; no bell announces room."""
 
@@ -163,6 +165,8 @@ class Links:
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
         self._generations: dict[str, int] = {}
+        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
+        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
 
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
@@ -173,9 +177,10 @@ class Links:
 
         Raises UnknownNodeError or AccessDeniedError.
         """
-        recent = self._context.registry.grants(target, self._context.name)
-        if recent is not None:
-            return self.open(target, recent.generation)
+        now = monotonic()
+        fresh = self._fresh.get(target)
+        if fresh is not None and now < fresh[0]:
+            return fresh[1]
         entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
@@ -183,7 +188,9 @@ class Links:
                 f"no live node named {target!r} in {self._context.root}: start it, or see `speed nodes`"
             )
         self._check_grant(entry)
-        return self.open(target, entry.generation)
+        link = self.open(target, entry.generation)
+        self._fresh[target] = (now + FRESH_SECONDS, link)
+        return link
 
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry.allow, self._context.name):
@@ -220,6 +227,7 @@ class Links:
 
     def drop(self, target: str) -> None:
         """Forget files of a node that left; the sequence of the link goes on if it returns."""
+        self._fresh.pop(target, None)
         link = self._links.get(target)
         if link is not None:
             with link.lock:

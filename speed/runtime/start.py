@@ -23,7 +23,7 @@ from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
 from speed.runtime.outgoing import Links
-from speed.runtime.protocol import Protocol
+from speed.runtime.protocol import SPIN_SECONDS, Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
@@ -32,6 +32,7 @@ from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
 MAX_WORKERS = 256
+MAX_SPIN_SECONDS = 0.01
 JOIN_SECONDS = 5.0
 
 
@@ -51,6 +52,7 @@ class Options:
     namespace: str
     bell: str
     max_lane_bytes: int
+    spin_seconds: float | None
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
+    pool.start(protocol.step, protocol.expect, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
     return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
 
@@ -197,12 +199,22 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
+        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
     )
     return context, bell, inbox
+
+
+def _spin_seconds(asked: float | None) -> float:
+    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
+    if asked is None:
+        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
+    if not 0 <= asked <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
+    return asked
 
 
 def _durable(durability: str, root: str, is_memory: bool) -> bool:
