@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import stat
-from _signal import getsignal  # the public one makes an enum member of each answer: 1 µs a ring
+from _signal import getsignal  # type: ignore[import-not-found]  # the public one makes an enum member of each answer: 1 µs a ring
 from enum import Enum
 
 from speed.errors import RootError

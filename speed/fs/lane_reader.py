@@ -22,6 +22,8 @@ from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
 from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
+_new = tuple.__new__
+"""A named tuple at the price of a tuple, for what every envelope needs."""
 LOOK_SECONDS = 0.1
 """How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
 MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
@@ -75,7 +77,7 @@ class LaneReader:
         self._looked = float("-inf")
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
-        self._suspect_until = Position(0, 0, 0)
+        self._suspect_until: Position | None = None
         self._suspect_all = False
         self._seen_types: set[int] = set()
         self.counts: dict[str, int] = {}
@@ -89,7 +91,7 @@ class LaneReader:
     @property
     def unfinished(self) -> int:
         """Number of envelopes that were handed out and not finished."""
-        return self._progress.unfinished
+        return len(self._progress.pending)
 
     # --- where a former process stopped (L-15) ---
 
@@ -174,7 +176,7 @@ class LaneReader:
         ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
         """
         position = self._position
-        want = self._window_bytes(scan or last)
+        want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
         if not want:
             self._look_if_due(now)
             return 0, True
@@ -182,7 +184,7 @@ class LaneReader:
         self._look_if_due(now)
         if not length:
             return 0, True
-        visible = self._before_fence(length)
+        visible = self._before_fence(length) if self._fences else length
         ended = (last and length < want) or visible < length
         scanned = self._decoder.scan(
             self._buffer.data,
@@ -212,9 +214,7 @@ class LaneReader:
         return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
 
     def _window_bytes(self, whole: bool) -> int:
-        """How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it."""
-        if self._needed <= CHUNK_BYTES:
-            return CHUNK_BYTES
+        """How much to read of a large envelope: all once it is there; 0: wait for it."""
         available = os.fstat(self._fd).st_size - self._position.offset
         if available < self._needed and not whole:
             return 0
@@ -225,9 +225,10 @@ class LaneReader:
         self._needed = scanned.needed
         if not scanned.consumed:
             return
-        self._position = position._replace(offset=position.offset + scanned.consumed)
+        generation, segment, offset = position
+        self._position = _new(Position, (generation, segment, offset + scanned.consumed))
         for item in scanned.items:
-            if isinstance(item, Damage):
+            if type(item) is Damage:
                 self._put_aside(item, position.offset, torn=ended and item is scanned.items[-1])
 
     def _put_aside(self, damage: Damage, base: int, *, torn: bool) -> None:
@@ -245,27 +246,30 @@ class LaneReader:
         """Apply the sequence rules and hand out what they let through."""
         generation, segment, offset = self._position
         for item in scanned.items:
-            if not isinstance(item, Opened):
+            if type(item) is not Opened:
                 continue
             header, payload, start, end = item
-            verdict = self._link.judge(header.sequence)
+            sequence = header.sequence
+            verdict = self._link.judge(sequence)
             if verdict:
                 self._count(_VERDICTS[verdict])
                 if verdict > Verdict.GAP:
                     continue
-            token = self._progress.dispatched(header.sequence, generation, segment, start, end)
-            received.append(Received(header, payload, self._may_be_repeated(header, token), token))
-        if scanned.consumed and self._progress.tail.offset != offset:
+            token = self._progress.dispatched(sequence, generation, segment, start, end)
+            repeated = self._suspect_until is not None and self._may_be_repeated(header, token, self._suspect_until)
+            received.append(_new(Received, (header, payload, repeated, token)))
+        if scanned.consumed and self._progress.tail_offset != offset:
             self._progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
 
-    def _may_be_repeated(self, header: Header, token: Token) -> bool:
+    def _may_be_repeated(self, header: Header, token: Token, suspect_until: Position) -> bool:
         """L-15: what existed when a former process died may have been handled by it.
 
         Messages and events of one sender are handled one at a time: only the first of each can be repeated.
         """
-        if (token.generation, token.segment, token.start) >= self._suspect_until:
+        if (token.generation, token.segment, token.start) >= suspect_until:
+            self._suspect_until = None
             return False
         if self._suspect_all or header.type not in _IN_ORDER:
             return True
@@ -340,8 +344,6 @@ class LaneReader:
 
     def _before_fence(self, length: int) -> int:
         """How many of ``length`` bytes at the position were written before the sender lost its name."""
-        if not self._fences:
-            return length
         here = (self._position.generation, self._position.segment)
         visible = length
         for fence in self._fences:

@@ -116,6 +116,9 @@ class LaneWriter:
                 # receiver remove this segment, which may be what frees the space that is missing.
                 self._leave_segment()
             raise self._storage_error(error, before + whole) from error
+        except BaseException:
+            self._leave_segment()  # a signal handler raised: what is torn must not lie before whole envelopes
+            raise
         self._size += written
         self._outstanding.grow(written)
 

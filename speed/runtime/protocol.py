@@ -31,6 +31,8 @@ READ_BYTES = 4 << 20
 POLLING_SECONDS = (0.0005, 0.02)
 SPIN_SECONDS = 200e-6
 """How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
+EXPIRE_SECONDS = 0.001
+"""How exactly deadlines are kept."""
 SPIN_LANES = 4
 """Lanes polled at most; the others are found by their rings."""
 BELL_SECONDS = 0.0005
@@ -53,6 +55,7 @@ class Protocol:
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
+        self._expire_at = 0.0
         self._waits_until = math.inf
         self._closed_counts: dict[str, int] = {}
         self._spin_seconds = context.spin_seconds
@@ -110,8 +113,11 @@ class Protocol:
                         self._drain(lane, now)
                     elif source_id != self._context.id:
                         self._next_scan = 0.0
-            self._fail_departed()
-            self._dispatch.expire(now)
+            if self._departed:
+                self._fail_departed()
+            if now >= self._expire_at:
+                self._expire_at = now + EXPIRE_SECONDS
+                self._dispatch.expire(now)
         except BaseException:
             self._context.stats.count("protocol_failures")
             self.look_again()  # the rings are taken: what they meant must be found without them

@@ -139,9 +139,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(
-        context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
-    )
+    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
     introspection.senders = protocol.senders
