@@ -86,6 +86,14 @@ def _request_id(values: dict[str, Any]) -> str:
     return request_id
 
 
+def readable_request_id(payload: bytes | memoryview) -> str | None:
+    """The id of a request that breaks another rule, so that its caller can be told; None if it has none."""
+    try:
+        return _request_id(unpack_map(payload, "request"))
+    except WireError:
+        return None
+
+
 def encode_success(request_id: str, result: Any) -> bytes:
     """The payload of a successful SPC_RESPONSE."""
     return pack({"requestId": request_id, "status": "SUCCESS", "result": result}, "response")
