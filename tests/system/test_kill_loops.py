@@ -101,6 +101,53 @@ def test_a_sender_killed_again_and_again_loses_nothing_acknowledged(node: Make, 
     assert len(received) - len(acknowledged) <= ROUNDS, "more than the one in hand came unacknowledged"
 
 
+def test_a_receiver_killed_again_and_again_loses_nothing_and_repeats_one_message_a_kill(
+    root: str, node: Make, child: Start, lives: Callable[..., Any]
+) -> None:
+    """L-15."""
+    sender = node("sender")
+    sent, stop = 0, threading.Event()
+
+    def send() -> None:
+        nonlocal sent
+        while not stop.is_set():
+            try:
+                sender.send("receiver", sent, timeout=0.1)
+            except (*GONE, speed.InboxFullError):
+                stop.wait(0.001)  # nobody there at the moment: not accepted, so the same once more
+            else:
+                sent += 1
+                stop.wait(0.0005)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    handled: list[tuple[int, ...]] = []
+    try:
+        for lines in lives(RECEIVER):
+            handled += [tuple(map(int, line.split())) for line in lines]
+    finally:
+        stop.set()
+        thread.join()
+    last = child(RECEIVER, root)
+    last.tell("begin")
+    lost = set(range(sent)) - {number for number, _ in handled}
+    while lost:
+        number, flagged = map(int, last.line().split())  # ends with an error when nothing more comes
+        handled.append((number, flagged))
+        lost.discard(number)
+    _assert_repeated_at_most_once_a_kill(handled)
+
+
+def _assert_repeated_at_most_once_a_kill(handled: list[tuple[int, ...]]) -> None:
+    """``handled`` are the numbers in order with their flags; the first of a number is no repetition."""
+    first = {number: at for at, (number, _) in reversed(list(enumerate(handled)))}
+    repeated = [one for at, one in enumerate(handled) if first[one[0]] != at]
+    assert [number for number, flagged in repeated if not flagged] == [], "repeated without its flag"
+    assert len(repeated) <= ROUNDS, f"{len(repeated)} messages were handled twice with {ROUNDS} kills"
+    firsts = list(dict.fromkeys(number for number, _ in handled))
+    assert firsts == sorted(firsts), "the order was lost"
+
+
 def test_a_caller_killed_again_and_again_leaves_a_server_that_ran_each_call_once(
     node: Make, lives: Callable[..., Any]
 ) -> None:
