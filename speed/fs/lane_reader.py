@@ -1,7 +1,4 @@
-"""The receiver's end of a lane: reading, checking, committing (L-10 to L-19).
-
-Every byte is read into private memory first, so that nothing can change after it was verified.
-"""
+"""The receiver's end of a lane: reading, checking, committing (L-10 to L-19). What is verified is a private copy."""
 
 from __future__ import annotations
 
@@ -11,27 +8,24 @@ from typing import NamedTuple
 from speed.core.lane import Damage, LaneDecoder, Opened, Scan
 from speed.core.link import LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
+from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
+from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
-from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
-from speed.wire.cursor import Cursor, Fence, Unfinished
-from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_UNFINISHED
+from speed.wire.cursor import Cursor, Unfinished
+from speed.wire.envelope import EnvelopeType, Header
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
 _new = tuple.__new__
 """A named tuple at the price of a tuple, for what every envelope needs."""
-LOOK_SECONDS = 0.1
-"""How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
-MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
 _LAZY_BYTES = 1 << 20
 _SAMPLE_BYTES = 1 << 20
 _DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
 """Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
-_IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
 
 
 class Received(NamedTuple):
@@ -72,16 +66,10 @@ class LaneReader:
         self._generation = generation
         self._fd = -1
         self._needed = 0
-        self._fences: list[Fence] = []
-        self._fenced: tuple[int, int] | None = None
-        self._looked = float("-inf")
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
-        self._suspect_until: Position | None = None
-        self._suspect_all = False
-        self._seen_types: set[int] = set()
         self.counts: dict[str, int] = {}
-        self._listing = self._files.list()
+        self._ahead = LaneAhead(self._files, self._count)
         try:
             self._recover()
         except BaseException:
@@ -97,12 +85,12 @@ class LaneReader:
 
     def _recover(self) -> None:
         """Take over the newest valid cursor and publish an own one before anything is handed out."""
-        if any(generation > self._generation for generation in self._listing.cursors):
+        if any(generation > self._generation for generation in self._ahead.cursors):
             raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
-        cursor = self._newest_cursor()
+        cursor, damaged = self._ahead.newest_cursor()
         if cursor is None:
-            first = self._listing.segments[0] if self._listing.segments else (0, 0)
-            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not self._suspect_all)
+            first = self._ahead.segments[0] if self._ahead.segments else (0, 0)
+            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not damaged)
         self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
@@ -111,29 +99,10 @@ class LaneReader:
                 entry.sequence, entry.generation, entry.segment, entry.offset, entry.offset
             )
             self._again.append((entry, token))
-        if not cursor.clean:
-            self._suspect_until = self._lane_end()
-            self._suspect_all |= len(cursor.unfinished) >= MAX_UNFINISHED
+        until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
+        self._repeats = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
-            for generation in self._listing.cursors:
-                if generation < self._generation:
-                    self._files.remove(names.cursor_name(generation))
-
-    def _newest_cursor(self) -> Cursor | None:
-        for generation in self._listing.cursors:
-            cursor = self._files.read_cursor(generation)
-            if cursor is not None:
-                return cursor
-            self._count("cursors_damaged")
-            self._suspect_all = True
-        return None
-
-    def _lane_end(self) -> Position:
-        """The present end of the lane: what lies before it may have been handled already."""
-        if not self._listing.segments:
-            return self._position
-        last = self._listing.segments[-1]
-        return Position(*last, self._files.segment_bytes(*last))
+            self._ahead.remove_cursors_below(self._generation)
 
     # --- reading ---
 
@@ -153,18 +122,18 @@ class LaneReader:
         self._opened_lent = False
         taken = self._read_again(received, max_envelopes, max_bytes) if self._again else 0
         if scan:
-            self._look(now)
+            self._ahead.look(self._position, now)
             if self._dirty:
                 self.commit()
         while len(received) < max_envelopes and taken < max_bytes:
             if self._fd < 0 and not self._open_next(now):
                 return received, False
-            final = self._successor() is not None
+            final = self._ahead.successor(self._position) is not None
             passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
             taken += passed
             if at_end and final:
                 self._leave_segment()
-            elif at_end and self._successor() is None:
+            elif at_end and self._ahead.successor(self._position) is None:
                 return received, False
         return received, True
 
@@ -178,13 +147,13 @@ class LaneReader:
         position = self._position
         want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
         if not want:
-            self._look_if_due(now)
+            self._ahead.look_if_due(position, now)
             return 0, True
         length = self._buffer.fill(self._fd, position.offset, want)
-        self._look_if_due(now)
+        self._ahead.look_if_due(position, now)
         if not length:
             return 0, True
-        visible = self._before_fence(length) if self._fences else length
+        visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
         scanned = self._decoder.scan(
             self._buffer.data,
@@ -199,7 +168,8 @@ class LaneReader:
         self._accept(scanned, received)
         if scanned.more:
             # A search after damage may have authenticated the whole window many times over.
-            return max(scanned.consumed, CHUNK_BYTES) if _has_damage(scanned) else scanned.consumed, False
+            searched = any(isinstance(item, Damage) for item in scanned.items)
+            return max(scanned.consumed, CHUNK_BYTES) if searched else scanned.consumed, False
         if scanned.consumed or ended:
             return scanned.consumed, length < want or ended
         # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
@@ -256,26 +226,11 @@ class LaneReader:
                 if verdict > Verdict.GAP:
                     continue
             token = self._progress.dispatched(sequence, generation, segment, start, end)
-            repeated = self._suspect_until is not None and self._may_be_repeated(header, token, self._suspect_until)
-            received.append(_new(Received, (header, payload, repeated, token)))
+            received.append(_new(Received, (header, payload, self._repeats.may_include(header.type, token), token)))
         if scanned.consumed and self._progress.tail_offset != offset:
             self._progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
-
-    def _may_be_repeated(self, header: Header, token: Token, suspect_until: Position) -> bool:
-        """L-15: what existed when a former process died may have been handled by it.
-
-        Messages and events of one sender are handled one at a time: only the first of each can be repeated.
-        """
-        if (token.generation, token.segment, token.start) >= suspect_until:
-            self._suspect_until = None
-            return False
-        if self._suspect_all or header.type not in _IN_ORDER:
-            return True
-        first = header.type not in self._seen_types
-        self._seen_types.add(header.type)
-        return first
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""
@@ -308,104 +263,34 @@ class LaneReader:
                 needed = scanned.needed
         finally:
             os.close(fd)
-        found = scanned.items[0] if scanned.items else None
-        return found if isinstance(found, Opened) else None
+        return next((item for item in scanned.items if isinstance(item, Opened)), None)  # at most one was asked for
 
-    # --- fences and segments ---
-
-    def _look_if_due(self, now: float) -> None:
-        """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
-        if now - self._looked > LOOK_SECONDS or self._files.changed():
-            self._look(now)
-
-    def _look(self, now: float) -> None:
-        """List the lane again: fences, newer segments, foreign files."""
-        self._looked = now
-        listing = self._listing = self._files.list()
-        for filename in listing.foreign:
-            self._count("foreign_files")
-            self._files.put_aside(filename, "NO_LANE_FILE")
-        if listing.fences or self._fences:
-            self._read_fences()
-
-    def _read_fences(self) -> None:
-        """Know all fences ahead of the position; remove those that it has passed."""
-        known = {fence.new_generation: fence for fence in self._fences}
-        self._fences = []
-        for generation in self._listing.fences:
-            if generation <= self._position.generation:
-                self._files.remove(names.fence_name(generation))
-                continue
-            fence = known.get(generation) or self._files.read_fence(generation)
-            if fence is None:
-                self._count("fences_damaged")
-            else:
-                self._fences.append(fence)
-
-    def _before_fence(self, length: int) -> int:
-        """How many of ``length`` bytes at the position were written before the sender lost its name."""
-        here = (self._position.generation, self._position.segment)
-        visible = length
-        for fence in self._fences:
-            end = (fence.old_generation, fence.segment)
-            if fence.new_generation > here[0] and here >= end:
-                allowed = fence.size - self._position.offset if here == end else 0
-                visible = min(visible, max(0, allowed))
-        if visible < length and self._fenced != here:
-            self._fenced = here
-            self._count("rejected_behind_fence")
-        return visible
-
-    def _successor(self) -> tuple[int, int] | None:
-        here = (self._position.generation, self._position.segment)
-        segments = self._listing.segments
-        if not segments or segments[-1] <= here:
-            return None
-        return next(segment for segment in segments if segment > here)
+    # --- segments ---
 
     def _leave_segment(self) -> None:
         """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
         self._release()
-        successor = self._successor()
+        successor = self._ahead.successor(self._position)
         if successor is not None:
-            self._position = Position(*successor, 0)
-            self._progress.skip_to(self._position)
+            self._begin(successor)
         self.commit()
 
     def _open_next(self, now: float) -> bool:
         """Open the segment at the position, or the next one there is."""
-        segment = self._first_from_here()
+        segment = self._ahead.segment_at(self._position, now)
         if segment is None:
-            self._look_if_due(now)
-            segment = self._first_from_here()
-            if segment is None:
-                return False
-        try:
-            self._fd = self._open_trusted(segment)
-        except FileNotFoundError:
-            self._look(now)
             return False
-        except OSError:
-            self._count("segments_refused")
-            self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
-            self._look(now)
+        self._fd = self._ahead.open(segment, self._position, now)
+        if self._fd < 0:
             return False
         if segment != (self._position.generation, self._position.segment):
-            self._position = Position(*segment, 0)
-            self._progress.skip_to(self._position)
+            self._begin(segment)
         self._needed = 0
         return True
 
-    def _first_from_here(self) -> tuple[int, int] | None:
-        here = (self._position.generation, self._position.segment)
-        return next((segment for segment in self._listing.segments if segment >= here), None)
-
-    def _open_trusted(self, segment: tuple[int, int]) -> int:
-        fd = self._files.open_segment(*segment)
-        if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
-            os.close(fd)
-            raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
-        return fd
+    def _begin(self, segment: Segment) -> None:
+        self._position = Position(*segment, 0)
+        self._progress.skip_to(self._position)
 
     # --- finishing ---
 
@@ -422,14 +307,12 @@ class LaneReader:
         """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
-        segments = self._listing.segments
-        if segments and segments[0] < (cursor.sender_generation, cursor.segment):
-            if not written and self.unfinished:
-                return
-            # Without space for a cursor only this frees some; the next start begins at what is left.
-            self._remove_passed(cursor)
-            if not written:
-                self._write_cursor(cursor)
+        if not self._ahead.is_passed(cursor) or (not written and self.unfinished):
+            return
+        # Without space for a cursor only this frees some; the next start begins at what is left.
+        self._ahead.remove_passed(cursor)
+        if not written:
+            self._write_cursor(cursor)
 
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""
@@ -441,14 +324,6 @@ class LaneReader:
             return False
         self._dirty = 0
         return True
-
-    def _remove_passed(self, cursor: Cursor) -> None:
-        """Unlink the segments before the committed position, but for those with an unfinished envelope."""
-        needed = {(entry.generation, entry.segment) for entry in cursor.unfinished}
-        here = (cursor.sender_generation, cursor.segment)
-        for segment in [one for one in self._listing.segments if one < here and one not in needed]:
-            self._files.remove(names.segment_name(*segment))
-            self._listing.segments.remove(segment)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -470,10 +345,6 @@ class LaneReader:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
-
-
-def _has_damage(scanned: Scan) -> bool:
-    return any(isinstance(item, Damage) for item in scanned.items)
 
 
 _VERDICTS = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.lease import OwnLease, Verdict, check_lease
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, StorageError
 from speed.fs import claim
+from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -194,18 +195,14 @@ class Registration:
         entry = replace(self.entry, **changes)
         data = encode_entry(entry, self._registry.keyring.registry_key, self._capacity)
         self.entry = entry
-        if len(data) != self._capacity or not self._is_installed():
+        if len(data) != self._capacity or not self._is_at(self._path):
             self._check_claim()
             self._install()
         else:
             os.pwrite(self._fd, data, 0)
 
-    def _is_installed(self) -> bool:
-        """Whether the path still leads to this entry's file."""
-        try:
-            return os.stat(self._path, follow_symlinks=False).st_ino == os.fstat(self._fd).st_ino
-        except OSError:
-            return False
+    def _is_at(self, path: str) -> bool:
+        return is_file(path, self._fd)
 
     def _check_claim(self) -> None:
         newest = self._registry.newest_generation(self.entry.name)
@@ -245,8 +242,7 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
-            if self._is_installed():
-                os.unlink(self._path)
+            remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 

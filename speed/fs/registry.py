@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim
+from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import identity, process_alive
 from speed.fs.registration import Registration, register
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry
-from speed.wire.limits import MAX_ENTRY_BYTES
 from speed.wire.seal import Keyring
 
 _RACY_NS = 20_000_000
@@ -96,7 +96,7 @@ class Registry:
         problem = ""
         for _ in range(TORN_READS):
             try:
-                entry = decode_entry(_read_file(path), self.keyring.registry_keys)
+                entry = decode_entry(read_entry_file(path), self.keyring.registry_keys)
             except WireError as error:
                 problem = str(error)  # a heartbeat may be half written: look again
                 continue
@@ -209,24 +209,15 @@ class Registry:
         return removed
 
     def _remove(self, entry: Entry) -> None:
-        """Unlink a stale entry unless its owner changed it meanwhile."""
-        path = names.entry_path(self.root, entry.name)
+        """Remove a stale entry unless its owner changed it, or a new one published, meanwhile (R-13)."""
+
+        def is_unchanged(path: str) -> bool:
+            try:
+                return decode_entry(read_entry_file(path), self.keyring.registry_keys) == entry
+            except (OSError, WireError):
+                return False
+
         try:
-            if decode_entry(_read_file(path), self.keyring.registry_keys) == entry:
-                os.unlink(path)
-        except (OSError, WireError):
-            pass
-
-
-def _read_file(path: str) -> bytes:
-    """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise WireError("BAD_ENTRY", "no regular file")
-        if status.st_size > MAX_ENTRY_BYTES:
-            raise WireError("BAD_ENTRY", "too large")
-        return os.read(fd, MAX_ENTRY_BYTES)
-    finally:
-        os.close(fd)
+            remove_entry_file(self.root, entry.name, is_unchanged)
+        except OSError:
+            pass  # it stays and is stale: the next one to look tries again

@@ -56,9 +56,11 @@ class Serving:
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
     def accept(self, lane: InboundLane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
-        request = spc.decode_request(payload)
-        if request.caller != lane.source:
-            raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {lane.source!r}")
+        try:
+            request = _decode(lane.source, payload)
+        except WireError as error:
+            self._reject(lane.source, generation_of(token.sequence), payload, "INVALID_ARGUMENTS", str(error))
+            raise
         deadline = monotonic() + (request.deadline_ms - unix_ms()) / 1000
         key = (lane.source, request.request_id)
         if key in self._running:
@@ -73,10 +75,13 @@ class Serving:
 
     def refuse(self, source: str, generation: int, payload: bytes | memoryview) -> None:
         """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
-        request = spc.decode_request(payload)
-        text = f"{self._context.name!r} does not allow {source!r}"
-        reply = spc.encode_error(request.request_id, "ACCESS_DENIED", text, None)
-        self._send_urgently(source, generation, reply)
+        self._reject(source, generation, payload, "ACCESS_DENIED", f"{self._context.name!r} does not allow {source!r}")
+
+    def _reject(self, source: str, generation: int, payload: bytes | memoryview, code: str, text: str) -> None:
+        """Tell the caller of a request that was not accepted, if its id can be read (S-2)."""
+        request_id = spc.readable_request_id(payload)
+        if request_id is not None:
+            self._send_urgently(source, generation, spc.encode_error(request_id, code, text, None))
 
     def _serve(self, running: Running) -> None:
         if running.key not in self._running:
@@ -144,6 +149,14 @@ class Serving:
     def next_deadline(self) -> float:
         """Monotonic seconds, not after the earliest open deadline; infinity when nothing runs."""
         return self._earliest if self._running else math.inf
+
+
+def _decode(source: str, payload: bytes | memoryview) -> spc.WireRequest:
+    """The request in ``payload``; WireError unless it keeps S-1, its caller being the sender."""
+    request = spc.decode_request(payload)
+    if request.caller != source:
+        raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {source!r}")
+    return request
 
 
 def _encode_result(request_id: str, result: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from speed.errors import InvalidNameError, UnserialisableError, WireError
 from speed.wire.limits import MAX_REQUEST_ID_BYTES
 from speed.wire.names import check_node_name, check_service_name
-from speed.wire.value import check_sound, is_flat, pack, unpack_unchecked_map
+from speed.wire.value import check_sound, is_flat, pack, unpack_map, unpack_unchecked_map
 
 _TEXT = frozenset({str})
 _REQUEST_FIELDS = 5
@@ -82,14 +82,22 @@ def decode_request(payload: bytes | memoryview) -> WireRequest:
         raise WireError("BAD_PAYLOAD", "deadline is no Unix time in ms")
     if traceparent is not None and type(traceparent) is not str:
         raise WireError("BAD_PAYLOAD", "traceparent is no text")
-    request_id = get("requestId")
-    _check_request_id(request_id)
-    return WireRequest(request_id, service, arguments, caller, deadline, traceparent)  # type: ignore[arg-type]
+    return WireRequest(_checked_id(get("requestId")), service, arguments, str(caller), deadline, traceparent)
 
 
-def _check_request_id(request_id: Any) -> None:
+def _checked_id(request_id: Any) -> str:
     if type(request_id) is not str or not 0 < len(request_id.encode()) <= MAX_REQUEST_ID_BYTES:
         raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
+    return request_id
+
+
+def readable_request_id(payload: bytes | memoryview) -> str | None:
+    """The id of a request that breaks another rule, so that its caller can be told; None if it has none."""
+    try:
+        request_id = unpack_map(payload, "request").get("requestId")
+        return _checked_id(request_id)
+    except WireError:
+        return None
 
 
 def encode_success(request_id: str, result: Any) -> bytes:
@@ -114,8 +122,7 @@ def decode_response(payload: bytes | memoryview) -> WireResponse:
     values = unpack_unchecked_map(payload, "response")
     if not is_flat(values.values()) or not _TEXT.issuperset(map(type, values)):
         check_sound(values, "response")
-    request_id: Any = values.get("requestId")
-    _check_request_id(request_id)
+    request_id = _checked_id(values.get("requestId"))
     status = values.get("status")
     if status == "SUCCESS":
         return WireResponse(request_id, True, values.get("result"), "", "", {})

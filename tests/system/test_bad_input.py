@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -156,7 +157,8 @@ print("up"); sys.stdin.readline()
 """
     stopped = child(heir, root)  # accepts the grant's publication, then is stopped before it reads
     assert stopped.line() == "up"
-    stopped.signal(19)
+    stopped.signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.process.pid, os.WSTOPPED | os.WNOWAIT)  # from here on no file comes or goes
     lane = f"{root}/billing/inbox/analytics"
     sizes = {name: os.path.getsize(f"{lane}/{name}") for name in os.listdir(lane)}
     for text in ("bad", "good"):

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import speed
+from speed.wire import spc
+from speed.wire.value import pack, unpack
 
 Make = Callable[..., speed.Node]
 
@@ -62,6 +64,67 @@ def test_each_error_code_is_an_exception_of_its_own(pair: tuple[speed.Node, spee
         analytics.call("billing", "unserialisable")
     with pytest.raises(speed.AccessDeniedError):
         analytics.call("billing", "narrow")
+
+
+@pytest.fixture
+def change_request(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    """Have requests leave with other fields than a right caller gives them; None removes one."""
+
+    def change(changes: dict[str, Any]) -> None:
+        encode = spc.encode_request
+
+        def changed(*arguments: Any) -> bytes:
+            fields = {**unpack(encode(*arguments)), **changes}
+            return pack({name: value for name, value in fields.items() if value is not None})
+
+        monkeypatch.setattr(spc, "encode_request", changed)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"arguments": [1, 2]}, "arguments"),
+        ({"deadline": 1.5}, "deadline"),
+        ({"service": "a/b"}, "service"),
+        ({"caller": "somebody"}, "caller"),
+        ({"traceparent": 1}, "traceparent"),
+    ],
+)
+def test_a_request_that_breaks_the_rule_is_answered_and_harms_no_other(
+    pair: tuple[speed.Node, speed.Node],
+    change_request: Callable[[dict[str, Any]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    says: str,
+) -> None:
+    """S-1, S-2."""
+    billing, analytics = pair
+    billing.register("echo", lambda x: x)
+    change_request(changes)
+    with pytest.raises(speed.InvalidArgumentsError, match=says):
+        analytics.call("billing", "echo", {"x": 1}, timeout=20)
+    monkeypatch.undo()
+    assert analytics.call("billing", "echo", {"x": 2}) == 2
+    assert billing.stats()["counters"]["rejected_bad_payload"] == 1
+
+
+def test_a_request_without_a_readable_id_is_counted_and_not_answered(
+    pair: tuple[speed.Node, speed.Node],
+    change_request: Callable[[dict[str, Any]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S-2."""
+    billing, analytics = pair
+    billing.register("echo", lambda x: x)
+    change_request({"requestId": None})
+    with pytest.raises(speed.CallTimeoutError) as caught:
+        analytics.call("billing", "echo", {"x": 1}, timeout=0.2)
+    assert caught.value.details["phase"] == "unanswered"
+    monkeypatch.undo()
+    assert analytics.call("billing", "echo", {"x": 2}) == 2
+    assert billing.stats()["counters"]["rejected_bad_payload"] == 1
 
 
 def test_without_a_grant_nothing_is_written(root: str, node: Make) -> None:
@@ -134,9 +197,9 @@ def test_pipelined_calls_start_in_order(node: Make) -> None:
     server = node("server", allow=["client"], workers=1)
     server.register("note", lambda n: seen.append(n))
     client = node("client")
-    futures = [client.submit("server", "note", {"n": number}) for number in range(2000)]
+    futures = [client.submit("server", "note", {"n": number}) for number in range(10_000)]
     wait(futures, 60)
-    assert seen == list(range(2000))
+    assert seen == list(range(10_000))
 
 
 def test_a_large_payload_travels_and_a_larger_one_is_refused(pair: tuple[speed.Node, speed.Node]) -> None:

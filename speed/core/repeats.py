@@ -1,0 +1,32 @@
+"""Which envelopes a process that died may have handled already, as far as its successor can tell (L-15)."""
+
+from __future__ import annotations
+
+from speed.core.progress import Position, Token
+from speed.wire.envelope import EnvelopeType
+
+_IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
+
+
+class Repeats:
+    """Judges the envelopes of one lane, each once, in order. ``until`` is where the lane ended at the start."""
+
+    __slots__ = ("_all", "_seen", "_until")
+
+    def __init__(self, until: Position, *, all_types: bool) -> None:
+        self._until = until
+        self._all = all_types
+        self._seen: set[int] = set()
+
+    def may_include(self, type_: int, token: Token) -> bool:
+        """Whether it lay there when the process died, which handled messages and events one at a time.
+
+        So only the first of each of these types can be repeated, unless ``all_types`` says that more was lost.
+        """
+        if (token.generation, token.segment, token.start) >= self._until:
+            return False
+        if self._all or type_ not in _IN_ORDER:
+            return True
+        first = type_ not in self._seen
+        self._seen.add(type_)
+        return first
