@@ -1,0 +1,55 @@
+"""The services that every agent offers, in each language with the same names, arguments and results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import speed
+
+
+def register(node: speed.Node) -> None:
+    """Offer all of them on ``node``."""
+    node.register("echo", lambda data: data)
+    node.register("add", lambda a, b: a + b)
+    node.register("sleep", _sleep)
+    node.register("fail", _fail)
+    node.register("error", lambda code: speed.Response.error(code, "asked for", {"why": "asked"}))
+    node.register("traceparent", _traceparent)
+    node.register("forbidden", lambda: None, allow={"nobody-1"})
+    node.register("size", lambda data: len(data))
+    _register_sequence(node)
+
+
+def _sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def _fail(message: str) -> None:
+    raise RuntimeError(message)
+
+
+def _traceparent(request: speed.Request) -> str | None:
+    return request.traceparent
+
+
+def _register_sequence(node: speed.Node) -> None:
+    """``sequence`` notes its argument; ``sequence_seen`` tells and forgets what was noted, in order of start."""
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    def sequence(n: int) -> int:
+        with lock:
+            seen.append(n)
+        return n
+
+    def sequence_seen() -> list[Any]:
+        with lock:
+            told = seen.copy()
+            seen.clear()
+        return told
+
+    node.register("sequence", sequence)
+    node.register("sequence_seen", sequence_seen)

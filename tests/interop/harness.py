@@ -1,0 +1,188 @@
+"""Agents as processes: started, told what to do, waited for within a bound, and always ended."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, Queue
+from typing import IO, Any
+
+from tests.interop.languages import LANGUAGES, ROOT
+from tests.interop.values import from_json, to_json
+
+ANSWER_SECONDS = 60.0
+START_SECONDS = 60.0
+END_SECONDS = 20.0
+
+
+def until(holds: Callable[[], bool], wait: float = ANSWER_SECONDS) -> bool:
+    """Whether ``holds()`` becomes true within ``wait`` seconds."""
+    deadline = time.monotonic() + wait
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return held
+
+
+class AgentError(Exception):
+    """The agent answered with an error; ``code`` is its stable code."""
+
+    def __init__(self, code: str, message: str, details: dict[str, Any]) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.details = details
+
+
+class Agent:
+    """One agent process. What it writes to stderr is kept, and shown when something goes wrong."""
+
+    def __init__(self, language: str, name: str, root: str, **options: Any) -> None:
+        """Start it; ``ready()`` waits until its node is there. ``options``: allow, lease, heartbeat, workers."""
+        LANGUAGES[language].check_built()
+        self.language = language
+        self.name = name
+        self.generation = 0
+        self._numbers = itertools.count(1)
+        self._lines: Queue[str | None] = Queue()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self.process = subprocess.Popen(
+            [
+                *LANGUAGES[language].command,
+                "--name",
+                name,
+                "--root",
+                root,
+                "--key",
+                f"{root}/speed.key",
+                *_flags(options),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            cwd=ROOT,
+            env=_environment(),
+        )
+        self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
+        self._reader.start()
+
+    def __repr__(self) -> str:
+        return f"<{self.language} agent {self.name}>"
+
+    def ready(self) -> Agent:
+        """Wait for the node; AgentError when it could not start."""
+        told = self._next_line(START_SECONDS)
+        if told.get("event") != "ready":
+            self.process.wait(END_SECONDS)
+            raise AgentError(told["error"], told["message"], {})
+        self.generation = told["generation"]
+        return self
+
+    def tell(self, op: str, **fields: Any) -> int:
+        """Send a command without waiting; its number is for ``answer``."""
+        number = next(self._numbers)
+        command = {"id": number, "op": op, **{key: to_json(value) for key, value in fields.items()}}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
+        self.process.stdin.flush()
+        return number
+
+    def answer(self, number: int, wait: float = ANSWER_SECONDS) -> Any:
+        """The result of command ``number``; AgentError when it failed."""
+        while number not in self._answers:
+            told = self._next_line(wait)
+            self._answers[told["id"]] = told
+        told = self._answers.pop(number)
+        if told["ok"]:
+            return from_json(told.get("result"))
+        raise AgentError(told["error"], told.get("message", ""), from_json(told.get("details") or {}))
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        """Send a command and wait for its result."""
+        return self.answer(self.tell(op, **fields))
+
+    def refusal(self, op: str, **fields: Any) -> AgentError:
+        """The error with which a command must fail."""
+        try:
+            result = self.ask(op, **fields)
+        except AgentError as error:
+            return error
+        raise AssertionError(f"{self!r}: {op} succeeded with {result!r}")
+
+    def call(self, target: Agent, service: str, arguments: dict[str, Any], **options: Any) -> Any:
+        return self.ask("call", target=target.name, service=service, arguments=arguments, **options)
+
+    # --- its end ---
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait(END_SECONDS)
+
+    def pause(self) -> None:
+        """SIGSTOP, and wait until the kernel has stopped it."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self) -> int:
+        """Close in order; the exit status."""
+        self.ask("close")
+        return self.process.wait(END_SECONDS)
+
+    def end(self) -> None:
+        """Whatever state it is in: gone afterwards."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(END_SECONDS)
+        self._reader.join(END_SECONDS)
+        for stream in (self.process.stdin, self.process.stdout, self._stderr):
+            try:
+                if stream is not None:
+                    stream.close()
+            except BrokenPipeError:
+                pass  # a command that it never read
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is alive and every command was answered."""
+        return self.process.poll() is None and not self._answers and self._lines.empty()
+
+    def stderr(self) -> str:
+        """The end of what it said there."""
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), 4000, max(0, size - 4000)).decode(errors="replace")
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line.decode())
+        self._lines.put(None)
+
+    def _next_line(self, wait: float) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=wait)
+        except Empty:
+            raise AssertionError(f"{self!r} said nothing for {wait} s; stderr:\n{self.stderr()}") from None
+        if line is None:
+            self._lines.put(None)
+            raise AssertionError(f"{self!r} ended ({self.process.wait(END_SECONDS)}); stderr:\n{self.stderr()}")
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+
+def _flags(options: dict[str, Any]) -> list[str]:
+    allowed = [flag for pattern in options.pop("allow", ()) for flag in ("--allow", pattern)]
+    return allowed + [text for key, value in options.items() for text in (f"--{key}", str(value))]
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))))

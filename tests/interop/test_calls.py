@@ -1,0 +1,203 @@
+"""Calls between nodes of every pair of languages (registry_spec/spc.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from speed.errors import CALL_ERRORS
+from tests.interop.harness import Agent, AgentError, until
+from tests.interop.languages import CHOSEN, pairs
+from tests.interop.pool import Agents
+
+Between = Callable[..., tuple[Agent, Agent]]
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+LARGE_BYTES = 32 << 20
+PIPELINED = 10_000
+
+ATTEMPTS = 5
+
+caller_of_each = pytest.mark.parametrize("source", CHOSEN)
+
+
+def phases_until(wanted: str, late: Callable[[], AgentError]) -> set[str]:
+    """Phases of TIMEOUT, ``wanted`` among them: on a machine that hangs an answer may come after its caller left."""
+    phases: set[str] = set()
+    for _ in range(ATTEMPTS):
+        error = late()
+        assert error.code == "TIMEOUT"
+        phases.add(str(error.details.get("phase")))
+        if wanted in phases:
+            return phases
+    raise AssertionError(f"never {wanted!r}, only {phases}")
+
+
+def calls_before_refusal(caller: Agent, server: Agent, timeout: float) -> tuple[int, AgentError]:
+    """Call ``sequence`` until the server is too busy: how often it was served, and how the last call failed."""
+    for number in range(1000):
+        try:
+            caller.call(server, "sequence", {"n": number}, timeout=timeout)
+        except AgentError as error:
+            return number, error
+    raise AssertionError("the server was never busy")
+
+
+@pairs("calls")
+def test_a_call(between: Between, source: str, target: str) -> None:
+    """S-1, S-2."""
+    caller, server = between(source, target)
+    assert caller.call(server, "add", {"a": 40, "b": 2}) == 42
+
+
+@pytest.mark.parametrize("code", CALL_ERRORS)
+@pairs("calls")
+def test_an_error_code_and_its_details(between: Between, source: str, target: str, code: str) -> None:
+    """S-8: what a service answers is what its caller gets."""
+    caller, server = between(source, target)
+    error = caller.refusal("call", target=server.name, service="error", arguments={"code": code})
+    assert (error.code, error.details) == (code, {"why": "asked"})
+
+
+@pairs("calls")
+def test_an_unknown_error_code_reads_as_internal_error(between: Between, source: str, target: str) -> None:
+    """S-8: text and details are kept."""
+    caller, server = between(source, target)
+    error = caller.refusal("call", target=server.name, service="error", arguments={"code": "TOO_LATE_FOR_TEA"})
+    assert (error.code, error.details) == ("INTERNAL_ERROR", {"why": "asked"})
+
+
+@pairs("calls")
+def test_a_service_that_is_not_there(between: Between, source: str, target: str) -> None:
+    """S-3, S-8: SERVICE_NOT_FOUND."""
+    caller, server = between(source, target)
+    assert caller.refusal("call", target=server.name, service="noSuch", arguments={}).code == "SERVICE_NOT_FOUND"
+
+
+@pairs("calls")
+def test_a_service_that_does_not_allow_its_caller(between: Between, source: str, target: str) -> None:
+    """A-5, S-8: ACCESS_DENIED, although the node allows it."""
+    caller, server = between(source, target)
+    assert caller.refusal("call", target=server.name, service="forbidden", arguments={}).code == "ACCESS_DENIED"
+
+
+@pairs("calls")
+def test_arguments_that_a_service_refuses(between: Between, source: str, target: str) -> None:
+    """S-8, S-9: INVALID_ARGUMENTS for a missing one."""
+    caller, server = between(source, target)
+    assert caller.refusal("call", target=server.name, service="add", arguments={"a": 1}).code == "INVALID_ARGUMENTS"
+
+
+@pairs("calls")
+def test_a_service_that_throws(between: Between, source: str, target: str) -> None:
+    """S-8: EXECUTION_FAILED, with the text of the exception."""
+    caller, server = between(source, target)
+    error = caller.refusal("call", target=server.name, service="fail", arguments={"message": "out of ink"})
+    assert error.code == "EXECUTION_FAILED"
+    assert "out of ink" in str(error)
+
+
+@pairs("calls")
+def test_a_deadline_that_passes_while_the_service_runs(between: Between, source: str, target: str) -> None:
+    """S-4: the server says TIMEOUT and that the service had begun; the next call is served."""
+    caller, server = between(source, target)
+    late = {"target": server.name, "service": "sleep", "arguments": {"seconds": 1.0}, "timeout": 0.3}
+    phases = phases_until("running", lambda: caller.refusal("call", **late))
+    assert phases <= {"running", "unanswered"}
+    assert caller.call(server, "add", {"a": 1, "b": 1}) == 2
+
+
+@pairs("calls")
+def test_a_deadline_that_passes_in_the_queue(between: Between, agents: Agents, source: str, target: str) -> None:
+    """S-4: a service that was not invoked in time never is."""
+    caller, server = between(source, target, "serial")
+    other = agents.shared("server", target)
+    assert caller.call(server, "sequence_seen", {}) == []
+    busy = other.tell("call", target=server.name, service="sleep", arguments={"seconds": 2.0})
+    early, error = calls_before_refusal(caller, server, timeout=0.3)
+    assert (error.code, error.details.get("phase")) == ("TIMEOUT", "queued")
+    other.answer(busy)
+    assert caller.call(server, "sequence_seen", {}) == list(range(early))
+
+
+@pairs("calls")
+def test_calls_that_are_not_waited_for_start_in_order(between: Between, source: str, target: str) -> None:
+    """S-5: ten thousand of them, each answered with its own result."""
+    caller, server = between(source, target, "serial")
+    assert caller.call(server, "sequence_seen", {}) == []
+    told = caller.ask("pipeline", target=server.name, service="sequence", count=PIPELINED)
+    assert told == {"in_order": True, "results_ok": True}
+
+
+@pairs("calls")
+def test_thirty_two_mebibytes_there_and_back(between: Between, source: str, target: str) -> None:
+    """W-5, L-6: far below the limit of a payload, above the size of a segment."""
+    caller, server = between(source, target)
+    assert caller.ask("large", target=server.name, bytes=LARGE_BYTES) is True
+
+
+@pairs("calls")
+def test_the_trace_context_of_a_call(between: Between, source: str, target: str) -> None:
+    """S-13: a service runs under the traceparent of its request."""
+    caller, server = between(source, target)
+    assert caller.call(server, "traceparent", {}, traceparent=TRACE) == TRACE
+    assert caller.call(server, "traceparent", {}) is None
+
+
+@pairs("asks")
+def test_a_ping(between: Between, source: str, target: str) -> None:
+    """S-11: HEARTBEAT there and back."""
+    caller, server = between(source, target)
+    assert 0 < caller.ask("ping", target=server.name) < 5
+
+
+@pairs("asks")
+def test_what_a_node_says_about_itself(between: Between, source: str, target: str) -> None:
+    """S-12: INFO, with the fields that every implementation has."""
+    caller, server = between(source, target)
+    info = caller.ask("info", target=server.name)
+    assert (info["name"], info["language"], info["pid"]) == (server.name, target, server.process.pid)
+    assert info["generation"] == server.generation
+    assert {"nodeId", "version", "host", "fabrics", "startupTimestamp", "services"} <= info.keys()
+
+
+@pairs("asks")
+def test_the_services_that_the_asker_may_call(between: Between, source: str, target: str) -> None:
+    """A-5, S-12: not those that do not allow it."""
+    caller, server = between(source, target)
+    services = caller.ask("services", target=server.name)
+    assert {"echo", "add", "sleep", "fail"} <= set(services)
+    assert "forbidden" not in services
+    assert services == caller.ask("info", target=server.name)["services"]
+
+
+@pairs("asks")
+def test_the_counters_of_a_node(between: Between, source: str, target: str) -> None:
+    """S-12, S-14: a call is counted under its service; the names of the fields are everyone's."""
+    caller, server = between(source, target)
+
+    def calls_of_add() -> int:
+        stats = caller.ask("stats", target=server.name)
+        assert {"name", "uptimeSeconds", "pendingCalls", "lanes", "counters", "services"} <= stats.keys()
+        return int(stats["services"].get("add", {}).get("numRequests", 0))
+
+    before = calls_of_add()
+    caller.call(server, "add", {"a": 1, "b": 1})
+    assert until(lambda: calls_of_add() == before + 1)  # counted a moment after it was answered
+    row = caller.ask("stats", target=server.name)["services"]["add"]
+    assert {"numRequests", "numErrors", "lastError", "processingSeconds", "averageSeconds"} <= row.keys()
+
+
+@caller_of_each
+def test_a_node_that_nobody_knows(between: Between, source: str) -> None:
+    """S-7, A-3: UNKNOWN_NODE, at once."""
+    caller, _ = between(source, source)
+    assert caller.refusal("call", target="nobody", service="add", arguments={}).code == "UNKNOWN_NODE"
+
+
+@caller_of_each
+def test_a_payload_beyond_the_limit(between: Between, source: str) -> None:
+    """W-5: refused by its sender, before anything is written."""
+    caller, server = between(source, source)
+    assert caller.refusal("large", target=server.name, bytes=(64 << 20) + 1).code == "PAYLOAD_TOO_LARGE"
