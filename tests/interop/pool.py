@@ -11,13 +11,13 @@ from speed.fs.keyfile import write_key_file
 from tests.interop.harness import Agent
 
 ROLES: dict[str, dict[str, Any]] = {
-    "caller": {"allow": ["server.*"]},
+    "caller": {"allow": ["server.*"], "heartbeat": 1},
     "server": {"allow": ["caller.*"]},
     "serial": {"allow": ["caller.*", "server.*"], "workers": 1},
     "closed": {},
 }
 """What shared agents are for: ``closed`` allows nobody; ``serial`` runs one service at a time, so that it knows
-in which order they started."""
+in which order they started. A short heartbeat lets callers notice the dead sooner."""
 
 
 def make_root() -> str:

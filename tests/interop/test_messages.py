@@ -111,7 +111,8 @@ def test_a_node_that_comes_and_goes(agents: Agents, source: str, target: str) ->
 def test_a_node_that_dies_during_a_call(agents: Agents, source: str, target: str) -> None:
     """S-7, R-6: NODE_LEFT, long before the deadline."""
     caller = agents.shared("caller", source)
-    victim = agents.start(target, f"server.victim-{source}-{target}", allow=["caller.*"]).ready()
+    name = f"server.victim-{source}-{target}"
+    victim = agents.start(target, name, allow=["caller.*"], heartbeat=0.5).ready()
     sleeping = caller.tell("call", target=victim.name, service="sleep", arguments={"seconds": 300}, timeout=300)
     lane = os.path.join(agents.root, victim.name, "inbox", caller.name)
     assert until(lambda: os.path.isdir(lane) and any(name.startswith("cursor.") for name in os.listdir(lane)))

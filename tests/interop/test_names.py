@@ -1,0 +1,155 @@
+"""Names that change hands between languages: races, killed owners, paused owners (registry.md, lanes.md)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+import speed
+from speed.fs.keyfile import read_keys
+from speed.fs.registry import Registry
+from speed.wire.seal import Keyring
+from tests.interop.harness import Agent, AgentError, until
+from tests.interop.languages import CHOSEN, pairs
+from tests.interop.pool import Agents
+
+RACERS = int(os.environ.get("SPEED_RACERS", "64"))
+ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "3"))
+START_NS = 200_000_000
+"""From telling all racers to the start: long enough for the last of them to be told."""
+
+
+@pytest.fixture
+def registry() -> Callable[[str], Registry]:
+    """The registry of a root as an observer sees it."""
+    return lambda root: Registry(root, Keyring(read_keys(f"{root}/speed.key")))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_exactly_one_of_many_processes_of_all_languages_wins_a_name(
+    private: Agents, registry: Callable[[str], Registry]
+) -> None:
+    """R-4, R-5: whatever they are written in, one claim wins; the others hear NAME_TAKEN."""
+    languages = itertools.islice(itertools.cycle(CHOSEN), RACERS)
+    racers = [private.start(language, f"racer.{number}") for number, language in enumerate(languages)]
+    for racer in racers:
+        racer.ready()
+    winners = dict.fromkeys(CHOSEN, 0)
+    for number in range(ROUNDS):
+        winner = _race(racers, f"prize-{number}", registry(private.root))
+        winners[winner.language] += 1
+        winner.ask("release")
+    print("rounds won:", winners)
+    assert sum(winners.values()) == ROUNDS
+
+
+def _race(racers: list[Agent], name: str, registry: Registry) -> Agent:
+    """One round: all reach for the name at one moment. The winner, and it alone, is in the registry."""
+    at = time.monotonic_ns() + START_NS
+    told = [racer.tell("race", name=name, at=at) for racer in racers]
+    winners = []
+    for racer, number in zip(racers, told, strict=True):
+        try:
+            generation = racer.answer(number)
+        except AgentError as error:
+            assert error.code == "NAME_TAKEN", (name, racer, str(error))
+        else:
+            winners.append((racer, generation))
+    assert len(winners) == 1, (name, winners)
+    ((winner, generation),) = winners
+    entry = registry.read(name)
+    assert entry is not None
+    assert (entry.pid, entry.language, entry.generation) == (winner.process.pid, winner.language, generation)
+    assert registry.newest_generation(name) == generation
+    return winner
+
+
+@pairs("reclaims the name of")
+def test_the_name_and_the_messages_of_a_killed_node(private: Agents, source: str, target: str) -> None:
+    """R-6, R-8, L-15: free at once; what was not finished is delivered again, and only what may have been handled
+    is marked: the one that was in hand."""
+    sender = private.start(third(source, target), "sender").ready()
+    victim = private.start(target, "billing", allow=["sender"]).ready()
+    for number in range(6):
+        sender.ask("send", target="billing", payload={"n": number}, ack=True, timeout=10)
+    assert [victim.ask("receive", timeout=10)["payload"]["n"] for _ in range(3)] == [0, 1, 2]  # 2 is in hand
+    victim.kill()
+    heir = private.start(source, "billing", allow=["sender"]).ready()
+    assert heir.generation == victim.generation + 1
+    received = [heir.ask("receive", timeout=10) for _ in range(4)]
+    assert [message["payload"]["n"] for message in received] == [2, 3, 4, 5]
+    assert [message["redelivered"] for message in received] == [True, False, False, False]
+    sender.ask("send", target="billing", payload={"n": 6}, ack=True, timeout=10)
+    assert heir.ask("drain", count=2, timeout=1) == {"received": 1, "in_order": True, "redelivered": 0}
+
+
+@pairs("reclaims the name of")
+def test_the_requests_of_a_killed_node(private: Agents, source: str, target: str) -> None:
+    """S-8, L-15: a request that was running is redelivered and runs on the successor; its caller was told NODE_LEFT."""
+    caller = private.start(third(source, target), "caller", heartbeat=1).ready()
+    victim = private.start(target, "billing", allow=["caller"], heartbeat=0.5).ready()
+    fields = {"target": "billing", "service": "sleep", "arguments": {"seconds": 300}, "timeout": 300}
+    sleeping = caller.tell("call", **fields)
+    lane = f"{private.root}/billing/inbox/caller"
+    assert until(lambda: os.path.isdir(lane) and any(name.startswith("cursor.") for name in os.listdir(lane)))
+    victim.kill()
+    with pytest.raises(AgentError) as left:
+        caller.answer(sleeping)
+    assert left.value.code == "NODE_LEFT"
+    heir = private.start(source, "billing", allow=["caller"]).ready()
+    assert caller.call(heir, "add", {"a": 1, "b": 2}) == 3
+
+
+@pairs("replaces", different=True)
+def test_a_paused_owner_that_was_replaced_gets_nothing_accepted(
+    private: Agents, registry: Callable[[str], Registry], source: str, target: str
+) -> None:
+    """R-8, R-12, L-18: it was stopped in the middle of sending, its lease ran out, another took its name, it goes
+    on: what it writes lies behind the fence, and it hears LEASE_LOST."""
+    receiver = private.start(third(source, target), "receiver", allow=["billing"]).ready()
+    owner = private.start(target, "billing", lease=1.5, heartbeat=0.3).ready()
+    sending = owner.tell("burst", target="receiver", count=3_000_000, bytes=100)
+    assert receiver.ask("receive", timeout=30)["source"] == "billing"
+    owner.pause()
+    assert until(lambda: registry(private.root).live("billing", sure=True) is None)
+    heir = private.start(source, "billing", lease=30).ready()
+    assert heir.generation == owner.generation + 1
+    assert _drained(receiver) > 0
+    owner.resume()
+    with pytest.raises(AgentError) as lost:
+        owner.answer(sending)
+    assert lost.value.code == "LEASE_LOST"
+    assert owner.refusal("send", target="receiver", payload={"n": -1}, timeout=5).code == "LEASE_LOST"
+    heir.ask("send", target="receiver", payload="first of the successor", ack=True, timeout=30)
+    assert receiver.ask("receive", timeout=30)["payload"] == "first of the successor"
+    assert receiver.ask("receive", timeout=0) is None
+
+
+def _drained(receiver: Agent) -> int:
+    """Receive until nothing more comes: how many there were."""
+    total = 0
+    while received := receiver.ask("drain", count=10_000_000, timeout=1.0)["received"]:
+        total += received
+    return total
+
+
+def third(one: str, other: str) -> str:
+    """A language that is neither, where there is one."""
+    return next((name for name in CHOSEN if name not in (one, other)), one)
+
+
+def test_an_observer_and_all_languages_agree_on_who_is_there(private: Agents) -> None:
+    """R-2, R-20: every node lists every node."""
+    members = [private.start(language, f"member.{language}") for language in CHOSEN]
+    names = sorted(member.ready().name for member in members)
+    for member in members:
+        assert until(lambda member=member: sorted(member.ask("nodes")) == names), member.ask("nodes")
+    with speed.Node("observer", root=private.root) as observer:
+        entries = {entry.name: entry for entry in observer.nodes()}
+        assert {entries[member.name].language for member in members} == set(CHOSEN)
+        assert {entries[member.name].pid for member in members} == {member.process.pid for member in members}
