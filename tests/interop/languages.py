@@ -61,10 +61,13 @@ LANGUAGES = {
     )
 }
 
-CHOSEN = tuple(name for name in os.environ.get("SPEED_INTEROP", ",".join(LANGUAGES)).split(",") if name)
-"""The languages under test: all, unless scripts/interop was asked for fewer."""
+_ASKED = [frozenset(pair.split("-")) for pair in os.environ.get("SPEED_PAIRS", "").split(",") if pair]
+"""Pairs to look at, such as ``python-cpp,java-java``; all if none are named."""
 
-PAIRS = [(source, target) for source in CHOSEN for target in CHOSEN]
+CHOSEN = tuple(name for name in LANGUAGES if not _ASKED or any(name in pair for pair in _ASKED))
+"""The languages under test."""
+
+PAIRS = [(one, other) for one in CHOSEN for other in CHOSEN if not _ASKED or frozenset((one, other)) in _ASKED]
 """All ordered pairs, each language with itself included."""
 DIFFERENT = [(one, other) for one, other in PAIRS if one != other]
 
