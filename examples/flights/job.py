@@ -59,9 +59,8 @@ class Job:
     def wait_for_services(self, timeout: float) -> None:
         """Wait until all three nodes are in the registry, ``timeout`` seconds in all."""
         end = time.monotonic() + timeout
-        for name in SERVICES:
-            self.node.wait_for(name, timeout=max(0.1, end - time.monotonic()))
-        self.say(f"node {self.node.name}; found {', '.join(SERVICES)}")
+        entries = [self.node.wait_for(name, timeout=max(0.1, end - time.monotonic())) for name in SERVICES]
+        self.say(f"node {self.node.name}; found {', '.join(f'{one.name} ({one.language})' for one in entries)}")
 
     def load(self, scratch: Path, sample: int | None) -> tuple[DataFrame, dict[str, str]]:
         """Read and join the tables; the flights are cached, for every step reads them."""

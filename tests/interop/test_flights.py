@@ -1,0 +1,112 @@
+"""The services of the flights example in C++ and Java answer as their Python versions do."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import speed
+from tests.interop.languages import CHOSEN, LANGUAGES, ROOT
+from tests.interop.pool import make_root
+
+FLIGHTS = ROOT / "examples" / "flights"
+CALLS = 300
+START_SECONDS = 60
+
+pytestmark = pytest.mark.skipif(set(CHOSEN) != set(LANGUAGES), reason="scripts/interop was asked for fewer languages")
+
+
+class Hosted:
+    """speedd with one of the example's configurations, and a node that may call its services."""
+
+    def __init__(self, config: str) -> None:
+        self.root = make_root()
+        environment = dict(os.environ, SPEED_ROOT=self.root, SPEED_KEY=f"{self.root}/speed.key", PYTHONPATH=str(ROOT))
+        command = [sys.executable, "-m", "speed.daemon", "run", "-c", str(FLIGHTS / config)]
+        self._daemon = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        self.node = speed.Node("etl.test", root=self.root)
+
+    def wait(self) -> dict[str, str]:
+        """The language of each service once it is there."""
+        return {name: self.node.wait_for(name, timeout=START_SECONDS).language for name in ("geo", "rules")}
+
+    def answer(self, node: str, service: str, arguments: dict[str, Any]) -> Any:
+        """The result, or the code of the error."""
+        try:
+            return self.node.call(node, service, arguments)
+        except speed.CallError as error:
+            return error.code
+
+    def close(self) -> None:
+        self.node.close(drain_seconds=1)
+        self._daemon.send_signal(signal.SIGTERM)
+        try:
+            self._daemon.wait(30)
+        finally:
+            self._daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[Hosted, Hosted]]:
+    """(three languages, Python only)."""
+    for language in LANGUAGES.values():
+        language.check_built()
+    hosted = Hosted("speedd.toml"), Hosted("python-only.toml")
+    try:
+        assert hosted[0].wait() == {"geo": "cpp", "rules": "java"}
+        assert hosted[1].wait() == {"geo": "python", "rules": "python"}
+        yield hosted
+    finally:
+        for one in hosted:
+            one.close()
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
+    print("SEED =", seed)
+    return random.Random(seed)
+
+
+def test_distances_of_the_cpp_service_are_those_of_the_python_one(
+    both: tuple[Hosted, Hosted], chance: random.Random
+) -> None:
+    """S-8, S-9, W-15: equal within rounding; the same codes for the same mistakes."""
+    compiled, reference = both
+    places = [(chance.uniform(-90, 90), chance.uniform(-180, 180)) for _ in range(CALLS)] + [(90.0, 0.0), (0, 180)]
+    for (lat1, lon1), (lat2, lon2) in zip(places, places[1:], strict=False):
+        arguments = {"lat1": lat1, "lon1": lon1, "lat2": lat2, "lon2": lon2}
+        expected = reference.answer("geo", "distance", arguments)
+        assert math.isclose(compiled.answer("geo", "distance", arguments), expected, rel_tol=1e-9)
+    fitting = {"lat1": 1.0, "lon1": 2.0, "lat2": 3.0, "lon2": 4.0}
+    for wrong in ({"lat1": 91.0}, {"lon2": math.nan}, {"lat2": "north"}, {"colour": 1}):
+        arguments = {**fitting, **wrong}
+        assert compiled.answer("geo", "distance", arguments) == reference.answer("geo", "distance", arguments), wrong
+
+
+def test_compensations_of_the_java_service_are_those_of_the_python_one(
+    both: tuple[Hosted, Hosted], chance: random.Random
+) -> None:
+    """S-8, S-9, W-15: equal, at the limits of the table too; the same codes for the same mistakes."""
+    compiled, reference = both
+    limits = [0.5, 932.05, 932.06, 2174.79, 2174.8, 2174.81, 5000.0]
+    cases = [(delay, miles) for delay in (-10.0, 14.9, 15, 179.9, 180, 239.9, 240.0, math.inf) for miles in limits]
+    cases += [(chance.uniform(-60, 400), chance.uniform(1, 5000)) for _ in range(CALLS)]
+    for delay, miles in cases:
+        for cancelled in (True, False):
+            arguments = {"delay_minutes": delay, "distance_miles": miles, "cancelled": cancelled}
+            expected = reference.answer("rules", "compensation", arguments)
+            assert compiled.answer("rules", "compensation", arguments) == expected, arguments
+    fitting = {"delay_minutes": 5.0, "distance_miles": 100.0, "cancelled": False}
+    for wrong in ({"distance_miles": 0}, {"delay_minutes": math.nan}, {"cancelled": 1}, {"colour": 1}):
+        arguments = {**fitting, **wrong}
+        expected = reference.answer("rules", "compensation", arguments)
+        assert compiled.answer("rules", "compensation", arguments) == expected, wrong
