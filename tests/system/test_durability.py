@@ -1,4 +1,4 @@
-"""What ``durability="disk"`` promises, on a root that lies on a disk (L-7); in memory it is refused (test_bad_input.py)."""
+"""What ``durability="disk"`` promises on a root that lies on a disk (L-7); in memory it is refused (test_bad_input)."""
 
 from __future__ import annotations
 
