@@ -56,9 +56,9 @@ def load_key_file(path: str, backend: str = "openssl") -> Keyring:
 def _check_private(fd: int, path: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise KeyFileError(f"{path} is no regular file")
+        raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
-        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid})")
+        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
     if status.st_mode & 0o077:
         raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
 
