@@ -76,11 +76,11 @@ class LaneDecoder:
         ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
         length (L-16). At most ``limit`` items are returned.
         """
-        items: list[Opened | Damage] = []
+        run, at = self.run(data, length, base, generation, limit)
+        items: list[Opened | Damage] = [*run]
         needed = 0
         searches = 0
         with memoryview(data) as view:
-            at = self._sound_run(view, data, length, base, generation, limit, items)
             while at < length:
                 if len(items) >= limit or searches >= _MAX_DAMAGES:
                     return Scan(items, at, 0, True)
@@ -108,38 +108,33 @@ class LaneDecoder:
                 at = end
         return Scan(items, at, needed, False)
 
-    def _sound_run(
-        self,
-        view: memoryview,
-        data: bytearray | bytes,
-        length: int,
-        base: int,
-        generation: int,
-        limit: int,
-        items: list[Opened | Damage],
-    ) -> int:
-        """Take the valid envelopes at the start, as almost all are; returns where something else begins."""
+    def run(
+        self, data: bytearray | bytes, length: int, base: int, generation: int, limit: int
+    ) -> tuple[list[Opened], int]:
+        """The valid envelopes at the start, as almost all are, and the offset where something else begins."""
+        items: list[Opened] = []
         at = 0
-        try:
-            while length - at > AAD_BYTES and len(items) < limit:
-                header = parse_header(data, at)
-                _, _, sequence, _, size, source, target, _, _ = header
-                end = at + ENVELOPE_OVERHEAD + size
-                if (
-                    end > length
-                    or source != self._source
-                    or target != self._target
-                    or sequence >> COUNTER_BITS != generation
-                    or size > self._max_payload
-                ):
-                    break
-                with view[at:end] as envelope:
-                    payload = self._opener(header, envelope)
-                items.append(_new_opened(Opened, (header, payload, base + at, base + end)))
-                at = end
-        except WireError:
-            pass  # looked at again by who knows what to do about it
-        return at
+        with memoryview(data) as view:
+            try:
+                while length - at > AAD_BYTES and len(items) < limit:
+                    header = parse_header(data, at)
+                    _, _, sequence, _, size, source, target, _, _ = header
+                    end = at + ENVELOPE_OVERHEAD + size
+                    if (
+                        end > length
+                        or source != self._source
+                        or target != self._target
+                        or sequence >> COUNTER_BITS != generation
+                        or size > self._max_payload
+                    ):
+                        break
+                    with view[at:end] as envelope:
+                        payload = self._opener(header, envelope)
+                    items.append(_new_opened(Opened, (header, payload, base + at, base + end)))
+                    at = end
+            except WireError:
+                pass  # looked at again by who knows what to do about it
+        return items, at
 
     def _one(
         self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int

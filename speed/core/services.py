@@ -169,7 +169,9 @@ class ServiceRegistry:
         """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
         row = self._services.get(request.service)
         if row is None:
-            return Response.error("SERVICE_NOT_FOUND", f"no service {request.service!r} here")
+            return Response.error(
+                "SERVICE_NOT_FOUND", f"no service {request.service!r} here: `speed services` lists those you may call"
+            )
         if row.policy is not None and not row.policy.allows(request.caller):
             return Response.error(
                 "ACCESS_DENIED", f"service {request.service!r} does not allow node {request.caller!r}"

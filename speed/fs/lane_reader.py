@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from speed.core.lane import Damage, LaneDecoder, Opened, Scan
@@ -100,7 +101,7 @@ class LaneReader:
             )
             self._again.append((entry, token))
         until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
-        self._repeats = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
+        self._repeats: Repeats | None = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
 
@@ -120,7 +121,13 @@ class LaneReader:
         """
         received: list[Received] = []
         self._opened_lent = False
-        taken = self._read_again(received, max_envelopes, max_bytes) if self._again else 0
+        taken = 0
+        if self._fd >= 0 and not (scan or self._again) and self._needed <= CHUNK_BYTES:
+            taken, is_all = self._read_sound(received, max_envelopes, now)
+            if is_all:
+                return received, False
+        if self._again:
+            taken = self._read_again(received, max_envelopes, max_bytes)
         if scan:
             self._ahead.look(self._position, now)
             if self._dirty:
@@ -136,6 +143,25 @@ class LaneReader:
             elif at_end and self._ahead.successor(self._position) is None:
                 return received, False
         return received, True
+
+    def _read_sound(self, received: list[Received], limit: int, now: float) -> tuple[int, bool]:
+        """The usual case in few steps: authentic envelopes in a segment that is still written.
+
+        Returns the bytes taken, and whether they were all: else ``read`` goes on behind them.
+        """
+        generation, segment, offset = position = self._position
+        length = self._buffer.fill(self._fd, offset)
+        ahead = self._ahead
+        ahead.look_if_due(position, now)
+        if not length or ahead.is_eventful(generation, segment):
+            return 0, False
+        items, end = self._decoder.run(self._buffer.data, length, offset, generation, limit)
+        if not items:
+            return 0, False
+        self._needed = 0
+        self._position = _new(Position, (generation, segment, offset + end))
+        self._accept(items, received)
+        return end, end == length < CHUNK_BYTES
 
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
@@ -165,7 +191,7 @@ class LaneReader:
             limit=limit,
         )
         self._take(scanned, position, ended)
-        self._accept(scanned, received)
+        self._accept(scanned.items, received)
         if scanned.more:
             # A search after damage may have authenticated the whole window many times over.
             searched = any(isinstance(item, Damage) for item in scanned.items)
@@ -212,25 +238,33 @@ class LaneReader:
         name = names.segment_name(self._position.generation, self._position.segment)
         self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
 
-    def _accept(self, scanned: Scan, received: list[Received]) -> None:
+    def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
         generation, segment, offset = self._position
-        for item in scanned.items:
+        link, progress = self._link, self._progress
+        for item in items:
             if type(item) is not Opened:
                 continue
             header, payload, start, end = item
             sequence = header.sequence
-            verdict = self._link.judge(sequence)
+            verdict = link.judge(sequence)
             if verdict:
                 self._count(_VERDICTS[verdict])
                 if verdict > Verdict.GAP:
                     continue
-            token = self._progress.dispatched(sequence, generation, segment, start, end)
-            received.append(_new(Received, (header, payload, self._repeats.may_include(header.type, token), token)))
-        if scanned.consumed and self._progress.tail_offset != offset:
-            self._progress.skip_to(self._position)
+            token = progress.dispatched(sequence, generation, segment, start, end)
+            repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header.type, token)
+            received.append(_new(Received, (header, payload, repeated, token)))
+        if progress.tail_offset != offset:
+            progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
+
+    def _may_be_repeated(self, repeats: Repeats, type_: int, token: Token) -> bool:
+        if repeats.are_over(token):
+            self._repeats = None
+            return False
+        return repeats.may_include(type_)
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.core.lease import OwnLease, Verdict, check_lease
-from speed.errors import LeaseLostError, NameTakenError, RegistrationError, StorageError
+from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
 from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
@@ -24,6 +24,7 @@ WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
 """How long a claim that tells nothing about its maker is respected without an entry."""
 MAX_ATTEMPTS = 64
+_MEND = "make room in the root, or choose another"
 
 
 def _now_ms() -> int:
@@ -42,6 +43,23 @@ def register(
 ) -> Registration:
     """See ``Registry.register``."""
     check_lease(lease_ms, heartbeat_ms)
+    try:
+        return _register(registry, name, lease_ms, heartbeat_ms, fabrics, allow, before_publish)
+    except OSError as error:
+        if isinstance(error, SpeedError):
+            raise
+        raise RegistrationError(f"cannot register {name!r}: {error.strerror}: {_MEND}") from None
+
+
+def _register(
+    registry: Registry,
+    name: str,
+    lease_ms: int,
+    heartbeat_ms: int,
+    fabrics: tuple[str, ...],
+    allow: tuple[str, ...],
+    before_publish: Callable[[int], None],
+) -> Registration:
     claimant, generation = _claim(registry, name, claim.Claimant(identity(), lease_ms))
     try:
         before_publish(generation)
@@ -127,16 +145,19 @@ def _wait_until_stale(registry: Registry, name: str) -> Entry | None:
 def _respect_claim(registry: Registry, name: str, generation: int) -> None:
     """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4)."""
     claimant = claim.read(registry.root, name, generation)
-    if claimant is not None and (claimant.is_dead or claim.is_released(registry.root, name, generation)):
+    if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
         return
     lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
     deadline = _now_ms() + lease_ms
     if claimant is not None and claimant.identity.boot_id == identity().boot_id:
+        maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
+        if registry.is_unreadable(name):
+            raise NameTakenError(
+                f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
+            )
         if claimant.is_expired(_now_ms()):
             return
-        raise NameTakenError(
-            f"{name!r} is being claimed by process {claimant.identity.pid} on {claimant.identity.host}"
-        )
+        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
     while _now_ms() < deadline:
         if registry.newest_generation(name) > generation or registry.read(name) is not None:
             return
@@ -224,18 +245,21 @@ class Registration:
         try:
             fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
+            raise self._unpublished(error) from None
         try:
             os.write(fd, data)
             os.rename(temporary, self._path)
         except OSError as error:
             os.close(fd)
             os.unlink(temporary)
-            raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
+            raise self._unpublished(error) from None
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd
         self._capacity = len(data)
+
+    def _unpublished(self, error: OSError) -> RegistrationError:
+        return RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
 
     def remove(self) -> None:
         """Leave: remove the entry if it is still this one, release the claim."""

@@ -157,6 +157,16 @@ class Registry:
         """Entries of nodes that may be alive, sorted by name."""
         return [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
 
+    def is_unreadable(self, name: str) -> bool:
+        """Whether there is a file that should be the entry of ``name``, but is not authentic."""
+        return self.read(name) is None and name in self._known
+
+    def absence(self, name: str) -> str:
+        """Why there is no live node of this name, and what to do."""
+        if self.is_unreadable(name):
+            return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
+        return f"no live node named {name!r} in {self.root}: start it, or see `speed nodes`"
+
     def problems(self) -> dict[str, str]:
         """Foreign and corrupt things in the registry directory, by file name, as of now."""
         rows: dict[str, str] = {}

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
-from speed.errors import ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
+from speed.errors import ConfigurationError, ForkedNodeError, NodeClosedError, SpeedError, UnknownNodeError
 from speed.runtime import fork, start
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
@@ -207,7 +207,7 @@ class Node:
     def _ask(self, target: str, type_: EnvelopeType, body: dict[str, Any], timeout: float) -> Any:
         self._check_open()
         waiter = self._parts.calls.waiter()
-        self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
+        self._parts.calls.ask(target, type_, body, _seconds(timeout), waiter.complete)
         return waiter.result()
 
     # --- messages and events ---
@@ -224,10 +224,10 @@ class Node:
         message_id, encoded = self._parts.encode(payload, **{"topic": "message", **options})
         if not ack:
             link = self._parts.links.granted(target)
-            link.send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout)
+            link.send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + _seconds(timeout))
             return message_id
         waiter = self._parts.calls.waiter()
-        self._parts.calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout, waiter.complete)
+        self._parts.calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, _seconds(timeout), waiter.complete)
         waiter.result()
         return message_id
 
@@ -260,7 +260,7 @@ class Node:
         self._check_open()
         names.check_topic(topic)
         _, encoded = self._parts.encode(payload, topic=topic, **options)
-        deadline = monotonic() + timeout
+        deadline = monotonic() + _seconds(timeout)
         delivered = 0
         for entry in self._subscribers(topic):
             try:
@@ -304,7 +304,7 @@ class Node:
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
         """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
         self._check_open()
-        deadline = monotonic() + timeout
+        deadline = monotonic() + _seconds(timeout)
         while True:
             entry = self._context.registry.live(target)
             if entry is not None and start.grants(entry, self.name):
@@ -388,5 +388,13 @@ class Node:
         return f"<speed.Node {self.name!r} generation={self._context.generation} {state}>"
 
 
+MAX_TIMEOUT_SECONDS = 1e9
+
+
 def _seconds(timeout: float | None) -> float:
-    return CALL_TIMEOUT_SECONDS if timeout is None else timeout
+    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
+    if timeout is None:
+        return CALL_TIMEOUT_SECONDS
+    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
+        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
+    return timeout

@@ -190,9 +190,7 @@ class Links:
         entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
-            raise UnknownNodeError(
-                f"no live node named {target!r} in {self._context.root}: start it, or see `speed nodes`"
-            )
+            raise UnknownNodeError(self._context.registry.absence(target))
         self._check_grant(entry)
         link = self.open(target, entry.generation)
         self._fresh[target] = (now + FRESH_SECONDS, link)

@@ -9,7 +9,6 @@ import logging
 import math
 import select
 from collections import deque
-from collections.abc import Iterable
 from time import monotonic, perf_counter
 
 from speed.errors import SpeedError, WireError
@@ -101,7 +100,12 @@ class Protocol:
 
     def step(self, wait: bool) -> None:
         """Do what there is to do; with ``wait`` stay until there is something. The caller holds the role."""
-        rung = self._wait(wait)
+        if wait and self._active:
+            busy = self._poll_lanes()
+            if busy is not None:
+                self._drain(busy, monotonic())
+                return
+        rung = self._wait(wait and not self._active)
         now = monotonic()
         try:
             if rung is None or now >= self._next_scan:
@@ -135,20 +139,11 @@ class Protocol:
         while self._departed:
             self._dispatch.node_died(self._departed.popleft())
 
-    def _wait(self, wait: bool) -> Iterable[bytes] | None:
+    def _wait(self, wait: bool) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
         if self._bell is None or self._poll is None:
             self._wait_polling(wait)
             return None
-        if wait and self._active:
-            now = perf_counter()
-            if now >= self._bell_until:
-                self._bell_until = now + BELL_SECONDS
-                wait = False
-            else:
-                lane = self._spin(now)
-                if lane is not None:
-                    return (lane.id,)
         seconds = 0.0
         if wait:
             self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
@@ -162,8 +157,12 @@ class Protocol:
                 self._reader_died(fd)
         return rung
 
-    def _spin(self, now: float) -> InboundLane | None:
-        """Poll the lanes that were busy last; None when it is time to sleep."""
+    def _poll_lanes(self) -> InboundLane | None:
+        """A lane with more, among those that were busy last; None: look at the bell, and sleep if still inactive."""
+        now = perf_counter()
+        if now >= self._bell_until:
+            self._bell_until = now + BELL_SECONDS
+            return None
         self._active = False
         credit = self._vain_credit + (now - self._credited_at) * VAIN_SHARE
         self._credited_at = now

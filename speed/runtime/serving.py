@@ -141,7 +141,7 @@ class Serving:
     def _time_out(self, running: Running) -> None:
         phase = "running" if running.started else "queued"
         self._context.stats.count(f"requests_timed_out_{phase}")
-        text = f"the deadline of {running.request.service!r} passed while {phase}"
+        text = f"the deadline of {running.request.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(running.request.request_id, "TIMEOUT", text, {"phase": phase})
         self._send_urgently(running.lane.source, running.source_generation, reply)
         running.lane.finish((running.token,))

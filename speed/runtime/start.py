@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from speed.fs.bell import Bell
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
-from speed.fs.probe import filesystem_of
+from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -31,8 +32,11 @@ from speed.wire import control, names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
+log = logging.getLogger("speed.node")
+
 MAX_WORKERS = 256
 MAX_SPIN_SECONDS = 0.01
+MAX_LEASE_SECONDS = 10_000_000
 JOIN_SECONDS = 5.0
 
 
@@ -154,8 +158,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
     names.check_node_name(options.name)
     policy = AccessPolicy(options.allow)
-    if not 1 <= options.workers <= MAX_WORKERS:
-        raise ConfigurationError(f"workers is {options.workers}; use 1 to {MAX_WORKERS}")
+    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
+        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     keyring = load_key_file(key)
@@ -167,7 +171,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
-    polling = options.bell == "polling" or filesystem.is_remote or not filesystem.supports_fifo
+    polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
 
     def prepare(generation: int) -> None:
@@ -180,8 +184,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
 
     registration = registry.register(
         options.name,
-        lease_ms=int(options.lease_seconds * 1000),
-        heartbeat_ms=int(options.heartbeat_seconds * 1000),
+        lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
+        heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
         fabrics=options.fabrics,
         allow=policy.allowed(),
         before_publish=prepare,
@@ -213,6 +217,21 @@ def _spin_seconds(asked: float | None) -> float:
     if not 0 <= asked <= MAX_SPIN_SECONDS:
         raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
     return asked
+
+
+def _lacks_bells(root: str, filesystem: Filesystem) -> bool:
+    """Whether lanes must be polled here (L-22); says so."""
+    if filesystem.supports_fifo and not filesystem.is_remote:
+        return False
+    why = f"lies on {filesystem.kind}, a remote filesystem" if filesystem.is_remote else "has no FIFOs"
+    log.warning("%s %s: lanes are polled, which is slower", root, why)
+    return True
+
+
+def _milliseconds(what: str, seconds: float) -> int:
+    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
+    return int(seconds * 1000)
 
 
 def _durable(durability: str, root: str, is_memory: bool) -> bool:

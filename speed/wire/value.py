@@ -113,7 +113,9 @@ def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
     elif isinstance(value, _SCALARS):
         _check_scalar(value, path)
     else:
-        raise UnserialisableError(f"{path} is of type {type(value).__name__}, which has no representation")
+        raise UnserialisableError(
+            f"{path} is of type {type(value).__name__}, which has no representation: convert it first (W-15)"
+        )
 
 
 def _check_key(key: Any, path: str) -> None:
