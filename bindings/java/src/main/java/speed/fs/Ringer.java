@@ -6,7 +6,7 @@ import speed.wire.NodeId;
 
 /**
  * A sender's end of another node's bell (L-9): opened write-only and non-blocking, so that a full bell never holds
- * up the sender and a bell without a reader says so at once. Not thread-safe: the link guards it.
+ * up the sender and a bell without a reader says so at once. Thread-safe.
  */
 public final class Ringer {
     private final String path;
@@ -19,7 +19,7 @@ public final class Ringer {
     }
 
     /** Rings; false when nobody listens. A bell whose reader went is opened once more: its owner may be back. */
-    public boolean ring() {
+    public synchronized boolean ring() {
         for (int attempt = 0; attempt < 2; attempt++) {
             if (descriptor() < 0) {
                 return false;
@@ -38,7 +38,7 @@ public final class Ringer {
     }
 
     /** The open descriptor, to be watched for the death of the reader; -1 where nobody listens. */
-    public int descriptor() {
+    public synchronized int descriptor() {
         if (descriptor < 0) {
             descriptor = open();
         }
@@ -58,7 +58,7 @@ public final class Ringer {
         }
     }
 
-    public void close() {
+    public synchronized void close() {
         Posix.close(descriptor);
         descriptor = -1;
     }
