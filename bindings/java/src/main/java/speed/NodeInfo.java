@@ -1,0 +1,27 @@
+package speed;
+
+import java.util.List;
+
+/**
+ * A live node as its registry entry describes it.
+ *
+ * @param name of the node
+ * @param generation how often the name was claimed
+ * @param host where it runs
+ * @param pid of its process
+ * @param language of its implementation
+ * @param status {@code online} or {@code leaving}
+ * @param fabrics its labels
+ * @param allow the grants that it publishes
+ * @param subscriptions topic patterns of the events it wants
+ */
+public record NodeInfo(
+        String name,
+        int generation,
+        String host,
+        long pid,
+        String language,
+        String status,
+        List<String> fabrics,
+        List<String> allow,
+        List<String> subscriptions) {}

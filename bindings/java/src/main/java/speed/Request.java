@@ -1,0 +1,63 @@
+package speed;
+
+import java.util.Map;
+import speed.errors.InvalidArgumentsException;
+
+/**
+ * One call as a service sees it.
+ *
+ * @param service the name it was called by
+ * @param arguments by name; values as {@link Node} describes them
+ * @param caller authenticated name of the calling node
+ * @param requestId unique for the caller; keep it where an effect must not happen twice (S-8)
+ * @param deadlineMs Unix ms after which nobody waits for the answer
+ * @param traceparent W3C trace context, null if there is none
+ */
+public record Request(
+        String service,
+        Map<String, Object> arguments,
+        String caller,
+        String requestId,
+        long deadlineMs,
+        String traceparent) {
+
+    /**
+     * An argument of the expected type. An integer is accepted for a {@code Double} (S-9); nothing else is converted.
+     *
+     * @param <T> the expected type
+     * @param name of the argument
+     * @param type Boolean, Long, Double, String, byte[], List, Map or Instant
+     * @return its value, never null
+     * @throws InvalidArgumentsException when it is missing or of another type
+     */
+    public <T> T get(String name, Class<T> type) {
+        Object value = arguments.get(name);
+        if (type == Double.class && value instanceof Long whole) {
+            value = whole.doubleValue();
+        }
+        if (!type.isInstance(value)) {
+            throw refused(name, value == null ? "is missing" : "must be " + type.getSimpleName() + ", not "
+                    + value.getClass().getSimpleName());
+        }
+        return type.cast(value);
+    }
+
+    /**
+     * Refuses arguments that the service does not know (S-9).
+     *
+     * @param names all that it knows
+     * @throws InvalidArgumentsException naming the unknown one
+     */
+    public void allowOnly(String... names) {
+        for (String given : arguments.keySet()) {
+            if (!java.util.List.of(names).contains(given)) {
+                throw refused(given, "is unknown; there are " + String.join(", ", names));
+            }
+        }
+    }
+
+    private InvalidArgumentsException refused(String name, String why) {
+        return new InvalidArgumentsException(
+                service + ": argument '" + name + "' " + why, Map.of("argument", name));
+    }
+}

@@ -1,0 +1,127 @@
+package speed.core;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import speed.errors.SpeedException;
+
+/**
+ * Calls and acknowledgements that wait for an answer: each is completed exactly once (S-7). Thread-safe:
+ * whoever takes a call out of the table completes it.
+ */
+public final class PendingCalls {
+    private static final long NEVER = Long.MAX_VALUE;
+    private static final long RESCAN_NANOS = 1_000_000_000;
+
+    /** What a call waits under: a request id, or the sequence of an envelope to one target. */
+    public sealed interface Key permits RequestKey, SequenceKey {}
+
+    public record RequestKey(String requestId) implements Key {}
+
+    public record SequenceKey(String target, long sequence) implements Key {}
+
+    /**
+     * The answer to a call.
+     *
+     * @param error null for an answer, else why there is none
+     */
+    public record Outcome(Object result, SpeedException error) {
+        public static Outcome of(Object result) {
+            return new Outcome(result, null);
+        }
+
+        public static Outcome failed(SpeedException error) {
+            return new Outcome(null, error);
+        }
+    }
+
+    /** One waiting caller; the deadline is monotonic. The completion must not block. */
+    public record Call(Key key, long deadlineNanos, String target, Consumer<Outcome> completion) {}
+
+    private final Map<Key, Call> calls = new ConcurrentHashMap<>();
+    private volatile long earliest = NEVER;
+    private long scanned;
+
+    /** Waits for a key. */
+    public void add(Call call) {
+        calls.put(call.key, call);
+        if (call.deadlineNanos < earliest) {
+            earliest = call.deadlineNanos;
+        }
+    }
+
+    /** Hands the outcome to the caller that asked this node; false when nobody waits for it (S-6). */
+    public boolean complete(Key key, String source, Outcome outcome) {
+        Call call = calls.get(key);
+        return call != null && call.target.equals(source) && end(call, outcome);
+    }
+
+    private boolean end(Call call, Outcome outcome) {
+        boolean mine = calls.remove(call.key, call);
+        if (mine) {
+            call.completion.accept(outcome);
+        }
+        return mine;
+    }
+
+    /** Stops waiting without completing. */
+    public void forget(Key key) {
+        calls.remove(key);
+    }
+
+    /** Takes out the calls whose deadline has passed; the caller of this method completes them. */
+    public List<Call> expire(long now) {
+        if (now < Math.min(earliest, scanned + RESCAN_NANOS)) {
+            return List.of();
+        }
+        earliest = NEVER; // a call that is added from here on lowers it again
+        scanned = now;
+        List<Call> late = new ArrayList<>();
+        long next = NEVER;
+        for (Call call : calls.values()) {
+            if (call.deadlineNanos > now) {
+                next = Math.min(next, call.deadlineNanos);
+            } else if (calls.remove(call.key, call)) {
+                late.add(call);
+            }
+        }
+        earliest = Math.min(earliest, next);
+        return late;
+    }
+
+    /** Ends every call to a node that left. */
+    public void failTarget(String target, SpeedException error) {
+        calls.values().stream().filter(call -> call.target.equals(target)).toList()
+                .forEach(call -> end(call, Outcome.failed(error)));
+    }
+
+    /** Ends every call: the node stops. */
+    public void failAll(SpeedException error) {
+        List.copyOf(calls.values()).forEach(call -> end(call, Outcome.failed(error)));
+    }
+
+    /** Nodes that somebody waits for. */
+    public Set<String> targets() {
+        Set<String> targets = new HashSet<>();
+        calls.values().forEach(call -> targets.add(call.target));
+        return targets;
+    }
+
+    /** A time not after the earliest deadline. */
+    public long nextDeadline() {
+        return calls.isEmpty() ? NEVER : earliest;
+    }
+
+    /** How many callers wait. */
+    public int size() {
+        return calls.size();
+    }
+
+    public boolean isEmpty() {
+        return calls.isEmpty();
+    }
+}

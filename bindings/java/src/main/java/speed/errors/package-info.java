@@ -1,0 +1,22 @@
+/**
+ * Every exception SPEED throws, as one tree; codes are those of {@code registry_spec/codes.json}.
+ *
+ * <pre>
+ * SpeedException
+ * ├── ConfigurationException   the program asked for something impossible
+ * │   ├── KeyFileException  RootException  InvalidNameException  DurabilityException
+ * │   └── ServiceExistsException
+ * ├── RegistrationException    this node has no (longer a) right to its name
+ * │   └── NameTakenException  LeaseLostException
+ * ├── NodeStateException       the node object cannot be used
+ * │   └── NodeClosedException
+ * ├── DeliveryException        the envelope was not handed over; nothing was accepted
+ * │   ├── UnknownNodeException  NodeLeftException  InboxFullException  StorageException
+ * │   └── PayloadTooLargeException  UnserialisableException  NotAcknowledgedException
+ * ├── CallException            the other side answered, and the answer is an error (SPC codes)
+ * │   ├── ServiceNotFoundException  AccessDeniedException  InvalidArgumentsException
+ * │   └── ExecutionFailedException  CallTimeoutException  InternalException
+ * └── WireException            bytes of a peer that break a rule of registry_spec/
+ * </pre>
+ */
+package speed.errors;

@@ -1,0 +1,102 @@
+package speed.fs;
+
+import java.util.HashSet;
+import java.util.Set;
+import speed.errors.RootException;
+import speed.wire.Block;
+import speed.wire.Limits;
+import speed.wire.NodeId;
+
+/**
+ * The receiver's end of the wake-up FIFO (L-8): open read-write, so that it never sees end-of-file, and
+ * non-blocking. The holder of the protocol role drains; anybody may wake.
+ */
+public final class Bell {
+    private static final int READ_BYTES = 65536;
+
+    private final Block rung = new Block(READ_BYTES);
+    private final Block wakeUp = new Block(Limits.NODE_ID_BYTES);
+    private final NodeId own;
+    private volatile int descriptor;
+
+    private Bell(int descriptor, NodeId own) {
+        this.descriptor = descriptor;
+        this.own = own;
+    }
+
+    /** Makes the FIFO if it is absent and opens it; RootException if something else is there. */
+    public static Bell open(String path, NodeId own) {
+        try {
+            makeIfAbsent(path);
+            int descriptor = Posix.open(path, Posix.O_RDWR | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
+            FileStatus status = Posix.status(descriptor);
+            if (!status.isFifo() || status.uid() != Posix.uid()) {
+                Posix.close(descriptor);
+                throw new RootException(path + " is not a FIFO of this user; remove it");
+            }
+            return new Bell(descriptor, own);
+        } catch (PosixException error) {
+            throw new RootException("cannot open the bell " + error.getMessage());
+        }
+    }
+
+    private static void makeIfAbsent(String path) throws PosixException {
+        try {
+            Posix.makeFifo(path);
+        } catch (PosixException error) {
+            if (!error.is(PosixException.EEXIST)) {
+                throw error;
+            }
+        }
+    }
+
+    /** Source ids rung since the last drain; null asks for a scan of everything (L-9). */
+    public Set<NodeId> drain() throws PosixException {
+        int length = Posix.read(descriptor, rung);
+        if (length < 0) {
+            return Set.of();
+        }
+        if (length == Limits.NODE_ID_BYTES) {
+            return Set.of(NodeId.at(rung.bytes, 0));
+        }
+        if (length == READ_BYTES || length % Limits.NODE_ID_BYTES != 0) {
+            return null;
+        }
+        Set<NodeId> ids = new HashSet<>();
+        for (int at = 0; at < length; at += Limits.NODE_ID_BYTES) {
+            ids.add(NodeId.at(rung.bytes, at));
+        }
+        return ids;
+    }
+
+    /** Rings one's own bell, with one's own id. */
+    public void wake() {
+        wake(own);
+    }
+
+    /** Rings one's own bell, to have a lane looked at. */
+    public void wake(NodeId id) {
+        synchronized (wakeUp) {
+            id.put(wakeUp.bytes, 0);
+            try {
+                if (descriptor >= 0) {
+                    Posix.write(descriptor, wakeUp, 0, Limits.NODE_ID_BYTES);
+                }
+            } catch (PosixException full) {
+                // the reader wakes anyhow
+            }
+        }
+    }
+
+    int descriptor() {
+        return descriptor;
+    }
+
+    /** Closes the descriptor; the FIFO stays for the next start. */
+    public void close() {
+        synchronized (wakeUp) {
+            Posix.close(descriptor);
+            descriptor = -1;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+package speed.fs;
+
+import speed.errors.KeyFileException;
+import speed.wire.Block;
+import speed.wire.KeyFile;
+import speed.wire.Keyring;
+import speed.wire.Names;
+
+/** Reading key files; where root and key are looked for (W-14). */
+public final class KeyFiles {
+    private KeyFiles() {}
+
+    /** {@code $SPEED_ROOT}, else a directory of this user that ends with the session or boot. */
+    public static String defaultRoot() {
+        String configured = System.getenv("SPEED_ROOT");
+        if (configured != null && !configured.isEmpty()) {
+            return configured;
+        }
+        String session = System.getenv("XDG_RUNTIME_DIR");
+        if (session != null && isDirectory(session)) {
+            return session + "/speed";
+        }
+        String shared = isDirectory("/dev/shm") ? "/dev/shm" : System.getProperty("java.io.tmpdir");
+        return shared + "/speed-" + Posix.uid();
+    }
+
+    /** {@code $SPEED_KEY}, else {@code <root>/speed.key}. */
+    public static String defaultKey(String root) {
+        String configured = System.getenv("SPEED_KEY");
+        return configured != null && !configured.isEmpty() ? configured : Names.defaultKeyPath(root);
+    }
+
+    /** The keyring of a key file; KeyFileException says what is wrong with it and what to do. */
+    public static Keyring load(String path) {
+        int file = open(path);
+        try {
+            checkPrivate(path, Posix.status(file));
+            Block text = new Block(KeyFile.MAX_BYTES + 1);
+            int length = Posix.read(file, text, text.size, 0);
+            if (length > KeyFile.MAX_BYTES) {
+                throw new KeyFileException(path + " is too large for a key file: make one with `speed key new`");
+            }
+            return new Keyring(KeyFile.parse(text.copy(0, length)));
+        } catch (PosixException error) {
+            throw new KeyFileException("cannot read the key file " + path + ": " + error.getMessage());
+        } finally {
+            Posix.close(file);
+        }
+    }
+
+    private static int open(String path) {
+        try {
+            return Posix.open(path, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                throw new KeyFileException(
+                        "there is no key file " + path + ": make one with `speed init` or `speed key new`");
+            }
+            throw new KeyFileException("cannot read the key file " + error.getMessage());
+        }
+    }
+
+    private static void checkPrivate(String path, FileStatus status) {
+        if (!status.isRegular()) {
+            throw new KeyFileException(path + " is no regular file");
+        }
+        if (status.uid() != Posix.uid() && status.uid() != 0) {
+            throw new KeyFileException(path + " belongs to another user (uid " + status.uid() + ")");
+        }
+        if (status.has(077)) {
+            throw new KeyFileException(
+                    "others can read " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
+        }
+    }
+
+    private static boolean isDirectory(String path) {
+        return java.nio.file.Files.isDirectory(java.nio.file.Path.of(path));
+    }
+}

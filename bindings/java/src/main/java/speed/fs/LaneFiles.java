@@ -1,0 +1,133 @@
+package speed.fs;
+
+import java.util.Arrays;
+import java.util.List;
+import speed.errors.WireException;
+import speed.wire.Block;
+import speed.wire.Cursor;
+import speed.wire.Fence;
+import speed.wire.LaneMac;
+import speed.wire.Names;
+import speed.wire.SegmentId;
+
+/** One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10). Not thread-safe. */
+final class LaneFiles {
+    /** A directory changed so recently may change again without a new time stamp. */
+    private static final long RACY_NANOS = 20_000_000;
+
+    private final Directory directory;
+    private final LaneMac mac;
+    private final Quarantine quarantine;
+    private final Block cursorBytes = new Block(Cursor.MAX_BYTES);
+    private int cursorDescriptor = -1;
+    private long listedModified = -1;
+    private Listing listing;
+
+    LaneFiles(Directory directory, LaneMac mac, Quarantine quarantine) throws PosixException {
+        this.directory = directory;
+        this.mac = mac;
+        this.quarantine = quarantine;
+        list();
+    }
+
+    /** Whether a file came or went since the last listing, as far as time stamps tell. */
+    boolean changed() throws PosixException {
+        return directory.status().modifiedNanos() != listedModified;
+    }
+
+    /** Looks at everything again. */
+    Listing list() throws PosixException {
+        long modified = directory.status().modifiedNanos();
+        boolean settled = Math.abs(System.currentTimeMillis() * 1_000_000 - modified) > RACY_NANOS;
+        listedModified = settled ? modified : -1;
+        listing = Listing.of(directory);
+        return listing;
+    }
+
+    /** What the last listing found. */
+    Listing listing() {
+        return listing;
+    }
+
+    List<SegmentId> segments() {
+        return listing.segments();
+    }
+
+    /** A descriptor of a regular file of an expected owner. */
+    int openSegment(SegmentId segment) throws PosixException {
+        return directory.openRegular(nameOf(segment));
+    }
+
+    /** Present size of a segment, 0 if there is none. */
+    long segmentBytes(SegmentId segment) {
+        try {
+            return directory.status(nameOf(segment)).size();
+        } catch (PosixException gone) {
+            return 0;
+        }
+    }
+
+    void removeSegment(SegmentId segment) {
+        directory.removeQuietly(nameOf(segment));
+    }
+
+    void removeFence(int generation) {
+        directory.removeQuietly(Names.fenceName(generation));
+    }
+
+    void removeCursor(int generation) {
+        directory.removeQuietly(Names.cursorName(generation));
+    }
+
+    /** Moves something that does not belong here to quarantine. */
+    void putAside(String name, String reason) {
+        quarantine.take(directory, name, reason);
+    }
+
+    void putAside(SegmentId segment, String reason) {
+        putAside(nameOf(segment), reason);
+    }
+
+    /** Keeps damaged bytes. */
+    void keep(byte[] sample, String sender, SegmentId segment, String reason, long offset) {
+        quarantine.put(sample, sender + " " + nameOf(segment), reason, offset);
+    }
+
+    /** The fence of a generation; null if it is missing or not authentic. */
+    Fence readFence(int generation) {
+        try {
+            Fence fence = Fence.decode(directory.readSmall(Names.fenceName(generation), Fence.BYTES + 1), mac);
+            return fence.newGeneration() == generation ? fence : null;
+        } catch (PosixException | WireException refused) {
+            return null;
+        }
+    }
+
+    /** The cursor of a receiver's generation; null if it is missing or not authentic. */
+    Cursor readCursor(int generation) {
+        return Listing.readCursor(directory, generation, mac);
+    }
+
+    /** Commits in place: one write, whole for every process (L-15). */
+    void writeCursor(Cursor cursor) throws PosixException {
+        byte[] data = cursor.encode(mac);
+        if (cursorDescriptor < 0) {
+            // put in place by a rename, at full size, so that no later commit needs space
+            byte[] padded = Arrays.copyOf(data, Cursor.MAX_BYTES);
+            cursorDescriptor = directory.replace(Names.cursorName(cursor.receiverGeneration()), padded);
+        } else {
+            cursorBytes.bytes.put(0, data);
+            Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
+        }
+    }
+
+    void close() {
+        Posix.close(cursorDescriptor);
+        cursorDescriptor = -1;
+        directory.close();
+    }
+
+    private static String nameOf(SegmentId segment) {
+        return Names.segmentName(segment.generation(), segment.segment());
+    }
+}

@@ -1,0 +1,263 @@
+package speed.fs;
+
+import java.util.List;
+import java.util.Map;
+import speed.errors.StorageException;
+import speed.wire.Block;
+import speed.wire.Cursor;
+import speed.wire.LaneMac;
+import speed.wire.Limits;
+import speed.wire.Names;
+import speed.wire.SegmentId;
+
+/**
+ * The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23). Not thread-safe:
+ * the link's lock guards it.
+ */
+public final class LaneWriter {
+    private static final long VERIFY_NANOS = 250_000_000;
+    private static final int APPEND = Posix.O_APPEND;
+    private static final Map<Integer, String> FIXES = Map.of(
+            PosixException.ENOSPC, "the filesystem is full: free space, or let the receiver catch up",
+            PosixException.EDQUOT, "the disk quota is used up",
+            PosixException.EFBIG, "the process's file size limit is reached (ulimit -f)",
+            PosixException.EMFILE, "this process has too many open files (ulimit -n)",
+            PosixException.EACCES, "the receiver's inbox belongs to another user",
+            PosixException.ENOENT, "the receiver has no inbox here: was it ever started on this root?");
+
+    /**
+     * How a lane is written.
+     *
+     * @param windowBytes bound of what is written and not yet committed by the receiver (L-6)
+     * @param renames whether each append becomes one complete segment, for filesystems without FIFOs (L-23)
+     * @param durable whether a segment is flushed before it is left (L-7)
+     */
+    public record Manner(long windowBytes, boolean renames, boolean durable) {}
+
+    private final String target;
+    private final String inbox;
+    private final String path;
+    private final int generation;
+    private final LaneMac mac;
+    private final Manner manner;
+    private Directory directory;
+    private long inode;
+    private long verified;
+    private int descriptor = -1;
+    private long segment;
+    private long size;
+    private boolean created;
+    private Outstanding outstanding = new Outstanding();
+
+    public LaneWriter(String root, String source, String target, int generation, LaneMac mac, Manner manner) {
+        this.target = target;
+        this.generation = generation;
+        this.mac = mac;
+        this.manner = manner;
+        inbox = Names.inboxDirectory(root, target);
+        path = Names.laneDirectory(root, target, source);
+    }
+
+    /**
+     * Writes whole envelopes that stand one after the other in a block.
+     *
+     * @param ends where each of them ends in the block
+     * @throws StorageException naming how many of them are in the lane for good: the counters of the others, and only
+     *     those, are used again (L-5)
+     */
+    public void append(Block envelopes, List<Integer> ends) {
+        if (directory == null || System.nanoTime() - verified > VERIFY_NANOS) {
+            verify();
+        }
+        if (manner.renames) {
+            publish(envelopes, ends.get(ends.size() - 1));
+            return;
+        }
+        if (descriptor < 0) {
+            openSegment();
+        }
+        write(envelopes, ends);
+        if (size >= Limits.SEGMENT_BYTES) {
+            leaveSegment();
+        }
+    }
+
+    private void write(Block envelopes, List<Integer> ends) {
+        int total = ends.get(ends.size() - 1);
+        int written = 0;
+        try {
+            while (written < total) {
+                written += Posix.write(descriptor, envelopes, written, total - written);
+            }
+            grown(written);
+        } catch (PosixException error) {
+            grown(written);
+            if (size > 0) {
+                // Never truncated: the reader may have read torn bytes already. A successor also lets the receiver
+                // remove this segment, which may be what frees the space that is missing.
+                leaveSegment();
+            }
+            int done = written;
+            throw failure(error, (int) ends.stream().filter(end -> end <= done).count());
+        }
+    }
+
+    private void grown(int written) {
+        size += written;
+        outstanding.add(new SegmentId(generation, segment), written);
+    }
+
+    /** Creates the next free segment of this generation (L-2). */
+    private void openSegment() {
+        while (descriptor < 0) {
+            try {
+                descriptor = directory.create(Names.segmentName(generation, segment + 1), APPEND);
+            } catch (PosixException error) {
+                if (!error.is(PosixException.EEXIST)) {
+                    close();
+                    throw failure(error, 0);
+                }
+            }
+            segment++;
+        }
+        size = 0;
+        created = true;
+    }
+
+    /** Makes one complete segment appear at once (L-23). */
+    private void publish(Block batch, int length) {
+        String name = Names.segmentName(generation, segment + 1);
+        try {
+            Posix.close(directory.replace(name, batch.copy(0, length), manner.durable));
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        }
+        segment++;
+        created = true;
+        outstanding.add(new SegmentId(generation, segment), length);
+    }
+
+    /** Whether so many more bytes fit the window (L-6); the receiver's cursor is read only when not. */
+    public boolean hasRoom(long bytes) {
+        if (directory == null) {
+            verify();
+        }
+        if (outstanding.bytes() + bytes <= manner.windowBytes) {
+            return true;
+        }
+        verify();
+        Cursor cursor = newestCursor();
+        if (cursor != null) {
+            outstanding.commit(cursor.segment(), cursor.offset());
+        }
+        return outstanding.bytes() == 0 || outstanding.bytes() + bytes <= manner.windowBytes;
+    }
+
+    private Cursor newestCursor() {
+        try {
+            return Listing.of(directory).cursors().stream()
+                    .map(receiver -> Listing.readCursor(directory, receiver, mac))
+                    .filter(java.util.Objects::nonNull).findFirst().orElse(null);
+        } catch (PosixException gone) {
+            return null;
+        }
+    }
+
+    /** Makes what was appended survive a power cut (L-7). */
+    public void sync() {
+        try {
+            if (descriptor >= 0) {
+                Posix.syncData(descriptor);
+            }
+            if (created) {
+                directory.sync();
+                try (Directory parent = Directory.open(inbox)) {
+                    parent.sync();
+                }
+                created = false;
+            }
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        }
+    }
+
+    /** Makes or finds the lane directory; starts anew when it is another one than before (L-2). */
+    private void verify() {
+        verified = System.nanoTime();
+        try {
+            if (directory != null && Posix.status(Posix.AT_FDCWD, path).inode() == inode) {
+                return;
+            }
+        } catch (PosixException gone) {
+            // the receiver put it aside
+        }
+        close();
+        try {
+            openDirectory();
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        }
+    }
+
+    private void openDirectory() throws PosixException {
+        created |= Directory.makeIfAbsent(path);
+        Directory opened = Directory.open(path);
+        FileStatus status = opened.status();
+        if (status.uid() != Posix.uid()) {
+            opened.close();
+            throw new PosixException(PosixException.EACCES, "the lane directory belongs to user " + status.uid());
+        }
+        directory = opened;
+        inode = status.inode();
+        outstanding = new Outstanding();
+        for (SegmentId found : Listing.of(opened).segments()) {
+            FileStatus file = statusOf(found);
+            if (file != null && file.isRegular()) {
+                outstanding.add(found, file.size());
+            }
+            if (found.generation() == generation) {
+                segment = Math.max(segment, found.segment());
+            }
+        }
+    }
+
+    /** Null when it was consumed and removed meanwhile. */
+    private FileStatus statusOf(SegmentId found) {
+        try {
+            return directory.status(Names.segmentName(found.generation(), found.segment()));
+        } catch (PosixException gone) {
+            return null;
+        }
+    }
+
+    /** Ends the current segment; the next append opens another. */
+    private void leaveSegment() {
+        int left = descriptor;
+        descriptor = -1;
+        try {
+            if (manner.durable) {
+                Posix.syncData(left);
+            }
+        } catch (PosixException error) {
+            throw failure(error, 0);
+        } finally {
+            Posix.close(left);
+        }
+    }
+
+    /** Releases the descriptors; the files stay for the receiver. The next append begins a new segment. */
+    public void close() {
+        Posix.close(descriptor);
+        descriptor = -1;
+        if (directory != null) {
+            directory.close();
+            directory = null;
+        }
+    }
+
+    private StorageException failure(PosixException error, int whole) {
+        String fix = FIXES.getOrDefault(error.errno(), "see `speed doctor`");
+        return new StorageException(
+                "cannot write into the inbox of '" + target + "': " + error.getMessage() + "; " + fix, whole);
+    }
+}

@@ -1,0 +1,57 @@
+package speed.fs;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import speed.errors.WireException;
+import speed.wire.Cursor;
+import speed.wire.LaneMac;
+import speed.wire.Names;
+import speed.wire.SegmentId;
+
+/** What lies in a lane directory: segments in order, fences and cursors with the newest first, foreign names (L-1). */
+record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cursors, List<String> foreign) {
+    private static final int MAX_FILES = 65536;
+    private static final int TORN_READS = 3;
+
+    static Listing of(Directory lane) throws PosixException {
+        Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
+        lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
+        listing.segments.sort(null);
+        listing.fences.sort(Comparator.reverseOrder());
+        listing.cursors.sort(Comparator.reverseOrder());
+        return listing;
+    }
+
+    private void sortIn(String name) {
+        SegmentId segment = Names.parseSegment(name);
+        if (segment != null) {
+            segments.add(segment);
+        } else if (Names.parseCursor(name) > 0) {
+            cursors.add(Names.parseCursor(name));
+        } else if (Names.parseFence(name) > 0) {
+            fences.add(Names.parseFence(name));
+        } else if (!name.startsWith(Names.TEMPORARY_PREFIX)) {
+            foreign.add(name);
+        }
+    }
+
+    SegmentId lastSegment() {
+        return segments.isEmpty() ? SegmentId.NONE : segments.get(segments.size() - 1);
+    }
+
+    /** A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again (L-15). */
+    static Cursor readCursor(Directory lane, int generation, LaneMac mac) {
+        for (int attempt = 0; attempt < TORN_READS; attempt++) {
+            try {
+                Cursor cursor = Cursor.decode(lane.readSmall(Names.cursorName(generation), Cursor.MAX_BYTES), mac);
+                return cursor.receiverGeneration() == generation ? cursor : null;
+            } catch (WireException torn) {
+                continue;
+            } catch (PosixException unreadable) {
+                return null;
+            }
+        }
+        return null;
+    }
+}

@@ -1,0 +1,236 @@
+package speed.fs;
+
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.sun.jna.Native;
+import com.sun.jna.Platform;
+import java.nio.ByteOrder;
+import speed.errors.ConfigurationException;
+import speed.wire.Block;
+
+/**
+ * System calls with Java's manners: -1 becomes a {@link PosixException}, EINTR is tried again.
+ *
+ * <p>The JDK has no openat with O_NOFOLLOW and O_NONBLOCK for files that others made, no mkfifo, no look at an open
+ * descriptor, and closes a channel when the thread that uses it is interrupted. So these calls go to libc.
+ */
+public final class Posix {
+    static final int AT_FDCWD = -100;
+    static final int O_RDONLY = 0;
+    static final int O_WRONLY = 1;
+    static final int O_RDWR = 2;
+    static final int O_CREAT = 0x40;
+    static final int O_EXCL = 0x80;
+    static final int O_TRUNC = 0x200;
+    static final int O_APPEND = 0x400;
+    static final int O_NONBLOCK = 0x800;
+    static final int O_CLOEXEC = 0x80000;
+    static final int O_DIRECTORY = Platform.isARM() ? 0x4000 : 0x10000;
+    static final int O_NOFOLLOW = Platform.isARM() ? 0x8000 : 0x20000;
+    static final int AT_REMOVEDIR = 0x200;
+    private static final int AT_SYMLINK_NOFOLLOW = 0x100;
+    private static final int AT_EMPTY_PATH = 0x1000;
+    private static final int AT_EACCESS = 0x200;
+    private static final int STATX_BASIC_STATS = 0x7FF;
+    private static final int STATX_BYTES = 256;
+    private static final int CLOCK_MONOTONIC = 1;
+    private static final int W_OK_X_OK = 3;
+
+    private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
+        Block block = new Block(STATX_BYTES);
+        block.bytes.order(ByteOrder.nativeOrder());
+        return block;
+    });
+    private static final Block EMPTY = Block.of(new byte[1]);
+    private static final int USER = user();
+    private static final long MONOTONIC_OFFSET = clock() - System.nanoTime();
+
+    private Posix() {}
+
+    private static int user() {
+        if (!Platform.isLinux() || !Platform.is64Bit()) {
+            throw new ConfigurationException("the Java node runs on 64-bit Linux only: use another node here");
+        }
+        return Libc.geteuid();
+    }
+
+    private static long clock() {
+        Block time = SCRATCH.get();
+        Libc.clock_gettime(CLOCK_MONOTONIC, time.address);
+        return time.bytes.getLong(0) * 1_000_000_000 + time.bytes.getLong(8);
+    }
+
+    /** The effective user. */
+    public static int uid() {
+        return USER;
+    }
+
+    public static int pid() {
+        return Libc.getpid();
+    }
+
+    /** CLOCK_MONOTONIC in ms: one clock for all processes of a boot. */
+    public static long monotonicMs() {
+        return (System.nanoTime() + MONOTONIC_OFFSET) / 1_000_000;
+    }
+
+    /** Whether a process exists that only another user may signal. */
+    static boolean isForeignProcess(long pid) {
+        return pid <= Integer.MAX_VALUE && Libc.kill((int) pid, 0) < 0 && Native.getLastError() == PosixException.EPERM;
+    }
+
+    // --- descriptors ---
+
+    static int open(int directory, String path, int flags, int mode) throws PosixException {
+        while (true) {
+            int descriptor = Libc.openat(directory, spelled(directory, path), flags | O_CLOEXEC, mode);
+            if (descriptor >= 0) {
+                return descriptor;
+            }
+            retryOrThrow(path);
+        }
+    }
+
+    static int open(String path, int flags, int mode) throws PosixException {
+        return open(AT_FDCWD, path, flags, mode);
+    }
+
+    static void close(int descriptor) {
+        if (descriptor >= 0) {
+            Libc.close(descriptor);
+        }
+    }
+
+    /** Reads at the descriptor's own place; -1 where a non-blocking read would block. */
+    static int read(int descriptor, Block into) throws PosixException {
+        while (true) {
+            long count = Libc.read(descriptor, into.address, into.size);
+            if (count >= 0) {
+                return (int) count;
+            }
+            if (Native.getLastError() == PosixException.EAGAIN) {
+                return -1;
+            }
+            retryOrThrow("read");
+        }
+    }
+
+    /** Reads at an offset until {@code length} bytes are there or the file ends; returns how many. */
+    static int read(int descriptor, Block into, int length, long offset) throws PosixException {
+        int done = 0;
+        while (done < length) {
+            long count = Libc.pread(descriptor, into.address + done, length - done, offset + done);
+            if (count < 0) {
+                retryOrThrow("read");
+                continue;
+            }
+            if (count == 0) {
+                break;
+            }
+            done += (int) count;
+        }
+        return done;
+    }
+
+    /** One write; returns how many bytes went, which may be fewer. */
+    static int write(int descriptor, Block from, int start, int length) throws PosixException {
+        while (true) {
+            long count = Libc.write(descriptor, from.address + start, length);
+            if (count >= 0) {
+                return (int) count;
+            }
+            retryOrThrow("write");
+        }
+    }
+
+    /** Writes all or throws. */
+    static void writeAll(int descriptor, byte[] data) throws PosixException {
+        Block block = Block.of(data);
+        int done = 0;
+        while (done < data.length) {
+            done += write(descriptor, block, done, data.length - done);
+        }
+    }
+
+    /** One write at an offset, whole for every reader. */
+    static void writeAt(int descriptor, Block from, int length, long offset) throws PosixException {
+        while (Libc.pwrite(descriptor, from.address, length, offset) < 0) {
+            retryOrThrow("write");
+        }
+    }
+
+    static void sync(int descriptor) throws PosixException {
+        check(Libc.fsync(descriptor), "fsync");
+    }
+
+    static void syncData(int descriptor) throws PosixException {
+        check(Libc.fdatasync(descriptor), "fdatasync");
+    }
+
+    // --- names ---
+
+    /** What an open descriptor leads to. */
+    static FileStatus status(int descriptor) throws PosixException {
+        Block block = SCRATCH.get();
+        check(Libc.statx(descriptor, EMPTY.address, AT_EMPTY_PATH, STATX_BASIC_STATS, block.address), "fstat");
+        return FileStatus.of(block.bytes);
+    }
+
+    /** What a name leads to; a link is not followed. */
+    static FileStatus status(int directory, String path) throws PosixException {
+        Block block = SCRATCH.get();
+        check(Libc.statx(directory, spelled(directory, path), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, block.address), path);
+        return FileStatus.of(block.bytes);
+    }
+
+    static void makeDirectory(String path) throws PosixException {
+        check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), Directory.PRIVATE_DIRECTORY), path);
+    }
+
+    static void makeFifo(String path) throws PosixException {
+        check(Libc.mkfifo(spelled(AT_FDCWD, path), Directory.PRIVATE_FILE), path);
+    }
+
+    static void remove(int directory, String path, int flags) throws PosixException {
+        check(Libc.unlinkat(directory, spelled(directory, path), flags), path);
+    }
+
+    static void rename(int fromDirectory, String from, int toDirectory, String to) throws PosixException {
+        int result = Libc.renameat(fromDirectory, spelled(fromDirectory, from), toDirectory, spelled(toDirectory, to));
+        check(result, from);
+    }
+
+    static void changeMode(String path, int mode) throws PosixException {
+        check(Libc.chmod(spelled(AT_FDCWD, path), mode), path);
+    }
+
+    static boolean isWritable(String path) {
+        return Libc.faccessat(AT_FDCWD, spelled(AT_FDCWD, path), W_OK_X_OK, AT_EACCESS) == 0;
+    }
+
+    /** Whole paths are text; a name in an open directory is the bytes that its listing brought. */
+    private static String spelled(int directory, String path) {
+        boolean isText = directory == AT_FDCWD && !path.chars().allMatch(one -> one < 128);
+        return isText ? new String(path.getBytes(UTF_8), ISO_8859_1) : path;
+    }
+
+    // --- failures ---
+
+    private static void check(int result, String what) throws PosixException {
+        if (result < 0) {
+            throw failure(Native.getLastError(), what);
+        }
+    }
+
+    private static void retryOrThrow(String what) throws PosixException {
+        int errno = Native.getLastError();
+        if (errno != PosixException.EINTR) {
+            throw failure(errno, what);
+        }
+    }
+
+    static PosixException failure(int errno, String what) {
+        return new PosixException(errno, what + ": " + Libc.strerror(errno));
+    }
+}

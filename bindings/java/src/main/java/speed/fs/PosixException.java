@@ -1,0 +1,34 @@
+package speed.fs;
+
+import java.io.IOException;
+
+/** A system call failed; the message is that of the operating system. */
+public final class PosixException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    public static final int EPERM = 1;
+    public static final int ENOENT = 2;
+    public static final int EINTR = 4;
+    public static final int EAGAIN = 11;
+    public static final int EACCES = 13;
+    public static final int EEXIST = 17;
+    public static final int EMFILE = 24;
+    public static final int EFBIG = 27;
+    public static final int ENOSPC = 28;
+    public static final int EDQUOT = 122;
+
+    private final int errno;
+
+    public PosixException(int errno, String message) {
+        super(message);
+        this.errno = errno;
+    }
+
+    public int errno() {
+        return errno;
+    }
+
+    public boolean is(int wanted) {
+        return errno == wanted;
+    }
+}

@@ -1,0 +1,131 @@
+package speed.fs;
+
+import java.util.List;
+import java.util.function.IntConsumer;
+import speed.core.Lease;
+import speed.errors.LeaseLostException;
+import speed.errors.NameTakenException;
+import speed.errors.RegistrationException;
+import speed.wire.Entry;
+
+/**
+ * A process that wants a name: claiming it, then publishing its first entry, in the order of R-5.
+ *
+ * @param lease in ms
+ * @param heartbeat in ms
+ */
+public record Registrant(Registry registry, String name, long lease, long heartbeat, List<String> fabrics,
+        List<String> allow) {
+    private static final String LANGUAGE = "java";
+    private static final String VERSION = "0.1.0";
+    private static final int MAX_ATTEMPTS = 64;
+    private static final long WATCH_MS = 50;
+    /** How long a claim that tells nothing about its maker is respected without an entry. */
+    private static final long UNCLEAR_LEASE = 30_000;
+
+    /** A claim that was won. */
+    private record Won(Claim claim, int generation) {}
+
+    /**
+     * Claims the name and publishes the entry.
+     *
+     * @param beforePublish runs with the generation, before anyone can see the entry
+     */
+    public Registration register(IntConsumer beforePublish) {
+        Lease.check(lease, heartbeat);
+        try {
+            Won won = claim();
+            try {
+                beforePublish.accept(won.generation);
+                return publish(won);
+            } catch (RuntimeException | Error failure) {
+                Claim.release(registry.root(), name, won.generation); // or this process would keep the name from itself
+                throw failure;
+            }
+        } catch (PosixException error) {
+            throw new RegistrationException("cannot claim '" + name + "': " + error.getMessage());
+        }
+    }
+
+    private Registration publish(Won won) throws PosixException {
+        long now = System.currentTimeMillis();
+        Entry entry = new Entry(name, won.generation, won.claim.maker(), now, now, Posix.monotonicMs(), lease,
+                heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION);
+        Registration registration = new Registration(registry, entry);
+        registration.publish();
+        if (won.claim.isExpired(Posix.monotonicMs())) {
+            registration.remove();
+            throw new LeaseLostException("registering '" + name + "' took longer than its lease: try again");
+        }
+        Claim.removeOlder(registry.root(), name, won.generation);
+        return registration;
+    }
+
+    private Won claim() throws PosixException {
+        for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+            int newest = Claim.newest(registry.root(), name);
+            Entry entry = waitUntilStale();
+            if (newest > 0 && (entry == null || entry.generation() < newest)) {
+                respectClaim(newest);
+            }
+            boolean unchanged = java.util.Objects.equals(registry.read(name), entry)
+                    && newest == Claim.newest(registry.root(), name);
+            if (unchanged) {
+                Claim claim = new Claim(ThisProcess.identity(), lease, Posix.monotonicMs());
+                if (claim.take(registry.root(), name, newest + 1)) {
+                    return new Won(claim, newest + 1);
+                }
+            }
+        }
+        throw new NameTakenException("'" + name + "' is being claimed by others again and again: try later");
+    }
+
+    /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */
+    private Entry waitUntilStale() {
+        Registry.Judged first = registry.judge(name);
+        Registry.Judged seen = first;
+        while (seen.entry() != null && seen.verdict() == Lease.Verdict.WATCH && seen.entry().equals(first.entry())
+                && !ThisProcess.isGone(seen.entry().process())) {
+            pause();
+            seen = registry.judge(name);
+        }
+        Entry entry = seen.entry();
+        if (entry == null || seen.verdict() == Lease.Verdict.STALE || ThisProcess.isGone(entry.process())) {
+            return entry;
+        }
+        throw new NameTakenException("'" + name + "' is held by process " + entry.process().pid() + " on "
+                + entry.process().host() + " (generation " + entry.generation()
+                + "): choose another name, or stop that node");
+    }
+
+    /** A claim without an entry: a starting node's, a dead one's, or one that left in order. */
+    private void respectClaim(int generation) throws PosixException {
+        Claim claim = Claim.read(registry.root(), name, generation);
+        long now = Posix.monotonicMs();
+        if (claim != null) {
+            boolean free = ThisProcess.isGone(claim.maker()) || Claim.isReleased(registry.root(), name, generation);
+            boolean sameBoot = claim.maker().bootId().equals(ThisProcess.bootId());
+            if (free || sameBoot && claim.isExpired(now)) {
+                return;
+            }
+            if (sameBoot) {
+                throw new NameTakenException("'" + name + "' is being claimed by process " + claim.maker().pid()
+                        + " on " + claim.maker().host());
+            }
+        }
+        long deadline = now + (claim == null ? UNCLEAR_LEASE : claim.lease());
+        while (Posix.monotonicMs() < deadline && Claim.newest(registry.root(), name) == generation
+                && registry.read(name) == null) {
+            pause(); // the claimant may be on another host: only its entry tells
+        }
+    }
+
+    private static void pause() {
+        try {
+            Thread.sleep(WATCH_MS);
+        } catch (InterruptedException wanted) {
+            Thread.currentThread().interrupt();
+            throw new RegistrationException("interrupted while waiting for a name");
+        }
+    }
+}

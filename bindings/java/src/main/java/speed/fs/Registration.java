@@ -1,0 +1,158 @@
+package speed.fs;
+
+import java.util.List;
+import java.util.function.UnaryOperator;
+import speed.core.Lease;
+import speed.errors.LeaseLostException;
+import speed.errors.RegistrationException;
+import speed.errors.StorageException;
+import speed.wire.Block;
+import speed.wire.Entry;
+import speed.wire.Names;
+
+/**
+ * A node's own entry: publishing, heartbeats, leaving (R-5 to R-7, R-12 to R-15). Thread-safe by its own monitor;
+ * no other lock is taken under it.
+ */
+public final class Registration {
+    private final Registry registry;
+    private final String path;
+    private final Lease lease;
+    private volatile Entry entry;
+    private int descriptor = -1;
+    private int capacity;
+
+    Registration(Registry registry, Entry entry) {
+        this.registry = registry;
+        this.entry = entry;
+        path = Names.entryPath(registry.root(), entry.name());
+        lease = new Lease(entry.lease(), entry.heartbeatMonotonicMs());
+    }
+
+    public Entry entry() {
+        return entry;
+    }
+
+    /** Makes the entry visible; LeaseLostException if a newer claim exists by then. */
+    synchronized void publish() {
+        checkClaim();
+        install();
+        checkClaim();
+    }
+
+    /** LeaseLostException once the lease ran out; called before every write of an envelope, so it is quick. */
+    public void checkHeld() {
+        if (lease.mustStop(Posix.monotonicMs())) {
+            throw lost("its lease ran out before it could be renewed");
+        }
+    }
+
+    /** Renews the lease: one write in place. LeaseLostException when the name is another's. */
+    public synchronized void heartbeat() throws PosixException {
+        checkHeld();
+        long written = Posix.monotonicMs();
+        write(entry.renewed(System.currentTimeMillis(), written));
+        checkHeld(); // when the write ended after the old lease, an observer may have reclaimed meanwhile
+        lease.renew(written);
+    }
+
+    /** Publishes other grants, subscriptions or status; they are on disk when this returns. */
+    public synchronized void update(UnaryOperator<Entry> change) {
+        if (descriptor < 0) {
+            return;
+        }
+        try {
+            write(change.apply(entry));
+        } catch (PosixException error) {
+            throw new StorageException("cannot update the entry of '" + entry.name() + "': " + error.getMessage(), 0);
+        }
+    }
+
+    public void allow(List<String> grants) {
+        update(now -> now.saying(now.status(), grants, now.subscriptions()));
+    }
+
+    public void subscribe(List<String> patterns) {
+        update(now -> now.saying(now.status(), now.allow(), patterns));
+    }
+
+    private void write(Entry changed) throws PosixException {
+        byte[] data = changed.encode(registry.keyring().registryKeys().get(0), capacity);
+        entry = changed;
+        if (data.length != capacity || !isInstalled()) {
+            checkClaim();
+            install();
+        } else {
+            Posix.writeAt(descriptor, Block.of(data), data.length, 0);
+        }
+    }
+
+    /** Whether the path still leads to this entry's file. */
+    private boolean isInstalled() {
+        try {
+            return Posix.status(Posix.AT_FDCWD, path).inode() == Posix.status(descriptor).inode();
+        } catch (PosixException gone) {
+            return false;
+        }
+    }
+
+    private void checkClaim() {
+        try {
+            int newest = Claim.newest(registry.root(), entry.name());
+            if (newest > entry.generation()) {
+                lease.lose();
+                throw lost("generation " + newest + " was claimed");
+            }
+        } catch (PosixException error) {
+            throw new RegistrationException("cannot read the claims of '" + entry.name() + "': " + error.getMessage());
+        }
+    }
+
+    private LeaseLostException lost(String why) {
+        return new LeaseLostException("'" + entry.name() + "' (generation " + entry.generation()
+                + ") lost its name: " + why + "; close this node and make a new one");
+    }
+
+    /** Writes the entry beside and renames it into place. */
+    private void install() {
+        byte[] data = entry.encode(registry.keyring().registryKeys().get(0), capacity);
+        String token = entry.name() + "-" + Posix.pid() + "-" + entry.generation();
+        String temporary = Names.temporaryEntryPath(registry.root(), token);
+        int file = -1;
+        try {
+            int flags = Posix.O_RDWR | Posix.O_CREAT | Posix.O_TRUNC | Posix.O_NOFOLLOW;
+            file = Posix.open(temporary, flags, Directory.PRIVATE_FILE);
+            Posix.writeAll(file, data);
+            Posix.rename(Posix.AT_FDCWD, temporary, Posix.AT_FDCWD, path);
+        } catch (PosixException error) {
+            Posix.close(file);
+            throw new RegistrationException(
+                    "cannot publish the entry of '" + entry.name() + "': " + error.getMessage());
+        }
+        Posix.close(descriptor);
+        descriptor = file;
+        capacity = data.length;
+    }
+
+    /** Leaves: removes the entry if it is still this one, releases the claim. */
+    public synchronized void remove() {
+        if (descriptor < 0) {
+            return;
+        }
+        if (isInstalled()) {
+            try {
+                Posix.remove(Posix.AT_FDCWD, path, 0);
+            } catch (PosixException gone) {
+                // somebody removed it first
+            }
+        }
+        Claim.release(registry.root(), entry.name(), entry.generation());
+        abandon();
+    }
+
+    /** Releases the descriptor without touching the entry: the name is lost. */
+    public synchronized void abandon() {
+        Posix.close(descriptor);
+        descriptor = -1;
+    }
+}

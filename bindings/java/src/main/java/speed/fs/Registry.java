@@ -1,0 +1,260 @@
+package speed.fs;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import speed.core.Lease;
+import speed.errors.RootException;
+import speed.errors.WireException;
+import speed.wire.Block;
+import speed.wire.Entry;
+import speed.wire.Keyring;
+import speed.wire.Limits;
+import speed.wire.Names;
+
+/** The registry of one root as seen by one process: entries as they are now, and their verdicts. Thread-safe. */
+public final class Registry {
+    /** A file read so soon after its mtime may have changed again under the same mtime (coarse clocks). */
+    private static final long RACY_NANOS = 20_000_000;
+    private static final int TORN_READS = 3;
+    /** How long what was seen counts as what is: a burst of sends looks once. */
+    private static final long FRESH_NANOS = 1_000_000;
+    private static final int MAX_FILES = 1 << 20;
+    private static final int OTHERS_WRITE = 02;
+    private static final int GROUP_WRITES = 020;
+
+    /** An entry and whether it holds; both nothing (null, STALE) where there is no authentic one. */
+    public record Judged(Entry entry, Lease.Verdict verdict) {
+        static final Judged ABSENT = new Judged(null, Lease.Verdict.STALE);
+    }
+
+    /** What was read under one stamp of an entry file, and since when it is unchanged. */
+    private static final class Known {
+        final long inode;
+        final long modified;
+        final long size;
+        /** Whether the stamp was old when the file was read: only then can no write hide behind it. */
+        final boolean settled;
+        final Entry entry;
+        final long since;
+        volatile long freshUntil;
+
+        Known(FileStatus status, boolean settled, Entry entry, long since) {
+            this.inode = status.inode();
+            this.modified = status.modifiedNanos();
+            this.size = status.size();
+            this.settled = settled;
+            this.entry = entry;
+            this.since = since;
+        }
+
+        boolean isStill(FileStatus status) {
+            return settled && inode == status.inode() && modified == status.modifiedNanos() && size == status.size();
+        }
+    }
+
+    private final String root;
+    private final Keyring keyring;
+    private final Map<String, Known> known = new ConcurrentHashMap<>();
+
+    public Registry(String root, Keyring keyring) {
+        this.root = root;
+        this.keyring = keyring;
+    }
+
+    public String root() {
+        return root;
+    }
+
+    public Keyring keyring() {
+        return keyring;
+    }
+
+    /** Makes root and registry directories (0700); RootException says what is wrong and what to do. */
+    public void prepare() {
+        for (String path : List.of(root, Names.registryDirectory(root), Names.claimsDirectory(root))) {
+            try {
+                makeWithParents(path);
+                checkUsable(path, Posix.status(Posix.AT_FDCWD, path));
+            } catch (PosixException error) {
+                throw new RootException("cannot make " + error.getMessage() + "; choose another root");
+            }
+        }
+    }
+
+    private static void makeWithParents(String path) throws PosixException {
+        try {
+            Directory.makeIfAbsent(path);
+        } catch (PosixException error) {
+            int slash = path.lastIndexOf('/');
+            if (!error.is(PosixException.ENOENT) || slash <= 0) {
+                throw error;
+            }
+            makeWithParents(path.substring(0, slash));
+            Directory.makeIfAbsent(path);
+        }
+    }
+
+    private static void checkUsable(String path, FileStatus status) {
+        boolean mine = status.uid() == Posix.uid() || status.uid() == 0;
+        if (!java.nio.file.Files.isDirectory(java.nio.file.Path.of(path))) {
+            throw new RootException(path + " is no directory: choose another root");
+        }
+        if (status.isDirectory() && status.has(OTHERS_WRITE)) {
+            throw new RootException("everybody can write to " + path + ": run `chmod 700 " + path + "`");
+        }
+        if (!mine && !status.has(GROUP_WRITES)) {
+            throw new RootException(path + " belongs to uid " + status.uid() + ": choose a root of your own");
+        }
+        if (!Posix.isWritable(path)) {
+            throw new RootException(path + " is not writable for this user: choose another root");
+        }
+    }
+
+    // --- reading ---
+
+    /** The entry of a name as it is on disk now, live or stale; null if there is no authentic one. */
+    public Entry read(String name) {
+        Known found = look(name);
+        return found == null ? null : found.entry;
+    }
+
+    private Known look(String name) {
+        String path = Names.entryPath(root, name);
+        FileStatus status;
+        try {
+            status = Posix.status(Posix.AT_FDCWD, path);
+        } catch (PosixException absent) {
+            known.remove(name);
+            return null;
+        }
+        Known before = known.get(name);
+        if (before != null && before.isStill(status)) {
+            return before;
+        }
+        boolean settled = System.currentTimeMillis() * 1_000_000 - status.modifiedNanos() > RACY_NANOS;
+        Entry entry = readEntry(name, path);
+        boolean unchanged = before != null && entry != null && entry.equals(before.entry);
+        Known now = new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
+        known.put(name, now);
+        return now;
+    }
+
+    /** A heartbeat may be half written: an entry whose MAC fails is read again. */
+    private Entry readEntry(String name, String path) {
+        for (int attempt = 0; attempt < TORN_READS; attempt++) {
+            try {
+                Entry entry = Entry.decode(readFile(path), keyring.registryKeys());
+                return entry.name().equals(name) ? entry : null;
+            } catch (WireException torn) {
+                continue;
+            } catch (PosixException unreadable) {
+                return null;
+            }
+        }
+        return null;
+    }
+
+    private static byte[] readFile(String path) throws PosixException {
+        int file = Posix.open(path, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        try {
+            FileStatus status = Posix.status(file);
+            if (!status.isRegular() || status.size() > Limits.MAX_ENTRY_BYTES) {
+                throw new WireException("BAD_ENTRY", "no regular file, or too large");
+            }
+            Block data = new Block((int) Math.max(1, status.size()));
+            return data.copy(0, Posix.read(file, data, data.size, 0));
+        } finally {
+            Posix.close(file);
+        }
+    }
+
+    /** The entry of a name and whether it holds. */
+    public Judged judge(String name) {
+        long now = Posix.monotonicMs();
+        Known found = look(name);
+        return found == null || found.entry == null ? Judged.ABSENT : new Judged(found.entry, judge(found, now));
+    }
+
+    /** The process is looked at only once a heartbeat is overdue. */
+    private static Lease.Verdict judge(Known found, long now) {
+        Entry entry = found.entry;
+        Lease.Verdict fresh = Lease.judge(entry, ThisProcess.bootId(), now, false, now - found.since);
+        boolean overdue = now - entry.heartbeatMonotonicMs() >= entry.heartbeatInterval();
+        boolean gone = fresh == Lease.Verdict.LIVE && overdue && ThisProcess.isGone(entry.process());
+        return gone ? Lease.Verdict.STALE : fresh;
+    }
+
+    /**
+     * The entry of a name if it was live and allowed the sender at most 1 ms ago (R-11). Null says only that somebody
+     * must look more closely before refusing.
+     */
+    public Entry granting(String name, String sender) {
+        long now = System.nanoTime();
+        Known found = known.get(name);
+        if (found == null || now - found.freshUntil >= 0 || found.freshUntil == 0) {
+            if (live(name) == null) {
+                return null;
+            }
+            found = known.get(name);
+            if (found == null) {
+                return null;
+            }
+            found.freshUntil = now + FRESH_NANOS;
+        }
+        return found.entry != null && found.entry.grants(sender) ? found.entry : null;
+    }
+
+    /** The entry of a name if its node may be alive, else null. */
+    public Entry live(String name) {
+        Judged judged = judge(name);
+        return judged.verdict == Lease.Verdict.STALE ? null : judged.entry;
+    }
+
+    /** Entries of nodes that may be alive, sorted by name. */
+    public List<Entry> liveEntries() {
+        List<Entry> entries = new ArrayList<>();
+        for (String name : names()) {
+            Entry entry = live(name);
+            if (entry != null) {
+                entries.add(entry);
+            }
+        }
+        return entries;
+    }
+
+    private List<String> names() {
+        try (Directory directory = Directory.open(Names.registryDirectory(root))) {
+            return directory.names(MAX_FILES).stream().map(file -> Names.parseEntry(file.name()))
+                    .filter(java.util.Objects::nonNull).sorted().toList();
+        } catch (PosixException gone) {
+            return List.of();
+        }
+    }
+
+    /** Removes entries of nodes that are gone, never their claims; returns their names. */
+    public List<String> removeStale() {
+        List<String> removed = new ArrayList<>();
+        for (String name : names()) {
+            Judged judged = judge(name);
+            boolean stale = judged.verdict == Lease.Verdict.STALE;
+            if (judged.entry != null && (stale || ThisProcess.isGone(judged.entry.process()))) {
+                removeUnchanged(judged.entry);
+                removed.add(name);
+            }
+        }
+        return removed;
+    }
+
+    private void removeUnchanged(Entry entry) {
+        String path = Names.entryPath(root, entry.name());
+        try {
+            if (Entry.decode(readFile(path), keyring.registryKeys()).equals(entry)) {
+                Posix.remove(Posix.AT_FDCWD, path, 0);
+            }
+        } catch (PosixException | WireException changed) {
+            // its owner is back, or somebody else removed it
+        }
+    }
+}

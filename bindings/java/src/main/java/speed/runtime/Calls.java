@@ -1,0 +1,197 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
+import speed.core.PendingCalls;
+import speed.core.PendingCalls.Call;
+import speed.core.PendingCalls.Key;
+import speed.core.PendingCalls.Outcome;
+import speed.core.PendingCalls.RequestKey;
+import speed.core.PendingCalls.SequenceKey;
+import speed.errors.CallException;
+import speed.errors.CallTimeoutException;
+import speed.errors.NotAcknowledgedException;
+import speed.wire.Control;
+import speed.wire.EnvelopeType;
+import speed.wire.SpcRequest;
+import speed.wire.SpcResponse;
+
+/**
+ * The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10). Thread-safe.
+ *
+ * <p>A request is entered into the table before it is written, so no answer can come too early. It ends exactly once:
+ * by the answer, by its deadline, because the other node left, or because this node stops.
+ */
+public final class Calls {
+    /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
+    private static final long GRACE_NANOS = 250_000_000;
+
+    private final Context context;
+    private final Links links;
+    private final WorkerPool pool;
+    private final AtomicLong numbers = new AtomicLong();
+    private final String prefix;
+
+    Calls(Context context, Links links, WorkerPool pool) {
+        this.context = context;
+        this.links = links;
+        this.pool = pool;
+        prefix = Integer.toHexString(context.generation) + ".";
+    }
+
+    /** Calls a service and waits for its result. */
+    public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+        Waiter waiter = new Waiter(pool);
+        start(target, service, arguments, timeout, trace, waiter::complete);
+        return waiter.await();
+    }
+
+    /** Starts a call; calls start in the order in which this returns. */
+    public CompletableFuture<Object> submit(
+            String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
+        CompletableFuture<Object> future = new CompletableFuture<>();
+        // What the program hung on the future must not run while its thread holds the role.
+        start(target, service, arguments, timeout, trace, outcome -> pool.queue(() -> complete(future, outcome)));
+        pool.ensureReader();
+        return future;
+    }
+
+    private static void complete(CompletableFuture<Object> future, Outcome outcome) {
+        if (outcome.error() != null) {
+            future.completeExceptionally(outcome.error());
+        } else {
+            future.complete(outcome.result());
+        }
+    }
+
+    private void start(String target, String service, Map<String, Object> arguments, Duration timeout, String trace,
+            Consumer<Outcome> completion) {
+        OutgoingLink link = links.granted(target);
+        String requestId = nextId();
+        long deadlineMs = System.currentTimeMillis() + timeout.toMillis();
+        byte[] payload = new SpcRequest(
+                requestId, service, arguments, context.name(), deadlineMs, Trace.orCurrent(trace)).encode();
+        long deadline = System.nanoTime() + timeout.toNanos();
+        track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
+        sendTracked(link, OutgoingLink.Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+    }
+
+    /** Asks a HEARTBEAT or DISCOVERY question and waits for the reply. */
+    public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
+        OutgoingLink link = links.granted(target);
+        String requestId = nextId();
+        Map<String, Object> body = new LinkedHashMap<>(question);
+        body.put("requestId", requestId);
+        long deadline = System.nanoTime() + timeout.toNanos();
+        Waiter waiter = new Waiter(pool);
+        track(new Call(new RequestKey(requestId), deadline, target, waiter::complete));
+        sendTracked(link, OutgoingLink.Load.of(type, 0, Control.encode(body), deadline), requestId);
+        return waiter.await();
+    }
+
+    private void sendTracked(OutgoingLink link, OutgoingLink.Load load, String requestId) {
+        try {
+            link.send(load);
+        } catch (RuntimeException | Error failure) {
+            context.pending.forget(new RequestKey(requestId));
+            throw failure;
+        }
+    }
+
+    /** Sends a message and waits for its acknowledgement. */
+    public void sendAcknowledged(String target, byte[] message, Duration timeout) {
+        OutgoingLink link = links.granted(target);
+        long deadline = System.nanoTime() + timeout.toNanos();
+        Waiter waiter = new Waiter(pool);
+        SequenceKey[] tracked = new SequenceKey[1];
+        try {
+            link.send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline),
+                    sequence -> {
+                        tracked[0] = new SequenceKey(target, sequence);
+                        track(new Call(tracked[0], deadline, target, waiter::complete));
+                    });
+        } catch (RuntimeException | Error failure) {
+            if (tracked[0] != null) {
+                context.pending.forget(tracked[0]);
+            }
+            throw failure;
+        }
+        waiter.await();
+    }
+
+    private String nextId() {
+        return prefix + Long.toHexString(numbers.incrementAndGet());
+    }
+
+    private void track(Call call) {
+        context.pending.add(call);
+        if (context.isStopping()) {
+            context.pending.forget(call.key()); // whoever failed all calls may have missed this one
+            context.checkOpen();
+        }
+        context.heed(call.deadlineNanos());
+    }
+
+    // --- what the protocol thread brings ---
+
+    /** Only the node that was asked can answer (S-6); what nobody waits for is counted. */
+    private void complete(Key key, String source, Outcome outcome) {
+        if (!context.pending.complete(key, source, outcome)) {
+            context.stats.count("answers_unexpected");
+        }
+    }
+
+    /** An SPC_RESPONSE completes the call it belongs to. */
+    void answered(String source, byte[] payload) {
+        SpcResponse response = SpcResponse.decode(payload);
+        Outcome outcome = response.isSuccess() ? Outcome.of(response.result())
+                : Outcome.failed(error(source, response.errorCode(), response.errorMessage(), response.details()));
+        complete(new RequestKey(response.requestId()), source, outcome);
+    }
+
+    /** The reply to a HEARTBEAT or DISCOVERY question. */
+    void replied(String source, Map<Object, Object> body) {
+        complete(new RequestKey(String.valueOf(body.get("requestId"))), source, Outcome.of(body.get("result")));
+    }
+
+    /** An ACK completes the message it names. */
+    void acknowledged(String source, long sequence) {
+        complete(new SequenceKey(source, sequence), source, Outcome.of(null));
+    }
+
+    /** An ERROR envelope ends the request or message that it names. */
+    void refused(String source, Map<Object, Object> body) {
+        Key key = body.get("requestId") instanceof String requestId
+                ? new RequestKey(requestId) : new SequenceKey(source, Control.sequence(body));
+        String code = String.valueOf(body.get("errorCode"));
+        complete(key, source, Outcome.failed(error(source, code, body.getOrDefault("errorMessage", ""), Map.of())));
+    }
+
+    private static CallException error(String source, String code, Object message, Map<?, ?> details) {
+        Map<String, Object> named = new LinkedHashMap<>();
+        details.forEach((key, value) -> named.put(String.valueOf(key), value));
+        return CallException.of(code, source + ": " + message, named);
+    }
+
+    /** Fails what is over its deadline. */
+    void expire(long now) {
+        for (Call call : context.pending.expire(now)) {
+            call.completion().accept(Outcome.failed(call.key() instanceof SequenceKey
+                    ? new NotAcknowledgedException(
+                            "'" + call.target() + "' did not acknowledge in time; it may still handle the message")
+                    : new CallTimeoutException(
+                            "'" + call.target() + "' did not answer in time; the request may still run there",
+                            Map.of("phase", "unanswered"))));
+        }
+    }
+
+    /** Ends what waits for a node that is gone. */
+    void nodeLeft(String name) {
+        context.pending.failTarget(name, new speed.errors.NodeLeftException(
+                "'" + name + "' left or died before it answered; start it again, then repeat the call"));
+    }
+}

@@ -1,0 +1,169 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.Message;
+import speed.core.SenderOrder;
+import speed.errors.ConfigurationException;
+import speed.errors.SpeedException;
+import speed.errors.WireException;
+import speed.wire.Names;
+
+/**
+ * Received messages and events on their way to handlers and {@code receive} (S-5). Those of one sender are handled one
+ * after the other, different senders side by side. Without a message handler, messages wait for {@code receive}:
+ * acknowledged, and committed only when done. Thread-safe.
+ */
+public final class Delivery {
+    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final int MAX_ERROR_CHARACTERS = 2000;
+
+    private record Subscription(String pattern, Consumer<Message> handler) {}
+
+    private final Context context;
+    private final WorkerPool pool;
+    private final SenderOrder<Arrival> order = new SenderOrder<>();
+    private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
+    private final Queue<Message> received = new ArrayDeque<>();
+    private volatile Consumer<Message> handler;
+    private Message inHand;
+
+    Delivery(Context context, WorkerPool pool) {
+        this.context = context;
+        this.pool = pool;
+    }
+
+    // --- what the program asks for ---
+
+    /** Handles messages by a handler; those that already wait are handled first. */
+    public void onMessage(Consumer<Message> newHandler) {
+        pool.serve();
+        List<Message> waiting;
+        synchronized (this) {
+            if (handler != null) {
+                throw new ConfigurationException("this node already has a message handler");
+            }
+            handler = newHandler;
+            waiting = new ArrayList<>(received);
+            received.clear();
+            waiting.forEach(message -> enqueue(Arrival.silent(message, false)));
+        }
+    }
+
+    /** Adds a subscription; returns all patterns, for the published entry. */
+    public List<String> subscribe(String pattern, Consumer<Message> eventHandler) {
+        pool.serve();
+        subscriptions.add(new Subscription(Names.checkTopicPattern(pattern), eventHandler));
+        return subscriptions.stream().map(Subscription::pattern).distinct().toList();
+    }
+
+    /** The next message, or null after the timeout; finishes the message returned before. */
+    public Message receive(Duration timeout) throws InterruptedException {
+        pool.serve();
+        finishInHand();
+        long deadline = System.nanoTime() + timeout.toNanos();
+        synchronized (this) {
+            while (received.isEmpty()) {
+                context.checkOpen();
+                long left = deadline - System.nanoTime();
+                if (left <= 0) {
+                    return null;
+                }
+                TimeUnit.NANOSECONDS.timedWait(this, left);
+            }
+            inHand = received.remove();
+            return inHand;
+        }
+    }
+
+    /** What {@code receive} returned last counts as handled. */
+    public void finishInHand() {
+        Message finished;
+        synchronized (this) {
+            finished = inHand;
+            inHand = null;
+        }
+        if (finished != null) {
+            finished.done();
+        }
+    }
+
+    synchronized void wakeReceivers() {
+        notifyAll();
+    }
+
+    // --- what the protocol thread brings ---
+
+    void arrive(Arrival arrival) {
+        synchronized (this) {
+            if (!arrival.isEvent() && handler == null) {
+                received.add(arrival.message());
+                notifyAll();
+            } else {
+                enqueue(arrival);
+                return;
+            }
+        }
+        arrival.acknowledge().run();
+    }
+
+    private void enqueue(Arrival arrival) {
+        if (order.push(arrival.message().source(), arrival)) {
+            pool.submit(() -> run(arrival));
+        }
+    }
+
+    /** Handles one message, then queues its sender's next behind other work: no sender starves others. */
+    private void run(Arrival arrival) {
+        Trace.under(arrival.message().traceparent(), () -> handle(arrival));
+        Arrival next = order.done(arrival.message().source());
+        if (next != null) {
+            pool.submit(() -> run(next));
+        }
+    }
+
+    private void handle(Arrival arrival) {
+        Message message = arrival.message();
+        try {
+            callHandlers(arrival);
+            arrival.acknowledge().run();
+        } catch (WireException malformed) {
+            context.stats.count("messages_malformed");
+            arrival.refuse().accept("INVALID_ARGUMENTS", malformed.getMessage());
+        } catch (Throwable failure) { // whatever a handler throws, its sender is told and the worker goes on
+            context.stats.count("handler_failures");
+            LOG.error("handler failed for a message of {}", message.source(), failure);
+            arrival.refuse().accept("EXECUTION_FAILED", text(failure));
+        } finally {
+            message.done();
+        }
+    }
+
+    private static String text(Throwable failure) {
+        String text = failure instanceof SpeedException ? failure.getMessage()
+                : failure.getClass().getSimpleName() + ": " + failure.getMessage();
+        return text.substring(0, Math.min(text.length(), MAX_ERROR_CHARACTERS));
+    }
+
+    private void callHandlers(Arrival arrival) {
+        Message message = arrival.message();
+        if (!arrival.isEvent()) {
+            handler.accept(message);
+            return;
+        }
+        List<Subscription> matching = subscriptions.stream()
+                .filter(subscription -> Names.matches(subscription.pattern, message.topic())).toList();
+        if (matching.isEmpty()) {
+            context.stats.count("events_unsubscribed");
+        }
+        matching.forEach(subscription -> subscription.handler.accept(message));
+    }
+}

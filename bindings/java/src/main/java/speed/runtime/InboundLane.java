@@ -1,0 +1,84 @@
+package speed.runtime;
+
+import java.util.List;
+import java.util.function.Consumer;
+import speed.core.Token;
+import speed.fs.LaneReader;
+import speed.fs.PosixException;
+import speed.fs.Received;
+import speed.wire.NodeId;
+
+/** One lane being read, shared by the holder of the protocol role and those who finish envelopes. Thread-safe. */
+final class InboundLane {
+    /** A lane with more unfinished envelopes is not read until some finish (L-19). */
+    private static final int MAX_UNFINISHED = 4096;
+    private static final LaneReader.Batch NOTHING = new LaneReader.Batch(List.of(), false);
+
+    final String source;
+    final NodeId id;
+    final LaneReader reader;
+    private final Consumer<NodeId> resume;
+    private boolean paused;
+    private boolean closed;
+
+    InboundLane(String source, LaneReader reader, Consumer<NodeId> resume) {
+        this.source = source;
+        this.id = NodeId.of(source);
+        this.reader = reader;
+        this.resume = resume;
+    }
+
+    /** What the reader has now, nothing while too much is unfinished. */
+    synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
+        paused = reader.unfinished() >= MAX_UNFINISHED;
+        if (paused || closed) {
+            return NOTHING;
+        }
+        LaneReader.Batch batch = reader.read(maxEnvelopes, maxBytes, now, scan);
+        for (Received envelope : batch.received()) {
+            if (!envelope.header().type().isWork()) {
+                reader.finishLazily(envelope.token());
+            }
+        }
+        return batch;
+    }
+
+    /** Commits that these envelopes are done. */
+    void finish(List<Token> tokens) {
+        boolean resumes;
+        synchronized (this) {
+            if (closed) {
+                return;
+            }
+            tokens.forEach(reader::finish);
+            reader.commit();
+            resumes = paused && reader.unfinished() < MAX_UNFINISHED;
+        }
+        if (resumes) {
+            resume.accept(id);
+        }
+    }
+
+    /** A refused envelope is done; it is committed with the next ones. */
+    synchronized void drop(Token token) {
+        if (!closed) {
+            reader.finishLazily(token);
+        }
+    }
+
+    /** Commits its position and releases the lane. */
+    synchronized void close() {
+        if (!closed) {
+            closed = true;
+            reader.close();
+        }
+    }
+
+    /** Releases the lane; the next one begins at the last commit. */
+    synchronized void abandon() {
+        if (!closed) {
+            closed = true;
+            reader.abandon();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package speed.runtime;
+
+import java.util.Collection;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import speed.errors.AccessDeniedException;
+import speed.errors.UnknownNodeException;
+import speed.wire.Entry;
+
+/** All outgoing links of a node, made on first use. Thread-safe. */
+final class Links {
+    private final Context context;
+    private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
+    private final Map<String, Integer> met = new ConcurrentHashMap<>();
+    private volatile Consumer<OutgoingLink> opened = link -> {};
+
+    Links(Context context) {
+        this.context = context;
+    }
+
+    void onOpen(Consumer<OutgoingLink> notice) {
+        opened = notice;
+    }
+
+    /** The link to a live node that allows this one; nothing is written before this returns. */
+    OutgoingLink granted(String target) {
+        Entry recent = context.registry.granting(target, context.name());
+        if (recent != null) {
+            return open(target, recent.generation());
+        }
+        Entry entry = context.registry.live(target);
+        if (entry == null) {
+            drop(target);
+            throw new UnknownNodeException("no live node named '" + target + "' in " + context.options.root()
+                    + ": start it, or see `speed nodes`");
+        }
+        if (!entry.grants(context.name())) {
+            context.stats.count("sends_denied");
+            throw new AccessDeniedException("'" + target + "' does not allow '" + context.name()
+                    + "'; its owner must call allow(\"" + context.name() + "\")");
+        }
+        return open(target, entry.generation());
+    }
+
+    /** The link to a target whatever it grants: for replies, to which the request gave the right (S-10). */
+    OutgoingLink open(String target, int generation) {
+        OutgoingLink link = links.get(target);
+        if (link != null && met.getOrDefault(target, 0) >= generation) {
+            return link;
+        }
+        boolean isNew = link == null;
+        link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation));
+        if (link.meets(generation) || isNew) {
+            opened.accept(link);
+        }
+        met.merge(target, generation, Math::max);
+        return link;
+    }
+
+    /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */
+    boolean knows(String name) {
+        return links.containsKey(name);
+    }
+
+    private void drop(String target) {
+        OutgoingLink link = links.get(target);
+        if (link != null) {
+            link.close();
+        }
+    }
+
+    Collection<OutgoingLink> all() {
+        return links.values();
+    }
+
+    void close() {
+        links.values().forEach(OutgoingLink::close);
+    }
+}

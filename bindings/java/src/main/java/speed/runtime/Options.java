@@ -1,0 +1,50 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.List;
+import speed.errors.ConfigurationException;
+import speed.errors.DurabilityException;
+import speed.fs.Filesystem;
+
+/**
+ * The settings of a node, as its builder collected them.
+ *
+ * @param root absolute path of the communication directory
+ * @param key path of the key file
+ * @param durable whether sends are flushed to disk (L-7)
+ * @param polling whether bells are not used even where they could be (L-22)
+ * @param laneBytes what may wait in a receiver's lane (L-6)
+ */
+public record Options(
+        String name,
+        String root,
+        String key,
+        List<String> fabrics,
+        List<String> allow,
+        Duration lease,
+        Duration heartbeat,
+        int workers,
+        boolean durable,
+        boolean polling,
+        long laneBytes,
+        String namespace) {
+    private static final int MAX_WORKERS = 256;
+
+    /** ConfigurationException for what cannot be, whatever the root. */
+    void check() {
+        if (workers < 1 || workers > MAX_WORKERS) {
+            throw new ConfigurationException("workers is " + workers + "; use 1 to " + MAX_WORKERS);
+        }
+        if (laneBytes < 1) {
+            throw new ConfigurationException("laneBytes is " + laneBytes + "; use a positive number of bytes");
+        }
+    }
+
+    /** DurabilityException where the root cannot give what was asked. */
+    void check(Filesystem filesystem) {
+        if (durable && filesystem.isMemory()) {
+            throw new DurabilityException(
+                    root + " lies in memory: it cannot survive a power cut; use a root on a disk, or not durable()");
+        }
+    }
+}

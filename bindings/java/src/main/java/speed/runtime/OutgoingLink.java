@@ -1,0 +1,224 @@
+package speed.runtime;
+
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongConsumer;
+import speed.errors.InboxFullException;
+import speed.errors.PayloadTooLargeException;
+import speed.errors.StorageException;
+import speed.fs.LaneWriter;
+import speed.fs.Ringer;
+import speed.wire.Block;
+import speed.wire.EnvelopeType;
+import speed.wire.Header;
+import speed.wire.LaneMac;
+import speed.wire.Limits;
+import speed.wire.LinkSealer;
+import speed.wire.Names;
+import speed.wire.NodeId;
+import speed.wire.Sequence;
+
+/** The link from this node to a target: one sequence, one lane, one ringer (L-2 to L-9, W-8). Thread-safe. */
+final class OutgoingLink {
+    /** First and longest pause between two looks at a full lane; no bell announces room. */
+    private static final long FIRST_PAUSE_NANOS = 1_000_000;
+    private static final long LONGEST_PAUSE_NANOS = 50_000_000;
+    private static final int KEPT_BYTES = 4 << 20;
+    private static final int USUAL_BYTES = 64 << 10;
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    /** One type, flags, and payloads that leave together; the deadline bounds the wait for room. */
+    record Load(EnvelopeType type, int flags, List<byte[]> payloads, long deadlineNanos) {
+        static Load of(EnvelopeType type, int flags, byte[] payload, long deadlineNanos) {
+            return new Load(type, flags, List.of(payload), deadlineNanos);
+        }
+
+        /** A load that never waits for room. */
+        static Load urgent(EnvelopeType type, int flags, List<byte[]> payloads) {
+            return new Load(type, flags, payloads, URGENT);
+        }
+
+        boolean isUrgent() {
+            return deadlineNanos == URGENT;
+        }
+    }
+
+    private static final long URGENT = Long.MIN_VALUE;
+
+    final String target;
+    final Ringer ringer;
+    private final Context context;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Object flushing = new Object();
+    private final LinkSealer sealer;
+    private final LaneWriter writer;
+    private Block envelopes = new Block(USUAL_BYTES);
+    private volatile long counter;
+    private long synced;
+    /** While one sender waits for room; urgent ones then do not queue up behind it. */
+    private volatile boolean isFull;
+    private int targetGeneration;
+
+    OutgoingLink(Context context, String target, int targetGeneration) {
+        this.context = context;
+        this.target = target;
+        this.targetGeneration = targetGeneration;
+        Options options = context.options;
+        NodeId targetId = NodeId.of(target);
+        ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
+        sealer = new LinkSealer(
+                context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
+        LaneMac mac = new LaneMac(context.registry.keyring().laneKeys(context.id, targetId));
+        writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
+                new LaneWriter.Manner(options.laneBytes(), context.polling, options.durable()));
+    }
+
+    /** Seals and appends, rings; returns the last sequence. On an exception nothing was accepted. */
+    long send(Load load) {
+        return send(load, sequence -> {});
+    }
+
+    /** The same; {@code track} gets the sequence before the envelope can be answered. */
+    long send(Load load, LongConsumer track) {
+        long total = envelopeBytes(load.payloads);
+        if (load.isUrgent() && isFull) {
+            throw inboxFull();
+        }
+        long sequence;
+        lock.lock();
+        try {
+            if (!writer.hasRoom(total)) {
+                awaitRoom(total, load);
+            }
+            context.registration.checkHeld();
+            sequence = append(load, (int) total, track);
+        } finally {
+            lock.unlock();
+        }
+        if (context.options.durable()) {
+            flush(Sequence.counter(sequence));
+        }
+        if (!ringer.ring()) {
+            context.stats.count("rings_unheard");
+        }
+        return sequence;
+    }
+
+    private long envelopeBytes(List<byte[]> payloads) {
+        long total = 0;
+        for (byte[] payload : payloads) {
+            if (payload.length > Limits.MAX_PAYLOAD_BYTES) {
+                throw new PayloadTooLargeException(payload.length + " bytes for '" + target + "'; the limit is "
+                        + Limits.MAX_PAYLOAD_BYTES + ": send less or in parts");
+            }
+            total += Header.OVERHEAD + payload.length;
+        }
+        return total;
+    }
+
+    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending (L-3). */
+    private long append(Load load, int total, LongConsumer track) {
+        Block block = room(total);
+        long now = System.currentTimeMillis();
+        long next = counter;
+        List<Integer> ends = new ArrayList<>(load.payloads.size());
+        int at = 0;
+        for (byte[] payload : load.payloads) {
+            at += sealer.seal(block, at, load.type, load.flags, ++next, now, payload);
+            ends.add(at);
+        }
+        long sequence = Sequence.of(context.generation, next);
+        track.accept(sequence);
+        try {
+            writer.append(block, ends);
+        } catch (StorageException error) {
+            counter += error.envelopesWritten();
+            throw error;
+        }
+        counter = next;
+        return sequence;
+    }
+
+    /** Memory for the envelopes, used again; that of a rare giant is given back. */
+    private Block room(int bytes) {
+        if (bytes > KEPT_BYTES) {
+            return new Block(bytes);
+        }
+        if (bytes > envelopes.size) {
+            envelopes = new Block(bytes);
+        }
+        return envelopes;
+    }
+
+    /** Holds the link until the receiver has committed enough; the order of senders is kept (L-6). */
+    private void awaitRoom(long bytes, Load load) {
+        long pause = FIRST_PAUSE_NANOS;
+        isFull = true;
+        try {
+            while (!writer.hasRoom(bytes)) {
+                long left = load.isUrgent() ? 0 : load.deadlineNanos - System.nanoTime();
+                if (left <= 0 || context.awaitStop(Math.min(pause, left))) {
+                    throw inboxFull();
+                }
+                pause = Math.min(pause * 2, LONGEST_PAUSE_NANOS);
+            }
+        } finally {
+            isFull = false;
+        }
+    }
+
+    private InboxFullException inboxFull() {
+        return new InboxFullException("the inbox of '" + target + "' is full (" + context.options.laneBytes()
+                + " bytes may wait there): it reads too slowly or has stopped reading; retry later or send less");
+    }
+
+    /** Makes the lane durable up to a counter; concurrent callers share one flush (L-7). */
+    private void flush(long wanted) {
+        synchronized (flushing) {
+            if (synced >= wanted) {
+                return;
+            }
+            lock.lock();
+            try {
+                long written = counter;
+                writer.sync();
+                synced = written;
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    /**
+     * A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+     *
+     * @return whether it is a new generation
+     */
+    boolean meets(int generation) {
+        lock.lock();
+        try {
+            boolean isNew = generation > targetGeneration;
+            if (isNew) {
+                targetGeneration = generation;
+                writer.close();
+                ringer.close();
+            }
+            return isNew;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Releases the files; the sequence goes on if the target returns. */
+    void close() {
+        lock.lock();
+        try {
+            writer.close();
+            ringer.close();
+        } finally {
+            lock.unlock();
+        }
+    }
+}

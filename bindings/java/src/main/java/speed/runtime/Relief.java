@@ -1,0 +1,74 @@
+package speed.runtime;
+
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Looks about every millisecond, while there is something to look at: has a member read when the role stays free,
+ * and flushes for a runner that is held up. A daemon thread of a {@link WorkerPool}.
+ */
+final class Relief extends Thread {
+    private static final long TICK_NANOS = 1_000_000;
+    /** It sleeps after so many ticks without anything to look at. */
+    private static final int IDLE_TICKS = 30;
+    /** Tasks that end in one tick; with fewer the queue gets another runner, with more it would only cost switches. */
+    private static final int SLOW_TASKS = 8;
+
+    private final WorkerPool pool;
+    private volatile boolean sleeps;
+
+    Relief(WorkerPool pool, String name) {
+        super(name);
+        this.pool = pool;
+        setDaemon(true);
+    }
+
+    /** Somebody should notice if the role stays free, or a task takes long. */
+    void watch() {
+        if (sleeps) {
+            sleeps = false;
+            LockSupport.unpark(this);
+        }
+    }
+
+    @Override
+    public void run() {
+        int idle = 0;
+        while (!pool.isStopping()) {
+            if (idle >= IDLE_TICKS) {
+                sleep();
+                idle = 0;
+            }
+            idle = tick() ? 0 : idle + 1;
+        }
+    }
+
+    private void sleep() {
+        sleeps = true;
+        if (isNeeded()) {
+            sleeps = false;
+        }
+        while (sleeps && !pool.isStopping()) {
+            LockSupport.park(this);
+        }
+    }
+
+    /** Whether there was something to look at. */
+    private boolean tick() {
+        long ended = pool.ended();
+        long turns = pool.turns();
+        boolean answersWaited = pool.waitingAnswers() > 0;
+        LockSupport.parkNanos(this, TICK_NANOS);
+        long done = pool.ended() - ended;
+        if (answersWaited && done == 0) {
+            pool.flush();
+        }
+        if (done < SLOW_TASKS && !pool.isHeld() && (pool.hasTasks() || pool.turns() == turns)) {
+            pool.callMember();
+        }
+        return isNeeded();
+    }
+
+    private boolean isNeeded() {
+        return pool.isRunning() || !pool.isHeld();
+    }
+}

@@ -1,0 +1,223 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import speed.AccessPolicy;
+import speed.errors.RootException;
+import speed.errors.SpeedException;
+import speed.fs.Bell;
+import speed.fs.Fences;
+import speed.fs.Filesystem;
+import speed.fs.Inbox;
+import speed.fs.KeyFiles;
+import speed.fs.PosixException;
+import speed.fs.Registrant;
+import speed.fs.Registration;
+import speed.fs.Registry;
+import speed.wire.Control;
+import speed.wire.Entry;
+import speed.wire.EnvelopeType;
+import speed.wire.Names;
+import speed.wire.NodeId;
+
+/** One running node: its parts, started in the order of R-5 and stopped in the order of R-15. */
+public final class Runtime {
+    private static final long READER_NANOS = 5_000_000_000L;
+
+    private final Parts parts;
+    private final Context context;
+    private final Protocol protocol;
+    private final Registrar registrar;
+    private final Outbox outbox;
+
+    /** What is made between winning a claim and publishing the entry: nobody can see the node yet. */
+    private static final class Prepared {
+        private Inbox inbox;
+        private Bell bell;
+
+        void prepare(Options options, Registry registry, boolean polling, int generation) {
+            try {
+                inbox = new Inbox(options.root(), options.name(), generation, registry.keyring());
+                inbox.prepare();
+                if (generation > 1) {
+                    Fences.set(options.root(), options.name(), generation, registry.keyring());
+                }
+                String path = Names.bellPath(options.root(), options.name());
+                bell = polling ? null : Bell.open(path, NodeId.of(options.name()));
+            } catch (PosixException error) {
+                throw new RootException("cannot prepare the inbox of '" + options.name() + "': " + error.getMessage());
+            }
+        }
+    }
+
+    private Runtime(Context context, Prepared prepared) throws PosixException {
+        this.context = context;
+        WorkerPool pool = new WorkerPool(context.name(), context.options.workers());
+        Links links = new Links(context);
+        Answers answers = new Answers(context, links);
+        Serving serving = new Serving(context, links, pool, answers);
+        parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
+                new Introspection(context, serving.services), pool);
+        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, answers, this::left));
+        registrar = new Registrar(context, this::abort, this::left, pool::submit);
+        outbox = new Outbox(context, links, parts.calls());
+        parts.introspection().about(protocol);
+        context.onHeed(protocol::heed);
+        links.onOpen(protocol::watchReader);
+        pool.start(new Duties(protocol, answers, context));
+        registrar.start();
+    }
+
+    /** What the members of the pool do with the role. */
+    private record Duties(Protocol protocol, Answers answers, Context context) implements WorkerPool.Reading {
+        @Override
+        public void step(boolean wait) {
+            protocol.step(wait);
+        }
+
+        @Override
+        public void flush() {
+            answers.flush();
+        }
+
+        @Override
+        public int waitingAnswers() {
+            return answers.size();
+        }
+
+        @Override
+        public boolean hasOpenCalls() {
+            return !context.pending.isEmpty();
+        }
+
+        @Override
+        public void wake() {
+            protocol.wake();
+        }
+    }
+
+    /** Checks everything, claims the name, publishes the entry, starts the threads. */
+    public static Runtime start(Options options) {
+        Names.checkNode(options.name());
+        options.check();
+        AccessPolicy policy = new AccessPolicy(options.allow().toArray(new String[0]));
+        Registry registry = new Registry(options.root(), KeyFiles.load(options.key()));
+        registry.prepare();
+        Filesystem filesystem = Filesystem.of(options.root());
+        options.check(filesystem);
+        boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
+        Prepared prepared = new Prepared();
+        Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
+                options.heartbeat().toMillis(), options.fabrics(), policy.allowed());
+        Registration registration =
+                registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
+        try {
+            return new Runtime(new Context(options, registry, registration, policy, polling), prepared);
+        } catch (PosixException error) {
+            registration.remove();
+            throw new RootException("cannot wait on the bell of '" + options.name() + "': " + error.getMessage());
+        }
+    }
+
+    // --- its parts, for the node ---
+
+    public Context context() {
+        return context;
+    }
+
+    public Calls calls() {
+        return parts.calls();
+    }
+
+    public Serving serving() {
+        return parts.serving();
+    }
+
+    public Delivery delivery() {
+        return parts.delivery();
+    }
+
+    public Introspection introspection() {
+        return parts.introspection();
+    }
+
+    public Registrar registrar() {
+        return registrar;
+    }
+
+    public Outbox outbox() {
+        return outbox;
+    }
+
+    /** A service was registered: others may need this node at any time from now on. */
+    public void serve() {
+        parts.pool().serve();
+    }
+
+    /** A grant may have opened a lane that waits. */
+    public void lookAgain() {
+        protocol.lookAgain();
+    }
+
+    private void left(String name) {
+        protocol.nodeLeft(name);
+    }
+
+    // --- the end ---
+
+    /** Leaves in order; what is in flight gets some time. */
+    public void stop(SpeedException reason, Duration drain) {
+        if (context.failure() != null) {
+            return; // the name was lost: everything has ended already
+        }
+        sayLeaving();
+        protocol.stopAccepting();
+        parts.pool().drain(drain.toNanos());
+        parts.delivery().finishInHand();
+        context.registration.remove();
+        end(reason);
+        sayLeft();
+        parts.links().close();
+    }
+
+    /** The name is lost: ends at once and writes nothing more. */
+    private void abort(SpeedException reason) {
+        end(reason);
+        parts.links().close();
+        context.registration.abandon();
+    }
+
+    /** Stops all threads, fails all who wait, releases the lanes. */
+    private void end(SpeedException reason) {
+        context.fail(reason);
+        context.pending.failAll(reason);
+        parts.delivery().wakeReceivers();
+        parts.pool().stop(READER_NANOS);
+        registrar.stop();
+        protocol.close();
+    }
+
+    private void sayLeaving() {
+        try {
+            context.registration.update(now -> now.saying(Entry.LEAVING, now.allow(), now.subscriptions()));
+        } catch (SpeedException error) {
+            context.stats.count("heartbeats_failed"); // leaving goes on: correctness never depends on saying so
+        }
+    }
+
+    /** Tells every node that this one wrote to and that still allows it; the registry tells the rest. */
+    private void sayLeft() {
+        byte[] notice = Control.encode(Map.of("op", "LEAVE"));
+        for (OutgoingLink link : parts.links().all()) {
+            try {
+                Entry entry = context.registry.live(link.target);
+                if (entry != null && entry.grants(context.name())) {
+                    link.send(OutgoingLink.Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
+                }
+            } catch (SpeedException undelivered) {
+                context.stats.count("leave_notices_undelivered");
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/**
+ * The running node: threads and locks.
+ *
+ * <p>Threads of a node, each named {@code speed-<node>-<role>}, each a daemon with a bounded wait:
+ *
+ * <ul>
+ *   <li>members of the {@link speed.runtime.WorkerPool}: one holds the protocol role (waits on the bell, reads lanes,
+ *       verifies, dispatches), others run services and handlers; started when first needed
+ *   <li>the relief: notices a reader that is held up in a service
+ *   <li>the registry thread: renews the lease, notices nodes that died
+ * </ul>
+ *
+ * <p>Locks and their order (a holder may take only locks further down):
+ *
+ * <ol>
+ *   <li>the protocol role: one thread at a time reads lanes
+ *   <li>{@code OutgoingLink.flushing}: one flush to disk at a time
+ *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link
+ *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
+ *   <li>{@code Registration}'s monitor: the entry file
+ *   <li>monitors of {@code Ringer}, {@code Bell}, {@code WorkerPool}, {@code Delivery}: nothing is taken under them
+ * </ol>
+ */
+package speed.runtime;

@@ -1,0 +1,108 @@
+package speed.tool;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.CompletionException;
+import speed.Node;
+import speed.NodeBuilder;
+import speed.errors.SpeedException;
+import speed.wire.Limits;
+
+/** A node that does what it is told: one JSON command a line on standard input, one JSON answer a line on standard output. */
+public final class Agent {
+    private static final int CANNOT_START = 3;
+
+    private Agent() {}
+
+    /**
+     * Runs until the command {@code close} or the end of the input.
+     *
+     * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]}
+     */
+    public static void main(String[] line) throws IOException {
+        Arguments arguments = new Arguments(line);
+        try (Node node = open(arguments)) {
+            new AgentServices().register(node);
+            AgentOperations operations = new AgentOperations(node);
+            say(Map.of("event", "ready", "generation", node.generation(), "pid", ProcessHandle.current().pid()));
+            obey(node, operations);
+        }
+    }
+
+    private static Node open(Arguments arguments) {
+        NodeBuilder builder = Node.builder(arguments.get("--name"))
+                .root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")))
+                .allow(arguments.all("--allow").toArray(new String[0]))
+                .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
+                        seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
+        try {
+            return builder.open();
+        } catch (SpeedException error) {
+            say(failure("event", "failed", error));
+            System.exit(CANNOT_START);
+            throw error;
+        }
+    }
+
+    private static Duration seconds(String text) {
+        return Duration.ofMillis((long) (Double.parseDouble(text) * 1000));
+    }
+
+    private static void obey(Node node, AgentOperations operations) throws IOException {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            Map<?, ?> command = (Map<?, ?>) PlainJson.parse(line);
+            boolean closes = "close".equals(command.get("op"));
+            if (closes) {
+                node.close();
+            }
+            say(closes ? answer(command, null) : run(operations, command));
+            if (closes) {
+                return;
+            }
+        }
+    }
+
+    private static Map<String, Object> run(AgentOperations operations, Map<?, ?> command) {
+        try {
+            return answer(command, operations.run((String) command.get("op"), command));
+        } catch (CompletionException error) {
+            return failure(command, error.getCause());
+        } catch (Exception error) {
+            return failure(command, error);
+        }
+    }
+
+    private static Map<String, Object> answer(Map<?, ?> command, Object result) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("id", command.get("id"));
+        answer.put("ok", true);
+        answer.put("result", result);
+        return answer;
+    }
+
+    private static Map<String, Object> failure(Map<?, ?> command, Throwable error) {
+        Map<String, Object> answer = failure("id", command.get("id"), error);
+        answer.put("ok", false);
+        return answer;
+    }
+
+    private static Map<String, Object> failure(String key, Object value, Throwable error) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put(key, value);
+        answer.put("error", error instanceof SpeedException known ? known.code() : error.getClass().getSimpleName());
+        answer.put("message", String.valueOf(error.getMessage()));
+        return answer;
+    }
+
+    private static synchronized void say(Map<String, Object> line) {
+        System.out.println(PlainJson.write(line));
+        System.out.flush();
+    }
+}

@@ -1,0 +1,235 @@
+package speed.tool;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import speed.Message;
+import speed.Node;
+import speed.NodeInfo;
+import speed.SendOptions;
+
+/** The operations of an agent: each takes a command's fields and returns a result. */
+final class AgentOperations {
+    /** One operation. */
+    interface Operation {
+        Object run(Fields fields) throws Exception;
+    }
+
+    /** The fields of one command. */
+    record Fields(Map<?, ?> values) {
+        Object get(String name) {
+            return values.get(name);
+        }
+
+        String text(String name) {
+            return (String) values.get(name);
+        }
+
+        int number(String name, int otherwise) {
+            return values.get(name) instanceof Number number ? number.intValue() : otherwise;
+        }
+
+        Duration seconds(String name, double otherwise) {
+            double seconds = values.get(name) instanceof Number number ? number.doubleValue() : otherwise;
+            return Duration.ofNanos((long) (seconds * 1e9));
+        }
+
+        String[] texts(String name) {
+            Object value = values.get(name);
+            return value instanceof List<?> items ? items.toArray(new String[0]) : new String[] {(String) value};
+        }
+
+        @SuppressWarnings("unchecked")
+        Map<String, Object> map(String name) {
+            Object value = values.get(name);
+            return value == null ? Map.of() : (Map<String, Object>) value;
+        }
+    }
+
+    private final Node node;
+    private final BlockingQueue<Message> events = new LinkedBlockingQueue<>();
+    private final Queue<String> joined = new ConcurrentLinkedQueue<>();
+    private final Queue<String> left = new ConcurrentLinkedQueue<>();
+    private final Map<String, Operation> table = new HashMap<>();
+
+    AgentOperations(Node node) {
+        this.node = node;
+        node.onJoin(other -> joined.add(other.name()));
+        node.onLeave(other -> left.add(other.name()));
+        addAccess();
+        addMessages();
+        addCalls();
+        addNodes();
+    }
+
+    Object run(String name, Map<?, ?> command) throws Exception {
+        Operation operation = table.get(name);
+        if (operation == null) {
+            throw new IllegalArgumentException("no operation " + name);
+        }
+        return operation.run(new Fields(command));
+    }
+
+    private void addAccess() {
+        table.put("allow", fields -> {
+            node.allow(fields.texts("patterns"));
+            return null;
+        });
+        table.put("deny", fields -> {
+            node.deny(fields.texts("patterns"));
+            return null;
+        });
+    }
+
+    private void addMessages() {
+        table.put("send", this::send);
+        table.put("receive", fields -> shown(node.receive(fields.seconds("timeout", 5))));
+        table.put("finish", fields -> {
+            node.receive(Duration.ZERO);
+            return null;
+        });
+        table.put("burst", this::burst);
+        table.put("drain", this::drain);
+        table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")));
+        table.put("subscribe", fields -> {
+            node.subscribe(fields.text("pattern"), events::add);
+            return null;
+        });
+        table.put("event", fields ->
+                shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
+    }
+
+    private Object send(Fields fields) {
+        SendOptions options = SendOptions.DEFAULT.withTimeout(fields.seconds("timeout", 5));
+        if (fields.get("topic") != null) {
+            options = options.withTopic(fields.text("topic"));
+        }
+        if (fields.get("traceparent") != null) {
+            options = options.withTraceparent(fields.text("traceparent"));
+        }
+        if (Boolean.TRUE.equals(fields.get("ack"))) {
+            options = options.withAcknowledgement();
+        }
+        return node.send(fields.text("target"), fields.get("payload"), options);
+    }
+
+    private static Map<String, Object> shown(Message message) {
+        if (message == null) {
+            return null;
+        }
+        Map<String, Object> shown = new LinkedHashMap<>();
+        shown.put("payload", message.payload());
+        shown.put("source", message.source());
+        shown.put("redelivered", message.redelivered());
+        shown.put("topic", message.topic());
+        shown.put("traceparent", message.traceparent());
+        shown.put("messageId", message.messageId());
+        return shown;
+    }
+
+    private Object burst(Fields fields) {
+        long began = System.nanoTime();
+        byte[] padding = new byte[fields.number("bytes", 0)];
+        for (int n = 0; n < fields.number("count", 1); n++) {
+            Map<String, Object> payload = new LinkedHashMap<>();
+            payload.put("n", n);
+            if (padding.length > 0) {
+                payload.put("padding", padding);
+            }
+            node.send(fields.text("target"), payload);
+        }
+        return (System.nanoTime() - began) / 1e9;
+    }
+
+    private Object drain(Fields fields) throws InterruptedException {
+        long deadline = System.nanoTime() + fields.seconds("timeout", 10).toNanos();
+        int wanted = fields.number("count", 1);
+        List<Long> numbers = new ArrayList<>();
+        int redelivered = 0;
+        while (numbers.size() < wanted) {
+            Message message = node.receive(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
+            if (message == null) {
+                break;
+            }
+            redelivered += message.redelivered() ? 1 : 0;
+            numbers.add((Long) ((Map<?, ?>) message.payload()).get("n"));
+        }
+        boolean inOrder = numbers.stream().sorted().toList().equals(numbers);
+        return Map.of("received", numbers.size(), "in_order", inOrder, "redelivered", redelivered);
+    }
+
+    private void addCalls() {
+        table.put("call", this::call);
+        table.put("try_call", this::call);
+        table.put("pipeline", this::pipeline);
+        table.put("large", this::large);
+        table.put("ping", fields -> node.ping(fields.text("target")).toNanos() / 1e9);
+        table.put("services", fields -> node.services(fields.text("target")));
+        table.put("info", fields -> node.info(fields.text("target")));
+        table.put("stats", fields ->
+                fields.get("target") == null ? node.stats() : node.stats(fields.text("target")));
+    }
+
+    private Object call(Fields fields) {
+        return node.call(fields.text("target"), fields.text("service"), fields.map("arguments"),
+                fields.seconds("timeout", 30), fields.text("traceparent"));
+    }
+
+    private Object pipeline(Fields fields) {
+        int count = fields.number("count", 1);
+        String target = fields.text("target");
+        String service = fields.get("service") == null ? "sequence" : fields.text("service");
+        List<CompletableFuture<Object>> calls = new ArrayList<>();
+        for (int n = 0; n < count; n++) {
+            calls.add(node.submit(target, service, Map.of("n", n)));
+        }
+        boolean resultsOk = true;
+        for (int n = 0; n < count; n++) {
+            resultsOk &= Long.valueOf(n).equals(calls.get(n).join());
+        }
+        Object seen = node.call(target, "sequence_seen", Map.of());
+        List<Long> expected = new ArrayList<>();
+        for (long n = 0; n < count; n++) {
+            expected.add(n);
+        }
+        return Map.of("in_order", expected.equals(seen), "results_ok", resultsOk);
+    }
+
+    private Object large(Fields fields) {
+        byte[] data = new byte[fields.number("bytes", 0)];
+        for (int index = 0; index < data.length; index++) {
+            data[index] = (byte) (index * 31);
+        }
+        Object echo = node.call(fields.text("target"), "echo", Map.of("data", data));
+        return echo instanceof byte[] bytes && Arrays.equals(bytes, data);
+    }
+
+    private void addNodes() {
+        table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
+                .stream().map(NodeInfo::name).toList());
+        table.put("wait_for", fields -> {
+            node.waitFor(fields.text("target"), fields.seconds("timeout", 10));
+            return null;
+        });
+        table.put("joins", fields -> taken(joined));
+        table.put("leaves", fields -> taken(left));
+    }
+
+    private static List<String> taken(Queue<String> names) {
+        List<String> taken = new ArrayList<>();
+        for (String name = names.poll(); name != null; name = names.poll()) {
+            taken.add(name);
+        }
+        return taken;
+    }
+}

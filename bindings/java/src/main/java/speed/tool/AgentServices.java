@@ -1,0 +1,67 @@
+package speed.tool;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import speed.Node;
+import speed.Request;
+import speed.Response;
+import speed.errors.InvalidArgumentsException;
+
+/** The services that every agent offers, the same in all languages. */
+final class AgentServices {
+    private final List<Object> sequence = new ArrayList<>();
+
+    void register(Node node) {
+        node.register("echo", request -> argument(request, "data"));
+        node.register("add", AgentServices::add);
+        node.register("sleep", AgentServices::sleep);
+        node.register("fail", request -> {
+            throw new IllegalStateException(request.get("message", String.class));
+        });
+        node.register("error", request ->
+                Response.error(request.get("code", String.class), "asked to fail", Map.of("why", "asked")));
+        node.register("sequence", this::append);
+        node.register("sequence_seen", request -> seen());
+        node.register("traceparent", Request::traceparent);
+        node.register("forbidden", request -> "not for you", List.of("nobody-1"));
+        node.register("size", request -> (long) request.get("data", byte[].class).length);
+    }
+
+    private static Object argument(Request request, String name) {
+        request.allowOnly(name);
+        if (!request.arguments().containsKey(name)) {
+            throw new InvalidArgumentsException(request.service() + ": argument '" + name + "' is missing");
+        }
+        return request.arguments().get(name);
+    }
+
+    private static Object add(Request request) {
+        request.allowOnly("a", "b");
+        if (request.arguments().get("a") instanceof Long && request.arguments().get("b") instanceof Long) {
+            return Math.addExact(request.get("a", Long.class), request.get("b", Long.class));
+        }
+        return request.get("a", Double.class) + request.get("b", Double.class);
+    }
+
+    private static Object sleep(Request request) throws InterruptedException {
+        Thread.sleep((long) (request.get("seconds", Double.class) * 1000));
+        return request.arguments().get("seconds");
+    }
+
+    private Object append(Request request) {
+        Object number = argument(request, "n");
+        synchronized (sequence) {
+            sequence.add(number);
+        }
+        return number;
+    }
+
+    private List<Object> seen() {
+        synchronized (sequence) {
+            List<Object> seen = new ArrayList<>(sequence);
+            sequence.clear();
+            return seen;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+package speed.wire;
+
+import java.math.BigInteger;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import speed.errors.WireException;
+
+/** Payloads of ACK, HEARTBEAT, DISCOVERY and ERROR envelopes: small msgpack maps (S-11, S-12). */
+public final class Control {
+    private Control() {}
+
+    /** The payload of a control envelope. */
+    public static byte[] encode(Map<String, Object> body) {
+        return Values.encode(body, "control payload");
+    }
+
+    /** An acknowledgement of the envelope with this sequence. */
+    public static byte[] encodeAck(long sequence) {
+        return encode(Map.of("sequence", unsigned(sequence)));
+    }
+
+    /** An ERROR about the envelope with this sequence. */
+    public static byte[] encodeError(String code, String message, long sequence) {
+        Map<String, Object> body = new LinkedHashMap<>();
+        body.put("errorCode", code);
+        body.put("errorMessage", message);
+        body.put("sequence", unsigned(sequence));
+        return encode(body);
+    }
+
+    /** Checks and reads a control payload; requestId and sequence have their kinds if present. */
+    public static Map<Object, Object> decode(byte[] payload) {
+        Map<Object, Object> body = ValueReader.decodeMap(payload, "control payload");
+        if (body.get("requestId") != null) {
+            Payloads.requestId(body);
+        }
+        Object sequence = body.get("sequence");
+        boolean isUnsigned = sequence instanceof Long number && number >= 0 || sequence instanceof BigInteger;
+        if (sequence != null && !isUnsigned) {
+            throw new WireException("BAD_PAYLOAD", "sequence is no 64-bit integer");
+        }
+        return body;
+    }
+
+    /** The sequence that an ACK or ERROR names. */
+    public static long sequence(Map<Object, Object> body) {
+        if (body.get("sequence") instanceof Number sequence) {
+            return sequence.longValue();
+        }
+        throw new WireException("BAD_PAYLOAD", "an ACK names no sequence");
+    }
+
+    private static Object unsigned(long sequence) {
+        return sequence >= 0 ? (Object) sequence : new BigInteger(Long.toUnsignedString(sequence));
+    }
+}

@@ -1,0 +1,45 @@
+package speed.wire;
+
+/** What a payload is (W-4), and which flags it may carry (W-6). */
+public enum EnvelopeType {
+    MESSAGE(3),
+    SPC_REQUEST(2),
+    SPC_RESPONSE(6),
+    EVENT(3),
+    DISCOVERY(4),
+    HEARTBEAT(4),
+    ERROR(4),
+    ACK(4);
+
+    public static final int ACK_REQUESTED = 1;
+    public static final int SEGMENT = 2;
+    /** Passes without a grant (S-10), so no MESSAGE, EVENT or SPC_REQUEST may carry it. */
+    public static final int REPLY = 4;
+
+    private static final EnvelopeType[] ALL = values();
+
+    private final int allowedFlags;
+
+    EnvelopeType(int allowedFlags) {
+        this.allowedFlags = allowedFlags;
+    }
+
+    /** The type with a number of the wire, null if there is none. */
+    public static EnvelopeType of(int number) {
+        return number >= 1 && number <= ALL.length ? ALL[number - 1] : null;
+    }
+
+    /** The number on the wire. */
+    public int number() {
+        return ordinal() + 1;
+    }
+
+    public boolean mayCarry(int flags) {
+        return (flags & ~allowedFlags) == 0;
+    }
+
+    /** Types that are finished after they were handled; all others are done when they are read (L-15). */
+    public boolean isWork() {
+        return this == MESSAGE || this == SPC_REQUEST || this == EVENT;
+    }
+}

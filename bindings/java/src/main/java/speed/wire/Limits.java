@@ -1,0 +1,39 @@
+package speed.wire;
+
+/** The numbers of {@code registry_spec/limits.json}; a test asserts that both are equal. */
+public final class Limits {
+    public static final int PROTOCOL_VERSION = 1;
+    public static final int HEADER_BYTES = 64;
+    public static final int SECURITY_HEADER_BYTES = 24;
+    public static final int AAD_BYTES = 88;
+    public static final int TAG_BYTES = 16;
+    public static final int NONCE_BYTES = 12;
+    public static final int KEY_BYTES = 32;
+    public static final int KEY_ID_BYTES = 8;
+    public static final int NODE_ID_BYTES = 16;
+    public static final String NODE_ID_NAMESPACE_HEX = "53504545442f31206e6f646520696400";
+    public static final int GENERATION_BITS = 24;
+    public static final int COUNTER_BITS = 40;
+    public static final int MAX_PAYLOAD_BYTES = 67_108_864;
+    public static final int MAX_NAME_BYTES = 128;
+    public static final int MAX_TOPIC_BYTES = 255;
+    public static final int MAX_REQUEST_ID_BYTES = 64;
+    public static final int MAX_KEYS = 16;
+    public static final int MAX_ENTRY_BYTES = 65_536;
+    public static final int MIN_ENTRY_BYTES = 2048;
+    public static final int SEGMENT_BYTES = 8_388_608;
+    public static final int LANE_WINDOW_BYTES = 67_108_864;
+    public static final int MAX_LANES = 4096;
+    public static final int MAX_UNFINISHED = 64;
+    public static final int MAX_QUARANTINE_FILES = 256;
+    public static final int MAX_QUARANTINE_BYTES = 67_108_864;
+    public static final int MAX_VALUE_DEPTH = 32;
+    public static final double LEASE_SECONDS = 30.0;
+    public static final double HEARTBEAT_SECONDS = 5.0;
+    public static final double CALL_TIMEOUT_SECONDS = 30.0;
+    public static final double FULL_SCAN_SECONDS = 1.0;
+    public static final double UNGRANTED_LANE_GRACE_SECONDS = 30.0;
+    public static final int DEFAULT_PRIORITY = 5;
+
+    private Limits() {}
+}

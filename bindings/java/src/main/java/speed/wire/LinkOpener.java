@@ -1,0 +1,57 @@
+package speed.wire;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import speed.errors.WireException;
+
+/** Opens envelopes of one link, of any generation and any key of the ring (W-12). Not thread-safe. */
+public final class LinkOpener {
+    private final Keyring keyring;
+    private final NodeId source;
+    private final NodeId target;
+    private final Map<Choice, Aead> derived = new Recent();
+    private Choice lastChoice;
+    private Aead lastAead;
+
+    public LinkOpener(Keyring keyring, NodeId source, NodeId target) {
+        this.keyring = keyring;
+        this.source = source;
+        this.target = target;
+    }
+
+    /** The payload of a whole envelope, by way of a block that it fits into. */
+    public byte[] open(Header header, Block envelope, int at, Block scratch) {
+        if (!aead(header).open(envelope, at, header.payloadBytes(), scratch)) {
+            throw new WireException("BAD_TAG", "the envelope is not authentic");
+        }
+        return scratch.copy(0, header.payloadBytes());
+    }
+
+    private Aead aead(Header header) {
+        Choice choice = lastChoice;
+        if (choice == null || choice.keyId != header.keyId() || choice.generation != header.generation()) {
+            choice = new Choice(header.keyId(), header.generation());
+            lastAead = derived.computeIfAbsent(
+                    choice, wanted -> keyring.opening(wanted.keyId, source, target, wanted.generation));
+            lastChoice = choice;
+        }
+        return lastAead;
+    }
+
+    private record Choice(long keyId, int generation) {}
+
+    /** A few keys are in use at a time; whoever can write to a lane can name any generation. */
+    private static final class Recent extends LinkedHashMap<Choice, Aead> {
+        private static final long serialVersionUID = 1L;
+        private static final int KEPT = 8;
+
+        Recent() {
+            super(16, 0.75f, true);
+        }
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Choice, Aead> eldest) {
+            return size() > KEPT;
+        }
+    }
+}

@@ -1,0 +1,175 @@
+package speed.wire;
+
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** A received message: metadata parsed, payload found but neither copied nor decoded (M-n). */
+public final class MessageView {
+    private static final int PAYLOAD = 99;
+
+    private final byte[] data;
+    private final Records envelope = new Records(Records.ENVELOPE);
+    private final Records metadata;
+    private int payloadFrom;
+    private int payloadLength;
+    private String typeUrl = "";
+
+    private MessageView(byte[] data) {
+        this.data = data;
+        boolean hasPayload = false;
+        RecordWalk walk = new RecordWalk(data, 0, data.length);
+        while (walk.advance()) {
+            if (walk.is(PAYLOAD)) {
+                hasPayload = true;
+                findPayload(walk.value, walk.next());
+            } else {
+                envelope.merge(data, walk.start, walk.next() - walk.start);
+            }
+        }
+        MessageRules.require(envelope.has(1), "metadata", "is required");
+        metadata = envelope.message(1);
+        check(hasPayload);
+    }
+
+    /** The message in the bytes; BAD_MESSAGE names the field that breaks a rule. */
+    public static MessageView of(byte[] data) {
+        return new MessageView(data);
+    }
+
+    /** Of repeated records the last of each field counts (M-4). */
+    private void findPayload(int from, int to) {
+        RecordWalk any = new RecordWalk(data, from, to);
+        while (any.advance()) {
+            if (any.is(2)) {
+                payloadFrom = any.value;
+                payloadLength = any.next() - any.value;
+            } else if (any.is(1)) {
+                Records url = new Records(Records.ANY);
+                url.merge(data, any.start, any.next() - any.start);
+                typeUrl = url.text(1);
+            }
+        }
+    }
+
+    private void check(boolean hasPayload) {
+        MessageRules.checkRequired(metadata.text(1), metadata.text(2), metadata.text(3), metadata.number(4));
+        MessageRules.checkOptional((int) metadata.number(6), metadata.number(7));
+        MessageRules.checkCustom("content_type_custom", contentNumber(), metadata.text(11));
+        MessageRules.checkCustom("content_encoding_custom", (int) metadata.number(8), metadata.text(12));
+        MessageRules.require(hasPayload, "payload", "is required");
+        boolean named = contentNumber() != Content.PROTOBUF || !typeUrl.isEmpty();
+        MessageRules.require(named, "payload.type_url", "is required for application/protobuf");
+    }
+
+    private int contentNumber() {
+        return (int) metadata.number(5);
+    }
+
+    public String messageId() {
+        return metadata.text(1);
+    }
+
+    public String topic() {
+        return metadata.text(2);
+    }
+
+    public String namespace() {
+        return metadata.text(3);
+    }
+
+    public long publishedAtMs() {
+        return metadata.number(4);
+    }
+
+    /** Media type of the payload, such as {@code application/msgpack}. */
+    public String contentType() {
+        return Content.typeName(contentNumber(), metadata.text(11));
+    }
+
+    /** {@code none}, {@code gzip}, {@code snappy}, {@code zstd} or a custom name. */
+    public String contentEncoding() {
+        return Content.encodingName((int) metadata.number(8), metadata.text(12));
+    }
+
+    /** 1 to 10; absent or zero reads as 5 (M-6). */
+    public int priority() {
+        int priority = (int) metadata.number(6);
+        return priority == 0 ? Limits.DEFAULT_PRIORITY : priority;
+    }
+
+    /** Seconds after publishing at which it expires; 0 is never. */
+    public long ttlSeconds() {
+        return metadata.number(7);
+    }
+
+    /** Whether its time to live has passed at a Unix time in ms (M-7). */
+    public boolean isExpired(long nowMs) {
+        return ttlSeconds() > 0 && (nowMs - publishedAtMs()) / 1000 >= ttlSeconds();
+    }
+
+    /** Null when absent. */
+    public String correlationId() {
+        return metadata.text(9);
+    }
+
+    /** Null when absent. */
+    public String causalityParent() {
+        return metadata.text(10);
+    }
+
+    /** Who the publisher says it is; the authenticated name is the envelope's source (M-14). Null when absent. */
+    public String publisherId() {
+        return envelope.message(2).text(1);
+    }
+
+    /** W3C traceparent, null when absent or not valid (M-11). */
+    public String traceparent() {
+        Records trace = envelope.message(3);
+        if (!trace.has(1) || !trace.has(2)) {
+            return null;
+        }
+        TraceParent parsed = new TraceParent(trace.text(1), trace.text(2), (int) trace.number(4));
+        return parsed.isValid() ? parsed.toString() : null;
+    }
+
+    public Map<String, String> labels() {
+        return texts(6);
+    }
+
+    public Map<String, String> baggage() {
+        return texts(5);
+    }
+
+    private Map<String, String> texts(int field) {
+        Map<String, String> texts = new LinkedHashMap<>();
+        envelope.message(3).map(field).forEach((key, value) -> texts.put(key, (String) value));
+        return texts;
+    }
+
+    /** All extensions, known or not. */
+    public Map<String, byte[]> extensions() {
+        Map<String, byte[]> extensions = new LinkedHashMap<>();
+        envelope.map(97).forEach((key, value) -> extensions.put(key, (byte[]) value));
+        return extensions;
+    }
+
+    /** A copy of the payload as it travelled. */
+    public byte[] payloadBytes() {
+        return Arrays.copyOfRange(data, payloadFrom, payloadFrom + payloadLength);
+    }
+
+    /** The payload's value, decoded anew each time; BAD_MESSAGE when it is not what its type says. */
+    public Object payload() {
+        MessageRules.require(contentEncoding().equals("none"), "content_encoding",
+                "is " + contentEncoding() + "; read the payload's bytes");
+        MessageRules.require(!envelope.message(2).has(6), "security.encryption",
+                "the payload is encrypted; read its bytes");
+        return Content.decode(contentType(), typeUrl, data, payloadFrom, payloadLength);
+    }
+
+    /** Exactly the bytes received, unknown fields included (M-12). */
+    public byte[] bytes() {
+        return data.clone();
+    }
+}

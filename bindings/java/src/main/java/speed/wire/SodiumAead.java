@@ -1,0 +1,25 @@
+package speed.wire;
+
+/** libsodium on native memory; thread-safe. */
+final class SodiumAead implements Aead {
+    private final Block key;
+
+    SodiumAead(byte[] key) {
+        this.key = Block.of(key);
+    }
+
+    @Override
+    public void seal(Block envelope, int at, int payloadBytes) {
+        long header = envelope.address + at;
+        long payload = header + Limits.AAD_BYTES;
+        Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(payload, 0, payload, payloadBytes, header,
+                Limits.AAD_BYTES, 0, header + Header.NONCE_AT, key.address);
+    }
+
+    @Override
+    public boolean open(Block envelope, int at, int payloadBytes, Block into) {
+        long header = envelope.address + at;
+        return Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(into.address, 0, 0, header + Limits.AAD_BYTES,
+                payloadBytes + Limits.TAG_BYTES, header, Limits.AAD_BYTES, header + Header.NONCE_AT, key.address) == 0;
+    }
+}

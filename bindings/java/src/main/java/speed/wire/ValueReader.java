@@ -1,0 +1,182 @@
+package speed.wire;
+
+import java.io.IOException;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.DateTimeException;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.msgpack.core.ExtensionTypeHeader;
+import org.msgpack.core.MessageFormat;
+import org.msgpack.core.MessagePack;
+import org.msgpack.core.MessagePackException;
+import org.msgpack.core.MessageUnpacker;
+import speed.errors.WireException;
+
+/**
+ * msgpack bytes as values (W-15, W-16): null, Boolean, Long (BigInteger above 2^63−1), Double, String,
+ * byte[], List, LinkedHashMap, Instant. A length is believed only as far as there are bytes.
+ */
+public final class ValueReader {
+    private static final int TIMESTAMP = -1;
+
+    private final MessageUnpacker unpacker;
+    private final int size;
+
+    private ValueReader(byte[] data, int from, int length) {
+        unpacker = MessagePack.newDefaultUnpacker(data, from, length);
+        size = length;
+    }
+
+    /** The one value in the data; BAD_PAYLOAD for anything else. */
+    public static Object decode(byte[] data, String what) {
+        return decode(data, 0, data.length, what);
+    }
+
+    /** The one value in a part of the data; BAD_PAYLOAD for anything else. */
+    public static Object decode(byte[] data, int from, int length, String what) {
+        ValueReader reader = new ValueReader(data, from, length);
+        try {
+            Object value = reader.value(Limits.MAX_VALUE_DEPTH);
+            if (reader.remaining() != 0) {
+                throw refused("bytes after the value");
+            }
+            return value;
+        } catch (IOException | MessagePackException | DateTimeException broken) {
+            throw new WireException("BAD_PAYLOAD", what + " is not one msgpack value");
+        }
+    }
+
+    /** The map in the data; BAD_PAYLOAD for any other value. */
+    public static Map<Object, Object> decodeMap(byte[] data, String what) {
+        Object value = decode(data, what);
+        if (!(value instanceof Map<?, ?>)) {
+            throw refused(what + " is no map");
+        }
+        @SuppressWarnings("unchecked")
+        Map<Object, Object> map = (Map<Object, Object>) value;
+        return map;
+    }
+
+    private long remaining() {
+        return size - unpacker.getTotalReadBytes();
+    }
+
+    private Object value(int depth) throws IOException {
+        MessageFormat format = unpacker.getNextFormat();
+        return switch (format.getValueType()) {
+            case NIL -> {
+                unpacker.unpackNil();
+                yield null;
+            }
+            case BOOLEAN -> unpacker.unpackBoolean();
+            case INTEGER -> integer(format);
+            case FLOAT -> unpacker.unpackDouble();
+            case STRING -> text();
+            case BINARY -> bytes(unpacker.unpackBinaryHeader());
+            case ARRAY -> array(deeper(depth));
+            case MAP -> map(deeper(depth));
+            case EXTENSION -> instant();
+        };
+    }
+
+    private Object integer(MessageFormat format) throws IOException {
+        if (format != MessageFormat.UINT64) {
+            return unpacker.unpackLong();
+        }
+        BigInteger big = unpacker.unpackBigInteger();
+        return big.bitLength() < Long.SIZE ? (Object) big.longValue() : big;
+    }
+
+    private String text() throws IOException {
+        byte[] encoded = bytes(unpacker.unpackRawStringHeader());
+        for (byte one : encoded) {
+            if (one < 0) {
+                return utf8(encoded);
+            }
+        }
+        return new String(encoded, StandardCharsets.ISO_8859_1);
+    }
+
+    /** The text of UTF-8 bytes; other bytes are refused, not replaced. */
+    private static String utf8(byte[] encoded) {
+        try {
+            CharBuffer decoded = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(encoded));
+            return decoded.toString();
+        } catch (CharacterCodingException broken) {
+            throw refused("text is not UTF-8");
+        }
+    }
+
+    private byte[] bytes(int length) throws IOException {
+        if (length < 0 || length > remaining()) {
+            throw refused("a length exceeds the bytes at hand");
+        }
+        return unpacker.readPayload(length);
+    }
+
+    private List<Object> array(int depth) throws IOException {
+        int count = counted(unpacker.unpackArrayHeader(), 1);
+        List<Object> items = new ArrayList<>(count);
+        for (int index = 0; index < count; index++) {
+            items.add(value(depth));
+        }
+        return items;
+    }
+
+    private Map<Object, Object> map(int depth) throws IOException {
+        int count = counted(unpacker.unpackMapHeader(), 2);
+        Map<Object, Object> members = new LinkedHashMap<>();
+        for (int index = 0; index < count; index++) {
+            Object key = value(0);
+            if (!(key instanceof String || key instanceof Long || key instanceof BigInteger)) {
+                throw refused("a key is neither text nor integer");
+            }
+            members.put(key, value(depth));
+        }
+        return members;
+    }
+
+    private int counted(int count, int bytesEach) {
+        if (count < 0 || (long) count * bytesEach > remaining()) {
+            throw refused("a length exceeds the bytes at hand");
+        }
+        return count;
+    }
+
+    private Instant instant() throws IOException {
+        ExtensionTypeHeader header = unpacker.unpackExtensionTypeHeader();
+        int length = header.getLength();
+        if (header.getType() != TIMESTAMP || length != 4 && length != 8 && length != 12) {
+            throw refused("an extension that is no timestamp");
+        }
+        ByteBuffer data = ByteBuffer.wrap(bytes(length));
+        if (length == 4) {
+            return Instant.ofEpochSecond(Integer.toUnsignedLong(data.getInt()));
+        }
+        long packed = length == 8 ? data.getLong() : 0;
+        long nanoseconds = length == 8 ? packed >>> 34 : Integer.toUnsignedLong(data.getInt());
+        long seconds = length == 8 ? packed & (1L << 34) - 1 : data.getLong();
+        if (nanoseconds > 999_999_999) {
+            throw refused("a timestamp with too many nanoseconds");
+        }
+        return Instant.ofEpochSecond(seconds, nanoseconds);
+    }
+
+    private static int deeper(int depth) {
+        if (depth == 0) {
+            throw refused("nested too deep, or a container as a key");
+        }
+        return depth - 1;
+    }
+
+    private static WireException refused(String what) {
+        return new WireException("BAD_PAYLOAD", what);
+    }
+}

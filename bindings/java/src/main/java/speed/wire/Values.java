@@ -1,0 +1,152 @@
+package speed.wire;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigInteger;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import org.msgpack.core.MessageBufferPacker;
+import org.msgpack.core.MessagePack;
+import speed.errors.UnserialisableException;
+
+/**
+ * A program's values as msgpack, by the type table of W-15; what has no representation is refused (W-17).
+ *
+ * <p>null, Boolean, the whole numbers and BigInteger, Float and Double, String, byte[], List, Map with keys of
+ * text or integer, Instant. The other direction is {@link ValueReader}.
+ */
+public final class Values {
+    private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
+    private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
+            .withBufferSize(1024)
+            .withStr8FormatSupport(true);
+
+    private final MessageBufferPacker packer;
+
+    private Values(MessageBufferPacker packer) {
+        this.packer = packer;
+    }
+
+    /**
+     * The bytes of a value.
+     *
+     * @param what how the value is called in the path that an error names
+     */
+    public static byte[] encode(Object value, String what) {
+        try (MessageBufferPacker packer = CONFIG.newBufferPacker()) {
+            new Values(packer).write(value, what, Limits.MAX_VALUE_DEPTH);
+            return packer.toByteArray();
+        } catch (IOException impossible) {
+            throw new UncheckedIOException(impossible);
+        }
+    }
+
+    private void write(Object value, Object path, int depth) throws IOException {
+        if (value instanceof String text) {
+            writeText(text, path);
+        } else if (value instanceof Map<?, ?> map) {
+            writeMap(map, path, deeper(depth, path));
+        } else if (value instanceof byte[] data) {
+            packer.packBinaryHeader(data.length).addPayload(data);
+        } else if (value instanceof List<?> items) {
+            writeList(items, path, deeper(depth, path));
+        } else {
+            writeScalar(value, path);
+        }
+    }
+
+    private void writeScalar(Object value, Object path) throws IOException {
+        if (value == null) {
+            packer.packNil();
+        } else if (value instanceof Boolean flag) {
+            packer.packBoolean(flag);
+        } else if (value instanceof Double || value instanceof Float) {
+            packer.packDouble(((Number) value).doubleValue());
+        } else if (value instanceof Instant instant) {
+            packer.packTimestamp(instant);
+        } else if (!writeInteger(value, path)) {
+            throw new UnserialisableException(
+                    path + " is of type " + value.getClass().getName() + ", which has no representation");
+        }
+    }
+
+    private boolean writeInteger(Object value, Object path) throws IOException {
+        if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
+            packer.packLong(((Number) value).longValue());
+            return true;
+        }
+        if (!(value instanceof BigInteger big)) {
+            return false;
+        }
+        if (big.bitLength() >= Long.SIZE && (big.signum() < 0 || big.compareTo(TWO_64) >= 0)) {
+            throw new UnserialisableException(path + " is an integer beyond 64 bits");
+        }
+        packer.packBigInteger(big);
+        return true;
+    }
+
+    private void writeText(String text, Object path) throws IOException {
+        if (isShortAscii(text)) {
+            packer.packString(text);
+            return;
+        }
+        try {
+            var encoded = StandardCharsets.UTF_8.newEncoder().encode(java.nio.CharBuffer.wrap(text));
+            packer.packRawStringHeader(encoded.remaining());
+            packer.addPayload(encoded.array(), 0, encoded.remaining());
+        } catch (CharacterCodingException loneSurrogate) {
+            throw new UnserialisableException(path + " is text with a lone surrogate");
+        }
+    }
+
+    private static boolean isShortAscii(String text) {
+        if (text.length() > 256) {
+            return false;
+        }
+        for (int index = 0; index < text.length(); index++) {
+            if (text.charAt(index) > 127) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void writeMap(Map<?, ?> map, Object path, int depth) throws IOException {
+        packer.packMapHeader(map.size());
+        for (Map.Entry<?, ?> member : map.entrySet()) {
+            Object key = member.getKey();
+            if (key instanceof String text) {
+                writeText(text, path);
+            } else if (!writeInteger(key, path)) {
+                throw new UnserialisableException(path + " has a key of another type than text and integer");
+            }
+            write(member.getValue(), new Path(path, key, false), depth);
+        }
+    }
+
+    private void writeList(List<?> items, Object path, int depth) throws IOException {
+        packer.packArrayHeader(items.size());
+        int index = 0;
+        for (Object item : items) {
+            write(item, new Path(path, index++, true), depth);
+        }
+    }
+
+    private static int deeper(int depth, Object path) {
+        if (depth == 0) {
+            throw new UnserialisableException(path + " is nested deeper than " + Limits.MAX_VALUE_DEPTH);
+        }
+        return depth - 1;
+    }
+
+    /** The way to a part of a value, spelled only when an error names it. */
+    private record Path(Object whole, Object part, boolean indexed) {
+        @Override
+        public String toString() {
+            return indexed ? whole + "[" + part + "]" : whole + "." + part;
+        }
+    }
+}
