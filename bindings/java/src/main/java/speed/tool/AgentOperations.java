@@ -1,5 +1,6 @@
 package speed.tool;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -13,6 +14,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
@@ -56,20 +58,29 @@ final class AgentOperations {
         }
     }
 
+    private static final Duration LATE = Duration.ofSeconds(60);
+
     private final Node node;
+    private final Path root;
+    private final Path key;
     private final BlockingQueue<Message> events = new LinkedBlockingQueue<>();
     private final Queue<String> joined = new ConcurrentLinkedQueue<>();
     private final Queue<String> left = new ConcurrentLinkedQueue<>();
     private final Map<String, Operation> table = new HashMap<>();
+    private Message inHand;
+    private Node prize;
 
-    AgentOperations(Node node) {
+    AgentOperations(Node node, Path root, Path key) {
         this.node = node;
+        this.root = root;
+        this.key = key;
         node.onJoin(other -> joined.add(other.name()));
         node.onLeave(other -> left.add(other.name()));
         addAccess();
         addMessages();
         addCalls();
         addNodes();
+        addNames();
     }
 
     Object run(String name, Map<?, ?> command) throws Exception {
@@ -93,11 +104,8 @@ final class AgentOperations {
 
     private void addMessages() {
         table.put("send", this::send);
-        table.put("receive", fields -> shown(node.receive(fields.seconds("timeout", 5))));
-        table.put("finish", fields -> {
-            node.receive(Duration.ZERO);
-            return null;
-        });
+        table.put("receive", fields -> shown(inHand = node.receive(fields.seconds("timeout", 5))));
+        table.put("finish", fields -> finish());
         table.put("burst", this::burst);
         table.put("drain", this::drain);
         table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")));
@@ -107,6 +115,13 @@ final class AgentOperations {
         });
         table.put("event", fields ->
                 shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
+    }
+
+    private Object finish() {
+        if (inHand != null) {
+            inHand.done();
+        }
+        return null;
     }
 
     private Object send(Fields fields) {
@@ -146,7 +161,7 @@ final class AgentOperations {
             if (padding.length > 0) {
                 payload.put("padding", padding);
             }
-            node.send(fields.text("target"), payload);
+            node.send(fields.text("target"), payload, SendOptions.DEFAULT.withTimeout(LATE));
         }
         return (System.nanoTime() - began) / 1e9;
     }
@@ -161,9 +176,11 @@ final class AgentOperations {
             if (message == null) {
                 break;
             }
+            inHand = message;
             redelivered += message.redelivered() ? 1 : 0;
             numbers.add((Long) ((Map<?, ?>) message.payload()).get("n"));
         }
+        finish();
         boolean inOrder = numbers.stream().sorted().toList().equals(numbers);
         return Map.of("received", numbers.size(), "in_order", inOrder, "redelivered", redelivered);
     }
@@ -191,7 +208,7 @@ final class AgentOperations {
         String service = fields.get("service") == null ? "sequence" : fields.text("service");
         List<CompletableFuture<Object>> calls = new ArrayList<>();
         for (int n = 0; n < count; n++) {
-            calls.add(node.submit(target, service, Map.of("n", n)));
+            calls.add(node.submit(target, service, Map.of("n", n), LATE));
         }
         boolean resultsOk = true;
         for (int n = 0; n < count; n++) {
@@ -210,19 +227,40 @@ final class AgentOperations {
         for (int index = 0; index < data.length; index++) {
             data[index] = (byte) (index * 31);
         }
-        Object echo = node.call(fields.text("target"), "echo", Map.of("data", data));
+        Object echo = node.call(fields.text("target"), "echo", Map.of("data", data), LATE);
         return echo instanceof byte[] bytes && Arrays.equals(bytes, data);
     }
 
     private void addNodes() {
         table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
                 .stream().map(NodeInfo::name).toList());
-        table.put("wait_for", fields -> {
-            node.waitFor(fields.text("target"), fields.seconds("timeout", 10));
-            return null;
-        });
+        table.put("wait_for", fields -> node.waitFor(fields.text("target"), fields.seconds("timeout", 10)).name());
         table.put("joins", fields -> taken(joined));
         table.put("leaves", fields -> taken(left));
+    }
+
+    private void addNames() {
+        table.put("race", this::race);
+        table.put("release", fields -> release());
+        table.put("decode", fields -> AgentDecoding.verdict(fields.text("kind"), (byte[]) fields.get("bytes")));
+    }
+
+    /** Takes a name with a second node at a time of CLOCK_MONOTONIC, which nanoTime is on Linux. */
+    private Object race(Fields fields) {
+        long at = (Long) fields.get("at");
+        for (long left = at - System.nanoTime(); left > 0; left = at - System.nanoTime()) {
+            LockSupport.parkNanos(left - 1_000_000);
+        }
+        prize = Node.builder(fields.text("name")).root(root).key(key).open();
+        return prize.generation();
+    }
+
+    Object release() {
+        if (prize != null) {
+            prize.close();
+            prize = null;
+        }
+        return null;
     }
 
     private static List<String> taken(Queue<String> names) {

@@ -3,6 +3,7 @@ package speed.tool;
 import java.math.BigInteger;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -35,7 +36,7 @@ final class PlainJson {
             return Map.of("$int", value.toString());
         }
         if (value instanceof Instant instant) {
-            return Map.of("$time", instant.toString());
+            return Map.of("$timestamp", List.of(instant.getEpochSecond(), (long) instant.getNano()));
         }
         if (value instanceof List<?> items) {
             return items.stream().map(PlainJson::plain).toList();
@@ -44,6 +45,10 @@ final class PlainJson {
     }
 
     private static Object plainMap(Map<?, ?> map) {
+        if (!map.keySet().stream().allMatch(key -> key instanceof String text && !text.startsWith("$"))) {
+            return Map.of("$map", map.entrySet().stream()
+                    .map(pair -> Arrays.asList(plain(pair.getKey()), plain(pair.getValue()))).toList());
+        }
         Map<Object, Object> plain = new LinkedHashMap<>();
         map.forEach((key, item) -> plain.put(key, plain(item)));
         return plain;
@@ -70,8 +75,13 @@ final class PlainJson {
             BigInteger number = new BigInteger(text);
             return number.bitLength() < Long.SIZE ? (Object) number.longValue() : number;
         }
-        if (map.get("$time") instanceof String text) {
-            return Instant.parse(text);
+        if (map.get("$timestamp") instanceof List<?> parts) {
+            return Instant.ofEpochSecond((Long) parts.get(0), (Long) parts.get(1));
+        }
+        if (map.get("$map") instanceof List<?> pairs) {
+            Map<Object, Object> values = new LinkedHashMap<>();
+            pairs.forEach(pair -> values.put(value(((List<?>) pair).get(0)), value(((List<?>) pair).get(1))));
+            return values;
         }
         Map<Object, Object> values = new LinkedHashMap<>();
         map.forEach((key, item) -> values.put(key, value(item)));
