@@ -70,6 +70,8 @@ def entries() -> dict[str, Any]:
             good("other spelling", "MAC over a canonical form instead of the exact bytes", entry_bytes(raw)),
             good("unknown field", "new fields refused", changed(colour="red", nested={"a": [1]})),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
+            good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
+            good("a key twice", "of equal keys the last counts", entry_bytes(b'{"name":"x",' + line[1:])),
             good("large", "fixed buffer of 2,048 bytes", encode_entry(many, RING.registry_key), many),
         ],
         "invalid": [
@@ -93,6 +95,12 @@ def entries() -> dict[str, Any]:
             bad("bad name", "path traversal", changed(name="../x", nodeId=node_id("../x").hex())),
             bad("unknown status", "status unchecked", changed(status="asleep")),
             bad("grant for everyone", "deny by default undone", changed(allow=["*"])),
+            bad("not UTF-8", "broken text replaced", entry_bytes(line.replace(b'-1"', b'\xff"', 1))),
+            bad("half a surrogate pair", "text that is no Unicode", entry_bytes(line.replace(b"u00fc", b"udc00"))),
+            bad("UTF-16", "encoding guessed", entry_bytes(line.decode().encode("utf-16"))),
+            bad("byte order mark", "encoding guessed", entry_bytes(b"\xef\xbb\xbf" + line)),
+            bad("NaN in an unknown field", "more than JSON", entry_bytes(line[:-1] + b',"x":NaN}')),
+            bad("33 levels", "nesting unbounded", entry_bytes(line[:-1] + b',"x":' + b"[" * 32 + b"]" * 32 + b"}")),
             bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
         ],
     }

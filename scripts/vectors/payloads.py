@@ -100,6 +100,10 @@ def values() -> dict[str, Any]:
             bad("float key", "keys are text or int", b"\x81\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00\x01"),
             bad("array key", "unhashable key", b"\x81\x90\x01"),
             bad("extension 1", "unknown extensions passed on", b"\xd4\x01\x00"),
+            bad("year 10000", "what one language cannot say", b"\xc7\x0c\xff" + pack(">Iq", 0, 253_402_300_800)),
+            bad("before year 1", "what one language cannot say", b"\xc7\x0c\xff" + pack(">Iq", 0, -62_135_596_801)),
+            bad("the last second of 64 bits", "overflow", b"\xc7\x0c\xff" + pack(">Iq", 0, 2**63 - 1)),
+            bad("2^30 - 1 nanoseconds", "nanoseconds unchecked", b"\xd7\xff" + b"\xff" * 8),
             bad("short timestamp", "length of a timestamp unchecked", b"\xd5\xff\x00\x00"),
         ],
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
-from speed.wire.limits import GENERATION_BITS, MAX_ENTRY_BYTES, MIN_ENTRY_BYTES
+from speed.wire.limits import GENERATION_BITS, MAX_ENTRY_BYTES, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
 
 STATUSES = ("online", "leaving")
@@ -88,9 +88,31 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
     if not any(hmac.compare_digest(mac, entry_mac(key, line)) for key in registry_keys):
         raise WireError("BAD_ENTRY", "the MAC does not fit: torn, foreign, or of another key")
     try:
-        return _entry_of(json.loads(line))
-    except (ValueError, KeyError, TypeError, RecursionError, InvalidNameError) as error:
+        return _entry_of(_parse(line))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidNameError) as error:
         raise WireError("BAD_ENTRY", f"{type(error).__name__} in a field: {error}") from None
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
+    values: dict[str, Any] = json.loads(line.decode(), parse_constant=_no_json)
+    if b"\\u" in line:
+        json.dumps(values, ensure_ascii=False).encode()
+    if any(_is_deeper(item, MAX_VALUE_DEPTH - 1) for item in values.values()):
+        raise ValueError("nested too deep")
+    return values
+
+
+def _no_json(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Whether ``value`` has more than ``depth`` containers inside each other."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deeper(item, depth - 1) for item in items)
 
 
 def _entry_of(values: dict[str, Any]) -> Entry:

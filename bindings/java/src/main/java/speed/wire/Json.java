@@ -1,8 +1,8 @@
 package speed.wire;
 
-import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,17 +20,26 @@ public final class Json {
     private int at;
     private int depth;
 
-    private Json(String text) {
+    private final int maxDepth;
+
+    private Json(String text, int maxDepth) {
         this.text = text;
+        this.maxDepth = maxDepth;
+    }
+
+    /** The one value in the text, at most 64 containers inside each other; see the other form. */
+    public static Object parse(String text) {
+        return parse(text, MAX_DEPTH);
     }
 
     /**
-     * The one value in the text.
+     * The one value in the text; of equal keys the last one counts.
      *
+     * @param maxDepth containers that may be inside each other
      * @throws IllegalArgumentException for anything else; it names the place and no content
      */
-    public static Object parse(String text) {
-        Json reader = new Json(text);
+    public static Object parse(String text, int maxDepth) {
+        Json reader = new Json(text, maxDepth);
         Object value = reader.value();
         reader.skipSpace();
         if (reader.at != text.length()) {
@@ -83,7 +92,7 @@ public final class Json {
 
     private void enter() {
         at++;
-        if (++depth > MAX_DEPTH) {
+        if (++depth > maxDepth) {
             throw broken("nesting is too deep");
         }
     }
@@ -94,13 +103,21 @@ public final class Json {
         while (true) {
             char one = next();
             if (one == '"') {
-                return found.toString();
+                return whole(found.toString());
             }
             if (one < ' ') {
                 throw broken("control character in text");
             }
             found.append(one == '\\' ? escaped() : one);
         }
+    }
+
+    /** The text itself, if each surrogate in it has its other half. */
+    private String whole(String found) {
+        if (found.codePoints().anyMatch(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE)) {
+            throw broken("half a surrogate pair");
+        }
+        return found;
     }
 
     private char escaped() {
@@ -120,11 +137,11 @@ public final class Json {
     private char hexadecimal() {
         int value = 0;
         for (int count = 0; count < 4; count++) {
-            int digit = Character.digit(next(), 16);
-            if (digit < 0) {
+            char digit = next();
+            if (!HexFormat.isHexDigit(digit)) {
                 throw broken("bad \\u escape");
             }
-            value = value << 4 | digit;
+            value = value << 4 | HexFormat.fromHexDigit(digit);
         }
         return (char) value;
     }
@@ -150,7 +167,7 @@ public final class Json {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) new BigDecimal(digits).doubleValue();
+        return isInteger ? integer(new BigInteger(digits)) : (Object) Double.parseDouble(digits);
     }
 
     private int digits() {

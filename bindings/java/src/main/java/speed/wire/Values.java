@@ -20,6 +20,8 @@ import speed.errors.UnserialisableException;
  */
 public final class Values {
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
+    static final Instant FIRST_INSTANT = Instant.parse("0001-01-01T00:00:00Z");
+    static final Instant AFTER_LAST_INSTANT = Instant.parse("9999-12-31T23:59:59Z").plusSeconds(1);
     private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
             .withBufferSize(1024)
             .withStr8FormatSupport(true);
@@ -66,10 +68,17 @@ public final class Values {
         } else if (value instanceof Double || value instanceof Float) {
             packer.packDouble(((Number) value).doubleValue());
         } else if (value instanceof Instant instant) {
+            requireYear(instant, path);
             packer.packTimestamp(instant);
         } else if (!writeInteger(value, path)) {
             throw new UnserialisableException(
                     path + " is of type " + value.getClass().getName() + ", which has no representation");
+        }
+    }
+
+    private static void requireYear(Instant instant, Object path) {
+        if (instant.isBefore(FIRST_INSTANT) || !instant.isBefore(AFTER_LAST_INSTANT)) {
+            throw new UnserialisableException(path + " is an instant beyond the years 1 to 9999");
         }
     }
 
