@@ -58,7 +58,7 @@ class LaneReader {
     bool at_end = false;
   };
 
-  wire::Cursor recover();
+  void recover();
   std::optional<wire::Cursor> newest_cursor();
   wire::Position lane_end() const;
   void read_again(std::vector<Received>& received);
