@@ -2,8 +2,10 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 namespace speed::runtime {
 

@@ -166,13 +166,14 @@ void Workers::run() {
   Task task;
   while (true) {
     if (!take(task)) {
-      flush();
+      if (!stopping_) flush();
       if (end_run()) break;
       continue;
     }
     task();  // tasks catch what they call
     task = nullptr;
     ++ended_;
+    if (stopping_) continue;
     const double now = fs::monotonic_seconds();
     if (now - flushed > flush_seconds || duties_.answers() >= flush_answers) {
       flush();
