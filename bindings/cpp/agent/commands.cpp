@@ -1,0 +1,242 @@
+#include "commands.hpp"
+
+#include <chrono>
+#include <stdexcept>
+
+namespace agent {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string text(const Json& command, const char* key) { return command.at(key).get<std::string>(); }
+
+double seconds(const Json& command, double otherwise) {
+  const auto found = command.find("timeout");
+  return found == command.end() || found->is_null() ? otherwise : found->get<double>();
+}
+
+std::optional<std::string> optional_text(const Json& command, const char* key) {
+  const auto found = command.find(key);
+  return found == command.end() || found->is_null() ? std::nullopt : std::optional(found->get<std::string>());
+}
+
+Json json_of(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
+
+double since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
+speed::SendOptions send_options(const Json& command) {
+  speed::SendOptions options;
+  options.timeout_seconds = seconds(command, options.timeout_seconds);
+  options.ack = command.value("ack", false);
+  options.topic = command.value("topic", options.topic);
+  options.traceparent = optional_text(command, "traceparent");
+  return options;
+}
+
+speed::CallOptions call_options(const Json& command) {
+  speed::CallOptions options;
+  options.timeout_seconds = seconds(command, options.timeout_seconds);
+  options.traceparent = optional_text(command, "traceparent");
+  return options;
+}
+
+// Byte i is i * 31 modulo 256.
+speed::Bytes pattern(std::size_t size) {
+  speed::Bytes bytes(size);
+  for (std::size_t at = 0; at < size; ++at) bytes[at] = static_cast<std::byte>(at * 31 & 0xff);
+  return bytes;
+}
+
+}  // namespace
+
+void Seen::add(Json item) {
+  const std::lock_guard guard(lock_);
+  items_.push_back(std::move(item));
+  changed_.notify_all();
+}
+
+Json Seen::take() {
+  const std::lock_guard guard(lock_);
+  Json all = Json::array();
+  for (Json& item : items_) all.push_back(std::move(item));
+  items_.clear();
+  return all;
+}
+
+Json Seen::next(double wait_seconds) {
+  std::unique_lock guard(lock_);
+  changed_.wait_for(guard, std::chrono::duration<double>(wait_seconds), [&] { return !items_.empty(); });
+  if (items_.empty()) return nullptr;
+  Json item = std::move(items_.front());
+  items_.pop_front();
+  return item;
+}
+
+const std::map<std::string, Commands::Command> Commands::table{
+    {"allow", &Commands::allow},         {"deny", &Commands::deny},       {"send", &Commands::send},
+    {"receive", &Commands::receive},     {"finish", &Commands::finish},   {"call", &Commands::call},
+    {"try_call", &Commands::call},       {"pipeline", &Commands::pipeline}, {"large", &Commands::large},
+    {"publish", &Commands::publish},     {"subscribe", &Commands::subscribe}, {"event", &Commands::event},
+    {"ping", &Commands::ping},           {"services", &Commands::services}, {"info", &Commands::info},
+    {"stats", &Commands::stats},         {"nodes", &Commands::nodes},     {"wait_for", &Commands::wait_for},
+    {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
+    {"drain", &Commands::drain},         {"close", &Commands::close},
+};
+
+Commands::Commands(speed::Node& node) : node_(node) {
+  node_.on_join([this](const speed::NodeInfo& info) { joins_.add(info.name); });
+  node_.on_leave([this](const speed::NodeInfo& info) { leaves_.add(info.name); });
+}
+
+Json Commands::run(const Json& command) {
+  const auto found = table.find(text(command, "op"));
+  if (found == table.end()) throw std::invalid_argument("there is no such op");
+  return (this->*found->second)(command);
+}
+
+Json Commands::allow(const Json& command) {
+  node_.allow(command.at("patterns").get<std::vector<std::string>>());
+  return nullptr;
+}
+
+Json Commands::deny(const Json& command) {
+  node_.deny(command.at("patterns").get<std::vector<std::string>>());
+  return nullptr;
+}
+
+Json Commands::send(const Json& command) {
+  return node_.send(text(command, "target"), value_of(command.at("payload")), send_options(command));
+}
+
+Json Commands::receive(const Json& command) {
+  in_hand_ = node_.receive(seconds(command, 5.0));
+  if (!in_hand_) return nullptr;
+  return {{"payload", agent::json_of(in_hand_->payload())},
+          {"source", in_hand_->source()},
+          {"redelivered", in_hand_->redelivered()},
+          {"topic", in_hand_->topic()},
+          {"traceparent", json_of(in_hand_->traceparent())},
+          {"messageId", in_hand_->message_id()}};
+}
+
+Json Commands::finish(const Json&) {
+  if (in_hand_) in_hand_->done();
+  in_hand_.reset();
+  return nullptr;
+}
+
+Json Commands::call(const Json& command) {
+  const speed::Map arguments = map_of(command.value("arguments", Json::object()));
+  return agent::json_of(
+      node_.call(text(command, "target"), text(command, "service"), arguments, call_options(command)));
+}
+
+Json Commands::pipeline(const Json& command) {
+  const auto count = command.at("count").get<std::int64_t>();
+  const std::string target = text(command, "target");
+  std::vector<std::future<speed::Value>> futures;
+  for (std::int64_t n = 0; n < count; ++n) {
+    futures.push_back(node_.submit(target, text(command, "service"), {{"n", n}}, call_options(command)));
+  }
+  bool results_ok = true;
+  for (std::int64_t n = 0; n < count; ++n) {
+    results_ok = futures[static_cast<std::size_t>(n)].get() == speed::Value(n) && results_ok;
+  }
+  speed::Array expected;
+  for (std::int64_t n = 0; n < count; ++n) expected.emplace_back(n);
+  const bool in_order = node_.call(target, "sequence_seen") == speed::Value(expected);
+  return {{"in_order", in_order}, {"results_ok", results_ok}};
+}
+
+Json Commands::large(const Json& command) {
+  const speed::Value data = pattern(command.at("bytes").get<std::size_t>());
+  return node_.call(text(command, "target"), "echo", {{"data", data}}, call_options(command)) == data;
+}
+
+Json Commands::publish(const Json& command) {
+  return node_.publish(text(command, "topic"), value_of(command.at("payload")));
+}
+
+Json Commands::subscribe(const Json& command) {
+  node_.subscribe(text(command, "pattern"), [this](speed::Message& message) {
+    events_.add({{"topic", message.topic()},
+                 {"payload", agent::json_of(message.payload())},
+                 {"source", message.source()}});
+  });
+  return nullptr;
+}
+
+Json Commands::event(const Json& command) { return events_.next(seconds(command, 5.0)); }
+Json Commands::ping(const Json& command) { return node_.ping(text(command, "target"), seconds(command, 5.0)); }
+
+Json Commands::services(const Json& command) {
+  return node_.services(text(command, "target"), seconds(command, 5.0));
+}
+
+Json Commands::info(const Json& command) {
+  return agent::json_of(node_.info(text(command, "target"), seconds(command, 5.0)));
+}
+
+Json Commands::stats(const Json& command) {
+  const auto target = optional_text(command, "target");
+  return agent::json_of(target ? node_.stats(*target, seconds(command, 5.0)) : node_.stats());
+}
+
+Json Commands::nodes(const Json& command) {
+  Json names = Json::array();
+  for (const speed::NodeInfo& info : node_.nodes(optional_text(command, "fabric"))) names.push_back(info.name);
+  return names;
+}
+
+Json Commands::wait_for(const Json& command) {
+  return node_.wait_for(text(command, "target"), seconds(command, 10.0)).name;
+}
+
+Json Commands::joins(const Json&) { return joins_.take(); }
+Json Commands::leaves(const Json&) { return leaves_.take(); }
+
+Json Commands::burst(const Json& command) {
+  const auto count = command.at("count").get<std::int64_t>();
+  const std::string target = text(command, "target");
+  const std::string filler(command.value("bytes", std::size_t{0}), 'x');
+  speed::SendOptions options;
+  options.timeout_seconds = seconds(command, 30.0);
+  const auto began = Clock::now();
+  for (std::int64_t n = 0; n < count; ++n) {
+    speed::Map payload{{"n", n}};
+    if (!filler.empty()) payload.set("filler", filler);
+    node_.send(target, payload, options);
+  }
+  return since(began);
+}
+
+Json Commands::drain(const Json& command) {
+  const auto count = command.at("count").get<std::int64_t>();
+  const double limit = seconds(command, 30.0);
+  const auto began = Clock::now();
+  std::int64_t received = 0;
+  std::int64_t redelivered = 0;
+  std::int64_t last = -1;
+  bool in_order = true;
+  while (received < count) {
+    in_hand_ = node_.receive(std::max(0.0, limit - since(began)));
+    if (!in_hand_) break;
+    const std::int64_t number = in_hand_->payload().as<speed::Map>().find("n")->as<std::int64_t>();
+    in_order = in_order && number > last;
+    last = number;
+    ++received;
+    redelivered += in_hand_->redelivered() ? 1 : 0;
+  }
+  finish(command);
+  return {{"received", received}, {"in_order", in_order}, {"redelivered", redelivered}};
+}
+
+Json Commands::close(const Json&) {
+  in_hand_.reset();
+  node_.close();
+  over_ = true;
+  return nullptr;
+}
+
+}  // namespace agent

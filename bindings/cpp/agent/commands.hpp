@@ -1,0 +1,71 @@
+// The commands of the interop agent: one JSON object in, one result out.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "json_value.hpp"
+#include "speed/node.hpp"
+
+namespace agent {
+
+// What callbacks brought since it was last asked for.
+class Seen {
+ public:
+  void add(Json item);
+  Json take();                     // all, as a list
+  Json next(double seconds);       // one, or null
+
+ private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::deque<Json> items_;
+};
+
+class Commands {
+ public:
+  explicit Commands(speed::Node& node);
+
+  // Throws what the node throws; std::invalid_argument for an unknown command.
+  Json run(const Json& command);
+  bool is_over() const { return over_; }
+
+ private:
+  using Command = Json (Commands::*)(const Json&);
+
+  Json allow(const Json& command);
+  Json deny(const Json& command);
+  Json send(const Json& command);
+  Json receive(const Json& command);
+  Json finish(const Json& command);
+  Json call(const Json& command);
+  Json pipeline(const Json& command);
+  Json large(const Json& command);
+  Json publish(const Json& command);
+  Json subscribe(const Json& command);
+  Json event(const Json& command);
+  Json ping(const Json& command);
+  Json services(const Json& command);
+  Json info(const Json& command);
+  Json stats(const Json& command);
+  Json nodes(const Json& command);
+  Json wait_for(const Json& command);
+  Json joins(const Json& command);
+  Json leaves(const Json& command);
+  Json burst(const Json& command);
+  Json drain(const Json& command);
+  Json close(const Json& command);
+
+  static const std::map<std::string, Command> table;
+
+  speed::Node& node_;
+  std::optional<speed::Message> in_hand_;
+  Seen events_;
+  Seen joins_;
+  Seen leaves_;
+  bool over_ = false;
+};
+
+}  // namespace agent

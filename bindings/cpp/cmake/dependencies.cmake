@@ -1,0 +1,26 @@
+# What the library is built on; a missing one ends the configuration with its Debian package.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+function(speed_need target module package)
+  pkg_check_modules(${target} IMPORTED_TARGET ${module})
+  if(NOT ${target}_FOUND)
+    message(FATAL_ERROR "${module} is missing: install ${package}")
+  endif()
+endfunction()
+
+speed_need(SODIUM libsodium libsodium-dev)
+speed_need(PROTOBUF_LITE protobuf-lite libprotobuf-dev)
+find_package(nlohmann_json REQUIRED)
+find_path(MSGPACK_INCLUDE_DIR msgpack.hpp)
+if(NOT MSGPACK_INCLUDE_DIR)
+  message(FATAL_ERROR "msgpack.hpp is missing: install libmsgpack-cxx-dev")
+endif()
+
+set(SPEED_LIBRARIES PkgConfig::SODIUM PkgConfig::PROTOBUF_LITE nlohmann_json::nlohmann_json)
+if(SPEED_OPENSSL)
+  find_package(OpenSSL 3 COMPONENTS Crypto)
+  if(OpenSSL_FOUND)
+    list(APPEND SPEED_LIBRARIES OpenSSL::Crypto)
+  endif()
+endif()

@@ -1,0 +1,2 @@
+# `cmake --install` gives find_package(speed) with the target speed::speed, and pkg-config.
+include(CMakePackageConfigHelpers)

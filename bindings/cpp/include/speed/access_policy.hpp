@@ -1,0 +1,37 @@
+// Who may write into a node's inbox: grants and denials, receiver-owned (registry_spec/access.md).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace speed {
+
+// Denies everyone at first. A grant is a node name, or `name.*` for a family; there is none for everyone.
+class AccessPolicy {
+ public:
+  AccessPolicy() = default;
+  explicit AccessPolicy(const std::vector<std::string>& patterns) { allow(patterns); }
+  AccessPolicy(const AccessPolicy&) = delete;
+  AccessPolicy& operator=(const AccessPolicy&) = delete;
+
+  // InvalidNameError for a pattern that breaks the rule; then nothing changes.
+  void allow(const std::vector<std::string>& patterns);
+  // An exact name stays denied under a granted family.
+  void deny(const std::vector<std::string>& patterns);
+
+  bool allows(std::string_view name) const;
+  std::vector<std::string> allowed() const;  // the grants in force, sorted
+
+ private:
+  using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
+
+  mutable std::mutex lock_;
+  Rules rules_;
+};
+
+}  // namespace speed

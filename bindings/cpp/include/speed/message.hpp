@@ -1,0 +1,50 @@
+// What a handler or `receive` gets: one message with its metadata (registry_spec/messages.md).
+// Threads: a Message belongs to one thread at a time; copies share one message.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "speed/value.hpp"
+
+namespace speed {
+
+class Message {
+ public:
+  struct State;
+  explicit Message(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  Value payload() const;           // the value the sender gave; WireError when it is not what its type says
+  ByteView payload_bytes() const;  // as it travelled, without a copy
+  const std::string& source() const;   // the authenticated sender
+  std::uint64_t sequence() const;
+  bool redelivered() const;  // an earlier process of this name may already have handled it
+
+  std::string message_id() const;
+  std::string topic() const;
+  std::string name_space() const;
+  std::string content_type() const;
+  std::string content_encoding() const;
+  std::string type_url() const;  // of a protobuf payload
+  int priority() const;
+  std::int64_t ttl_seconds() const;
+  std::int64_t published_at_ms() const;
+  std::optional<std::string> correlation_id() const;
+  std::optional<std::string> causality_parent() const;
+  std::optional<std::string> publisher_id() const;  // what the publisher says of itself
+  std::optional<std::string> traceparent() const;
+  std::map<std::string, std::string> labels() const;
+  std::map<std::string, std::string> baggage() const;
+  std::map<std::string, Bytes> extensions() const;
+
+  // Finishes it: it is never delivered again. Called by the next `receive`, or after the handler returned.
+  void done();
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace speed

@@ -1,0 +1,139 @@
+// The Node: one participant, found by others under its name, reached by those it allows.
+// Threads: all methods may be called from any thread. Services, handlers and callbacks run on the node's own worker
+// threads, which take no signals; a callback may call the node, but must not close it. After fork, the child's copy
+// throws ForkedNodeError and does nothing else.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "speed/message.hpp"
+#include "speed/service.hpp"
+
+namespace speed {
+
+namespace runtime {
+class Runtime;
+}
+
+struct NodeOptions {
+  std::string root = {};  // communication directory; $SPEED_ROOT, else a directory of this user
+  std::string key = {};   // key file; $SPEED_KEY, else <root>/speed.key
+  std::vector<std::string> fabrics = {};  // labels for listing and filtering; they decide nothing
+  std::vector<std::string> allow = {};    // grants from the first moment on
+  double lease_seconds = 30.0;            // a silent node is offline after the lease, which exceeds three heartbeats
+  double heartbeat_seconds = 5.0;
+  unsigned workers = 4;                   // services and handlers at once
+  bool durable = false;                   // survive a power cut, not only a killed process; refused on tmpfs
+  bool polling = false;                   // never ring, as where there are no FIFOs (L-22)
+  std::string name_space = "default";     // in the metadata of messages
+  std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
+};
+
+struct CallOptions {
+  double timeout_seconds = 30.0;  // the deadline, on both sides
+  std::optional<std::string> traceparent = {};
+};
+
+struct SendOptions {
+  double timeout_seconds = 5.0;  // bounds the wait for room, and for the acknowledgement
+  bool ack = false;              // wait until the receiver has it
+  std::string topic = "message";
+  std::optional<int> priority = {};
+  std::optional<std::int64_t> ttl_seconds = {};
+  std::optional<std::string> correlation_id = {};
+  std::optional<std::string> causality_parent = {};
+  std::optional<std::string> traceparent = {};
+  std::map<std::string, std::string> labels = {};
+  std::map<std::string, std::string> baggage = {};
+  std::map<std::string, Bytes> extensions = {};
+};
+
+// Another node, as its registry entry tells.
+struct NodeInfo {
+  std::string name;
+  std::uint32_t generation = 0;
+  std::int64_t pid = 0;
+  std::string host;
+  std::string status;
+  std::string language;
+  std::vector<std::string> fabrics;
+  std::vector<std::string> allow;
+  std::vector<std::string> subscriptions;
+};
+
+class Node {
+ public:
+  using MessageHandler = std::function<void(Message&)>;
+  using NodeHandler = std::function<void(const NodeInfo&)>;
+  // Gets the result, or the error that takes its place.
+  using CallHandler = std::function<void(std::future<Value>)>;
+
+  // NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
+  explicit Node(const std::string& name, const NodeOptions& options = {});
+  ~Node();  // closes
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // --- access: names, or families such as "etl.*"; published before these return ---
+  void allow(const std::vector<std::string>& patterns);
+  void deny(const std::vector<std::string>& patterns);
+  std::vector<std::string> allowed() const;
+
+  // --- services; `allow` narrows who may call ---
+  void serve(const std::string& name, std::shared_ptr<Service> service,
+             const std::optional<std::vector<std::string>>& allow = std::nullopt);
+  void serve(const std::string& name, ServiceFunction function,
+             const std::optional<std::vector<std::string>>& allow = std::nullopt);
+
+  // --- calls: UnknownNodeError, AccessDeniedError, NodeLeftError, InboxFullError, or the CallError reported ---
+  Value call(const std::string& target, const std::string& service, const Map& arguments = {},
+             const CallOptions& options = {});
+  std::future<Value> submit(const std::string& target, const std::string& service, const Map& arguments = {},
+                            const CallOptions& options = {});
+  void submit(const std::string& target, const std::string& service, const Map& arguments, CallHandler handler,
+              const CallOptions& options = {});
+
+  // --- messages: in the receiver's lane when these return ---
+  std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
+  // Several in one write and one ring; on InboxFullError none was accepted of the batch of 64 that failed.
+  void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
+  void on_message(MessageHandler handler);  // on the workers, in order for each sender
+  // The next message, null after the timeout; finishes the one returned before.
+  std::optional<Message> receive(std::optional<double> timeout_seconds = std::nullopt);
+
+  // --- events ---
+  std::size_t publish(const std::string& topic, const Value& payload, SendOptions options = {});  // how many got it
+  void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
+
+  // --- other nodes ---
+  double ping(const std::string& target, double timeout_seconds = 5.0);  // seconds
+  std::vector<std::string> services(const std::string& target, double timeout_seconds = 5.0);
+  Map info(const std::string& target, double timeout_seconds = 5.0);
+  Map stats(const std::string& target, double timeout_seconds = 5.0);
+  Map stats() const;  // of this node
+  std::vector<NodeInfo> nodes(const std::optional<std::string>& fabric = std::nullopt);
+  NodeInfo wait_for(const std::string& target, double timeout_seconds = 10.0);  // live and allowing this node
+  void on_join(NodeHandler handler);
+  void on_leave(NodeHandler handler);
+  std::vector<std::string> remove_stale();
+
+  // --- life ---
+  const std::string& name() const;
+  const std::string& root() const;
+  std::uint32_t generation() const;
+  bool closed() const;  // closed, or its lease is lost
+  // Leaves in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
+  void close(double drain_seconds = 10.0);
+
+ private:
+  runtime::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
+
+  std::shared_ptr<runtime::Runtime> runtime_;  // shared with threads that a service holds up beyond the end
+};
+
+}  // namespace speed

@@ -1,0 +1,76 @@
+// Services: what a node offers to others, and how a call looks to them (RFC 7).
+// Threads: `invoke` runs on worker threads, several calls at once; a Service guards what it shares.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "speed/error.hpp"
+#include "speed/value.hpp"
+
+namespace speed {
+
+// One call as a service sees it. `caller` is an authenticated node name.
+struct Request {
+  std::string service;
+  Map arguments;
+  std::string caller;
+  std::string request_id;
+  std::int64_t deadline_ms = 0;  // Unix time
+  std::optional<std::string> traceparent;
+
+  // The argument of that name as a T; InvalidArgumentsError names it when it is missing or of another kind.
+  template <class T>
+  T get(std::string_view name) const {
+    const Value* const value = arguments.find(name);
+    if (value == nullptr) throw InvalidArgumentsError(service + ": missing argument '" + std::string(name) + "'");
+    if constexpr (std::is_same_v<T, Value>) {
+      return *value;
+    } else {
+      try {
+        return value->as<T>();
+      } catch (const InvalidArgumentsError& error) {
+        throw InvalidArgumentsError(service + ": argument '" + std::string(name) + "': " + error.what(),
+                                    {{"argument", name}});
+      }
+    }
+  }
+
+  template <class T>
+  T get_or(std::string_view name, T otherwise) const {
+    return arguments.find(name) == nullptr ? otherwise : get<T>(name);
+  }
+};
+
+// What a service answers: a result, or an `spc` code of codes.json with a message and details.
+struct Response {
+  Value result;
+  std::string error_code;  // empty: success
+  std::string error_message;
+  Map details;
+
+  Response() = default;
+  Response(Value value) : result(std::move(value)) {}
+  static Response error(std::string_view code, std::string message, Map details = {}) {
+    Response response;
+    response.error_code = code;
+    response.error_message = std::move(message);
+    response.details = std::move(details);
+    return response;
+  }
+  bool ok() const noexcept { return error_code.empty(); }
+};
+
+// The RFC's interface. An InvalidArgumentsError answers INVALID_ARGUMENTS, any other exception EXECUTION_FAILED.
+class Service {
+ public:
+  virtual ~Service() = default;
+  virtual Response invoke(const Request& request) = 0;
+};
+
+// A function as a service.
+using ServiceFunction = std::function<Response(const Request&)>;
+
+}  // namespace speed

@@ -1,0 +1,131 @@
+#include "core/lane_decoder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace speed::core {
+
+using wire::Refusal;
+
+namespace {
+
+constexpr std::size_t ids_offset = 32;
+constexpr std::size_t header_tail = 63;  // that many last bytes may begin a header whose ids are not yet visible
+
+// Places per search and searches per scan: they bound the work that a hostile lane can cause (L-16).
+constexpr int max_places = 16;
+constexpr int max_searches = 4;
+
+// Joins neighbouring damage, so that one accident counts once however the bytes arrived.
+void add_damage(std::vector<Item>& items, Refusal reason, std::uint64_t start, std::uint64_t end) {
+  if (!items.empty() && items.back().is_damage() && items.back().end == start) {
+    items.back().end = end;
+    return;
+  }
+  Item damage;
+  damage.refusal = reason;
+  damage.start = start;
+  damage.end = end;
+  items.push_back(damage);
+}
+
+}  // namespace
+
+LaneDecoder::LaneDecoder(const wire::NodeId& source, const wire::NodeId& target, wire::LinkOpener& opener)
+    : source_(source), target_(target), opener_(opener) {
+  std::ranges::copy(source, pattern_.begin());
+  std::ranges::copy(target, pattern_.begin() + source.size());
+}
+
+Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& opened) {
+  opened.clear();
+  opened.reserve(window.bytes.size());  // so that payloads stay where they are
+  Scan scan;
+  std::size_t at = 0;
+  int searches = 0;
+  while (at < window.bytes.size()) {
+    if (scan.items.size() >= limit || searches >= max_searches) {
+      scan.more = true;
+      break;
+    }
+    Look found = look(window, at, opened);
+    if (found.kind == Look::Kind::opened) {
+      at = static_cast<std::size_t>(found.item.end - window.base);
+      scan.items.push_back(found.item);
+      continue;
+    }
+    const bool incomplete = found.kind == Look::Kind::incomplete;
+    if (incomplete && !window.final && !window.suspicious) {
+      scan.needed = found.needed;
+      break;
+    }
+    ++searches;
+    const std::size_t end = end_of_damage(window, at, opened);
+    if (incomplete && !window.final && peek(window, end, opened).kind != Look::Kind::opened) {
+      scan.needed = found.needed;
+      break;
+    }
+    if (end == at) break;
+    add_damage(scan.items, incomplete ? Refusal::truncated : found.item.refusal, window.base + at, window.base + end);
+    at = end;
+  }
+  scan.consumed = at;
+  return scan;
+}
+
+LaneDecoder::Look LaneDecoder::look(const Window& window, std::size_t at, wire::Buffer& opened) {
+  Look look{Look::Kind::refused, 0, {}};
+  const ByteView rest = window.bytes.subspan(at);
+  if (rest.size() < wire::limits::aad_bytes) return {Look::Kind::incomplete, wire::envelope_overhead, {}};
+  Item& item = look.item;
+  item.refusal = wire::read_headers(rest, item.header);
+  if (item.refusal == Refusal::ok) item.refusal = misplaced(item.header, window.generation);
+  if (item.refusal != Refusal::ok) return look;
+  const auto size = static_cast<std::size_t>(item.header.payload_bytes);
+  const std::size_t total = wire::envelope_overhead + size;
+  if (rest.size() < total) return {Look::Kind::incomplete, total, {}};
+  const std::size_t before = opened.size();
+  const std::span<std::byte> payload = opened.extend(size);
+  item.refusal = opener_.open(item.header, rest.first(total), payload);
+  if (item.refusal != Refusal::ok) {
+    opened.shrink(before);
+    return look;
+  }
+  item.payload = payload;
+  item.start = window.base + at;
+  item.end = item.start + total;
+  look.kind = Look::Kind::opened;
+  return look;
+}
+
+LaneDecoder::Look LaneDecoder::peek(const Window& window, std::size_t at, wire::Buffer& opened) {
+  const std::size_t before = opened.size();
+  Look found = look(window, at, opened);
+  opened.shrink(before);
+  return found;
+}
+
+Refusal LaneDecoder::misplaced(const wire::Header& header, std::uint32_t generation) const {
+  if (header.source != source_) return Refusal::wrong_source;
+  if (header.target != target_) return Refusal::wrong_target;
+  return wire::generation_of(header.sequence) == generation ? Refusal::ok : Refusal::bad_sequence;
+}
+
+// The next place that may hold an envelope (L-16). A complete one must authenticate; an incomplete one ends the damage
+// as well: it is judged when its bytes are there. Without any, all bytes that cannot begin a header are damage.
+std::size_t LaneDecoder::end_of_damage(const Window& window, std::size_t at, wire::Buffer& opened) {
+  const std::size_t length = window.bytes.size();
+  std::size_t place = at + 1;
+  for (int tries = 0; tries < max_places; ++tries) {
+    const std::size_t from = std::min(place + ids_offset, length);
+    const void* const found =
+        memmem(window.bytes.data() + from, length - from, pattern_.data(), pattern_.size());
+    if (found == nullptr) return window.final ? length : std::max(at, length - std::min(length, header_tail));
+    place = static_cast<std::size_t>(static_cast<const std::byte*>(found) - window.bytes.data()) - ids_offset;
+    if (peek(window, place, opened).kind != Look::Kind::refused) return place;
+    ++place;
+  }
+  return place;
+}
+
+}  // namespace speed::core

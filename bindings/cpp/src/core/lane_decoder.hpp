@@ -1,0 +1,64 @@
+// Bytes of a lane -> authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16).
+// Threads: not thread-safe; the lane's lock guards it.
+#pragma once
+
+#include <vector>
+
+#include "wire/seal.hpp"
+
+namespace speed::core {
+
+// One settled run of bytes, `start` to `end` from the start of the segment: an authenticated envelope, or damage.
+struct Item {
+  wire::Refusal refusal = wire::Refusal::ok;  // not ok: damage, and why; truncated for a torn tail
+  wire::Header header;
+  ByteView payload;  // in the buffer that was passed to `scan`
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+
+  bool is_damage() const { return refusal != wire::Refusal::ok; }
+};
+
+struct Scan {
+  std::vector<Item> items;
+  std::size_t consumed = 0;  // settled bytes
+  std::size_t needed = 0;    // what the next envelope claims to need from there on; 0: unknown
+  bool more = false;         // a limit ended the scan
+};
+
+// A run of bytes of one segment.
+struct Window {
+  ByteView bytes;
+  std::uint64_t base = 0;  // where they lie in the segment
+  std::uint32_t generation = 0;
+  bool final = false;       // no byte will follow
+  bool suspicious = false;  // an incomplete envelope is checked for a lying length (L-16)
+};
+
+// Keeps no bytes, so every split of a lane decodes equally.
+class LaneDecoder {
+ public:
+  LaneDecoder(const wire::NodeId& source, const wire::NodeId& target, wire::LinkOpener& opener);
+
+  // At most `limit` items; payloads go to `opened`, which is cleared first.
+  Scan scan(const Window& window, std::size_t limit, wire::Buffer& opened);
+
+ private:
+  // What lies at a place: an envelope, one that needs `needed` bytes in all, or none.
+  struct Look {
+    enum class Kind { opened, incomplete, refused } kind;
+    std::size_t needed = 0;
+    Item item;
+  };
+  Look look(const Window& window, std::size_t at, wire::Buffer& opened);
+  Look peek(const Window& window, std::size_t at, wire::Buffer& opened);  // leaves nothing in `opened`
+  std::size_t end_of_damage(const Window& window, std::size_t at, wire::Buffer& opened);
+  wire::Refusal misplaced(const wire::Header& header, std::uint32_t generation) const;
+
+  wire::NodeId source_;
+  wire::NodeId target_;
+  wire::Block<2 * wire::limits::node_id_bytes> pattern_;
+  wire::LinkOpener& opener_;
+};
+
+}  // namespace speed::core

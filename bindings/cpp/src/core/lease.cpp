@@ -1,0 +1,25 @@
+#include "core/lease.hpp"
+
+#include "speed/error.hpp"
+
+namespace speed::core {
+
+Verdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
+              std::optional<bool> process_alive, std::int64_t unchanged_ms) {
+  if (!tenure.boot_id.empty() && tenure.boot_id == observer_boot_id) {
+    if (process_alive == false) return Verdict::stale;
+    const std::int64_t age = monotonic_ms - tenure.heartbeat_monotonic_ms;
+    if (age >= 0) return age > tenure.lease ? Verdict::stale : Verdict::live;
+  }
+  return unchanged_ms > tenure.lease ? Verdict::stale : Verdict::watch;
+}
+
+void check_lease(std::int64_t lease_ms, std::int64_t heartbeat_ms) {
+  if (heartbeat_ms <= 0) throw ConfigurationError("the heartbeat interval must be positive");
+  if (lease_ms <= 3 * heartbeat_ms) {
+    throw ConfigurationError("the lease (" + std::to_string(lease_ms) + " ms) must exceed three heartbeats (3 x " +
+                             std::to_string(heartbeat_ms) + " ms): one late heartbeat must not cost the name");
+  }
+}
+
+}  // namespace speed::core

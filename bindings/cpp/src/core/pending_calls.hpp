@@ -1,0 +1,89 @@
+// Calls and acknowledgements that wait for an answer: each is completed exactly once (S-6, S-7).
+// Threads: not thread-safe; the lock of the runtime's Calls guards it. Completions run outside of that lock.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "speed/value.hpp"
+
+namespace speed::core {
+
+using Outcome = std::variant<Value, std::exception_ptr>;
+using Completion = std::function<void(Outcome)>;
+
+struct PendingCall {
+  std::string target;
+  double deadline = 0;  // monotonic seconds
+  bool is_acknowledgement = false;
+  Completion completion;
+};
+
+class PendingCalls {
+ public:
+  void add(std::string key, PendingCall call) {
+    earliest_ = std::min(earliest_, call.deadline);
+    calls_.insert_or_assign(std::move(key), std::move(call));
+  }
+
+  // Whoever takes a call completes it. Null unless it waits for an answer of `source` (S-6).
+  Completion take(const std::string& key, const std::string& source) {
+    const auto found = calls_.find(key);
+    if (found == calls_.end() || found->second.target != source) return {};
+    return take(found);
+  }
+  bool forget(const std::string& key) { return calls_.erase(key) != 0; }
+
+  // Takes those that match; their caller completes them.
+  template <class Match>
+  std::vector<PendingCall> take_if(Match match) {
+    std::vector<PendingCall> taken;
+    for (auto at = calls_.begin(); at != calls_.end();) {
+      if (match(at->second)) {
+        taken.push_back(std::move(at->second));
+        at = calls_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+    return taken;
+  }
+
+  std::vector<PendingCall> take_late(double now) {
+    if (now < earliest_) return {};
+    auto late = take_if([&](const PendingCall& call) { return call.deadline <= now; });
+    earliest_ = never;
+    for (const auto& [key, call] : calls_) earliest_ = std::min(earliest_, call.deadline);
+    return late;
+  }
+
+  double next_deadline() const { return calls_.empty() ? never : earliest_; }  // not after the earliest one
+  std::size_t size() const { return calls_.size(); }
+
+  std::vector<std::string> targets() const {
+    std::vector<std::string> names;
+    for (const auto& [key, call] : calls_) names.push_back(call.target);
+    return names;
+  }
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  using Table = std::unordered_map<std::string, PendingCall>;
+
+  Completion take(Table::iterator found) {
+    Completion completion = std::move(found->second.completion);
+    calls_.erase(found);
+    return completion;
+  }
+
+  Table calls_;
+  double earliest_ = never;
+};
+
+}  // namespace speed::core

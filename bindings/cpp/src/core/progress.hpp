@@ -1,0 +1,51 @@
+// Which envelopes of a lane are dispatched and which finished, as the cursor records it (L-14, L-15).
+// The position is the end of the last finished envelope, with the unfinished ones before it listed: one slow request
+// neither holds back the lane nor makes a crash repeat what was finished after it.
+// Threads: not thread-safe; the lane's lock guards it.
+#pragma once
+
+#include <map>
+
+#include "wire/cursor.hpp"
+
+namespace speed::core {
+
+class Progress {
+ public:
+  Progress(const wire::Position& start, std::uint64_t last_sequence)
+      : tail_(start), tail_sequence_(last_sequence), done_(start), done_sequence_(last_sequence) {}
+
+  // Takes over an envelope that the predecessor's cursor lists as unfinished; its end is known once it is read.
+  void redispatched(const wire::Unfinished& entry);
+  void found_again(std::uint64_t sequence, std::uint64_t end);
+
+  // The envelope from `start` to the offset `end` was handed out; sequences rise.
+  void dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end);
+
+  // The bytes before `position` hold nothing more to dispatch (damage, duplicates).
+  void skip_to(const wire::Position& position) { tail_ = position; }
+
+  // Marks one envelope as done; returns its bytes, 0 when it was already.
+  std::uint64_t finish(std::uint64_t sequence);
+
+  // The cursor to commit; a 65th unfinished envelope moves the position back to its start.
+  wire::Cursor cursor(std::uint32_t receiver_generation, bool clean = false) const;
+
+  std::size_t unfinished() const { return pending_.size(); }
+  const wire::Position& tail() const { return tail_; }
+
+ private:
+  struct Pending {
+    wire::Position start;
+    std::uint64_t end;
+    std::uint64_t previous;  // sequence of the envelope before it
+  };
+
+  std::map<std::uint64_t, Pending> pending_;  // by sequence
+  wire::Position tail_;                       // end of everything dispatched or skipped
+  std::uint64_t tail_sequence_;
+  wire::Position done_;  // end of the last finished envelope
+  std::uint64_t done_sequence_;
+};
+
+}  // namespace speed::core

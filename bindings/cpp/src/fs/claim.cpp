@@ -1,0 +1,101 @@
+#include "fs/claim.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fs/files.hpp"
+#include "wire/names.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t max_claim_bytes = 4096;
+
+std::vector<DirectoryEntry> claims_in(const std::string& root) {
+  const Fd directory = open_directory(wire::claims_dir(root));
+  return list_directory(directory.get(), SIZE_MAX);
+}
+
+std::string encode(const Claimant& claimant) {
+  const Identity& maker = claimant.identity;
+  Json values{{"pid", maker.pid},   {"pid_start", maker.pid_start}, {"pid_namespace", maker.pid_namespace},
+              {"host", maker.host}, {"boot_id", maker.boot_id},     {"lease", claimant.lease_ms}};
+  if (claimant.made_ms) values["made_monotonic_ms"] = *claimant.made_ms;
+  return values.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<Claimant> decode(std::string_view text) {
+  const Json values = Json::parse(text, nullptr, false);
+  if (!values.is_object()) return std::nullopt;
+  try {
+    Claimant claimant;
+    values.at("pid").get_to(claimant.identity.pid);
+    values.at("pid_start").get_to(claimant.identity.pid_start);
+    values.at("pid_namespace").get_to(claimant.identity.pid_namespace);
+    values.at("host").get_to(claimant.identity.host);
+    values.at("boot_id").get_to(claimant.identity.boot_id);
+    values.at("lease").get_to(claimant.lease_ms);
+    const auto made = values.find("made_monotonic_ms");
+    if (made != values.end() && made->is_number_integer()) claimant.made_ms = made->get<std::int64_t>();
+    return claimant;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::uint32_t Claims::newest() const {
+  std::uint32_t newest = 0;
+  for (const DirectoryEntry& entry : claims_in(root_)) {
+    const auto claim = wire::parse_claim(entry.name);
+    if (claim && claim->first == name_) newest = std::max(newest, claim->second);
+  }
+  return newest;
+}
+
+bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
+  const std::string path = wire::claim_path(root_, name_, generation);
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd && errno == EEXIST) return false;
+  if (!fd) throw_errno(path);
+  write_all(fd.get(), wire::view(encode(claimant)));
+  return true;
+}
+
+std::optional<Claimant> Claims::read(std::uint32_t generation) const {
+  const std::string path = wire::claim_path(root_, name_, generation);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  Bytes data(max_claim_bytes);
+  const ssize_t size = ::read(fd.get(), data.data(), data.size());
+  if (size <= 0) return std::nullopt;
+  return decode(wire::text(ByteView(data).first(static_cast<std::size_t>(size))));
+}
+
+void Claims::release(std::uint32_t generation) const noexcept {
+  // It fails only where a newer claim replaced this one.
+  [[maybe_unused]] const int failed = chmod(wire::claim_path(root_, name_, generation).c_str(), 0400);
+}
+
+bool Claims::is_released(std::uint32_t generation) const {
+  struct stat status {};
+  if (::stat(wire::claim_path(root_, name_, generation).c_str(), &status) != 0) return true;
+  return (status.st_mode & S_IWUSR) == 0;
+}
+
+void Claims::remove_older(std::uint32_t generation) const {
+  for (const DirectoryEntry& entry : claims_in(root_)) {
+    const auto claim = wire::parse_claim(entry.name);
+    if (claim && claim->first == name_ && claim->second < generation) {
+      unlink(wire::claim_path(root_, name_, claim->second).c_str());
+    }
+  }
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,76 @@
+#include "fs/committed.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr int torn_reads = 3;
+
+}  // namespace
+
+void Outstanding::add(wire::SegmentName segment, std::uint64_t size) {
+  segments_[segment].written += size;
+  bytes_ += size;
+}
+
+void Outstanding::commit(const wire::Position& position) {
+  while (!segments_.empty() && segments_.begin()->first < position.file()) {
+    const Size& size = segments_.begin()->second;
+    bytes_ -= size.written - size.freed;
+    segments_.erase(segments_.begin());
+  }
+  const auto here = segments_.find(position.file());
+  if (here == segments_.end() || position.offset <= here->second.freed) return;
+  const std::uint64_t freed = std::min(position.offset, here->second.written);
+  bytes_ -= freed - here->second.freed;
+  here->second.freed = freed;
+}
+
+std::vector<SegmentSize> segments_in(int dir_fd) {
+  std::vector<SegmentSize> found;
+  for (const DirectoryEntry& entry : list_directory(dir_fd, max_lane_files)) {
+    const auto name = wire::parse_segment(entry.name);
+    struct stat status {};
+    if (!name || fstatat(dir_fd, entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISREG(status.st_mode)) found.push_back({*name, static_cast<std::uint64_t>(status.st_size)});
+  }
+  std::ranges::sort(found, {}, &SegmentSize::name);
+  return found;
+}
+
+std::optional<wire::Cursor> read_cursor(int dir_fd, std::uint32_t generation, const std::vector<wire::Key>& keys) {
+  for (int tries = 0; tries < torn_reads; ++tries) {
+    try {
+      const Bytes data =
+          read_small(dir_fd, wire::cursor_name(generation), owners_of(dir_fd), wire::max_cursor_bytes);
+      const wire::Cursor cursor = wire::decode_cursor(data, keys);
+      return cursor.receiver_generation == generation ? std::optional(cursor) : std::nullopt;
+    } catch (const WireError&) {
+      continue;
+    } catch (const std::system_error&) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<wire::Cursor> newest_cursor(int dir_fd, const std::vector<wire::Key>& keys) {
+  std::vector<std::uint32_t> generations;
+  for (const DirectoryEntry& entry : list_directory(dir_fd, max_lane_files)) {
+    if (const auto generation = wire::parse_cursor(entry.name)) generations.push_back(*generation);
+  }
+  std::ranges::sort(generations, std::greater<>());
+  for (const std::uint32_t generation : generations) {
+    if (auto cursor = read_cursor(dir_fd, generation, keys)) return cursor;
+  }
+  return std::nullopt;
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,38 @@
+#include "fs/fence.hpp"
+
+#include "fs/committed.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+// Records the newest older segment and its size; zeros where none is left: nothing old counts.
+void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
+  wire::Fence fence{generation, {}, 0};
+  for (const SegmentSize& one : segments_in(lane)) {
+    if (one.name.generation >= generation) break;
+    fence.old = one.name;
+    fence.size = one.bytes;
+  }
+  replace_file(lane, wire::fence_name(generation), wire::encode_fence(fence, lane_key));
+}
+
+}  // namespace
+
+void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,
+                 const wire::Keyring& keyring) {
+  const Fd directory = open_directory(root);
+  for (const DirectoryEntry& entry : list_directory(directory.get(), SIZE_MAX)) {
+    if (!wire::is_node_name(entry.name)) continue;
+    Fd lane;
+    try {
+      lane = open_directory(wire::lane_dir(root, entry.name, source));
+    } catch (const std::system_error&) {
+      continue;  // no lane there, or nothing that could be one
+    }
+    const wire::Key key = wire::lane_key(keyring.sealing_key(), wire::node_id(source), wire::node_id(entry.name));
+    fence_lane(lane.get(), generation, key);
+  }
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,15 @@
+// Fences: what a sender that lost its name writes afterwards is never accepted (L-18).
+#pragma once
+
+#include <string>
+
+#include "wire/keyring.hpp"
+
+namespace speed::fs {
+
+// Ends all lanes that older generations of `source` left anywhere. Called by the new owner after it won its claim and
+// before its entry appears. std::system_error when a fence cannot be written.
+void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,
+                 const wire::Keyring& keyring);
+
+}  // namespace speed::fs

@@ -1,0 +1,160 @@
+#include "fs/files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "speed/error.hpp"
+#include "wire/names.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+constexpr int read_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int create_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+
+Fd checked(int fd, const std::string& doing) {
+  if (fd < 0) throw_errno(doing);
+  return Fd(fd);
+}
+
+const char* why_untrusted(const struct stat& status, const Owners& owners) {
+  if (!S_ISREG(status.st_mode)) return "not a regular file";
+  if (!owners.hold(status.st_uid)) return "foreign owner";
+  return status.st_nlink == 1 ? nullptr : "has several names";
+}
+
+bool is_directory(int dir_fd, const dirent& entry) {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+  struct stat status {};
+  return fstatat(dir_fd, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void Fd::close() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+void throw_errno(const std::string& doing) { throw std::system_error(errno, std::generic_category(), doing); }
+
+Owners owners_of(int dir_fd) { return {status_of(dir_fd).st_uid, geteuid()}; }
+
+Fd open_directory(const std::string& path) { return checked(::open(path.c_str(), directory_flags), path); }
+
+Fd open_directory_at(int dir_fd, const std::string& name) {
+  return checked(openat(dir_fd, name.c_str(), directory_flags), name);
+}
+
+Fd open_regular(int dir_fd, const std::string& name, const Owners& owners) {
+  Fd fd = checked(openat(dir_fd, name.c_str(), read_flags), name);
+  if (const char* const why = why_untrusted(status_of(fd.get()), owners)) throw UntrustedFileError(why);
+  return fd;
+}
+
+Fd create_file(int dir_fd, const std::string& name, bool append) {
+  return checked(openat(dir_fd, name.c_str(), create_flags | (append ? O_APPEND : 0), 0600), name);
+}
+
+struct stat status_of(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) throw_errno("fstat");
+  return status;
+}
+
+std::uint64_t file_bytes(int fd) { return static_cast<std::uint64_t>(status_of(fd).st_size); }
+
+void write_all(int fd, ByteView data) {
+  while (!data.empty()) {
+    const ssize_t written = ::write(fd, data.data(), data.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_errno("write");
+    data = data.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+std::size_t read_at(int fd, std::span<std::byte> data, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < data.size()) {
+    const ssize_t count = pread(fd, data.data() + done, data.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno("pread");
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
+}
+
+Fd replace_file(int dir_fd, const std::string& name, ByteView data) {
+  const std::string temporary = wire::temporary_name(name);
+  unlink_quietly(dir_fd, temporary);  // left by a killed predecessor of the same role
+  Fd fd = create_file(dir_fd, temporary, false);
+  try {
+    write_all(fd.get(), data);
+    if (renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) throw_errno(name);
+  } catch (const std::system_error&) {
+    unlink_quietly(dir_fd, temporary);
+    throw;
+  }
+  return fd;
+}
+
+bool unlink_quietly(int dir_fd, const std::string& name) { return unlinkat(dir_fd, name.c_str(), 0) == 0; }
+
+Bytes read_small(int dir_fd, const std::string& name, const Owners& owners, std::size_t limit) {
+  const Fd fd = open_regular(dir_fd, name, owners);
+  Bytes data(limit);
+  data.resize(read_at(fd.get(), data, 0));
+  return data;
+}
+
+std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit) {
+  Fd own = open_directory_at(dir_fd, ".");  // a duplicate would share its reading position
+  const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
+  if (directory == nullptr) throw_errno("fdopendir");
+  own.release();  // `directory` closes it
+  std::vector<DirectoryEntry> entries;
+  while (entries.size() < limit) {
+    const dirent* const entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") entries.push_back({std::move(name), is_directory(dir_fd, *entry)});
+  }
+  return entries;
+}
+
+void make_private_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw RootError("cannot make the directory " + path + ": " + std::generic_category().message(errno));
+  }
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    throw RootError(path + " is not a directory; remove it");
+  }
+  if (status.st_uid != geteuid()) {
+    throw RootError(path + " belongs to user " + std::to_string(status.st_uid) + "; remove it or use another root");
+  }
+}
+
+void sync_directory(const std::string& path) {
+  const Fd fd = open_directory(path);
+  if (fsync(fd.get()) != 0) throw_errno(path);
+}
+
+}  // namespace speed::fs

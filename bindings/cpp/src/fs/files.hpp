@@ -1,0 +1,77 @@
+// Opening what others may have put there: no link is followed, nothing blocks, owners are checked (L-10).
+// Failures are std::system_error unless said otherwise.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "wire/bytes.hpp"
+
+namespace speed::fs {
+
+// An open descriptor; closed when it goes.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { close(); }
+
+  int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+  void close() noexcept;
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// A file is not the regular, singly linked file of an expected owner that the rules ask for.
+class UntrustedFileError : public std::system_error {
+ public:
+  explicit UntrustedFileError(const char* why) : std::system_error(EPERM, std::generic_category(), why) {}
+};
+
+[[noreturn]] void throw_errno(const std::string& doing);
+
+// Who may own the files of a directory: its owner and this user.
+struct Owners {
+  uid_t directory;
+  uid_t user;
+  bool hold(uid_t uid) const { return uid == directory || uid == user; }
+};
+Owners owners_of(int dir_fd);
+
+Fd open_directory(const std::string& path);
+Fd open_directory_at(int dir_fd, const std::string& name);
+Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);  // UntrustedFileError
+Fd create_file(int dir_fd, const std::string& name, bool append);            // EEXIST when the name is taken
+struct stat status_of(int fd);
+std::uint64_t file_bytes(int fd);
+
+void write_all(int fd, ByteView data);
+// Up to `data.size()` bytes from `offset`; fewer only at the end of the file.
+std::size_t read_at(int fd, std::span<std::byte> data, std::uint64_t offset);
+
+// Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file.
+Fd replace_file(int dir_fd, const std::string& name, ByteView data);
+bool unlink_quietly(int dir_fd, const std::string& name);
+Bytes read_small(int dir_fd, const std::string& name, const Owners& owners, std::size_t limit);
+
+struct DirectoryEntry {
+  std::string name;
+  bool is_directory = false;  // a link to one is none
+};
+std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit);
+
+// Makes a directory 0700 unless it is there; RootError for a link or a foreign owner.
+void make_private_directory(const std::string& path);
+void sync_directory(const std::string& path);
+
+}  // namespace speed::fs

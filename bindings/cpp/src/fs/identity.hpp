@@ -1,0 +1,24 @@
+// Who a process is, for good: a pid alone is reused and means nothing in another namespace.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace speed::fs {
+
+// One process on one boot of one host.
+struct Identity {
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  std::string pid_namespace;
+  std::string host;
+  std::string boot_id;
+};
+
+Identity own_identity();
+
+// Whether that very process lives; null where it cannot be seen from here.
+std::optional<bool> process_alive(const Identity& process, const Identity& observer);
+
+}  // namespace speed::fs

@@ -1,0 +1,71 @@
+#include "fs/key_store.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "fs/files.hpp"
+#include "speed/error.hpp"
+#include "wire/names.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr std::size_t max_bytes = 4096;
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+std::string reason() { return std::generic_category().message(errno); }
+
+void check_private(const Fd& fd, const std::string& path) {
+  const struct stat status = status_of(fd.get());
+  if (!S_ISREG(status.st_mode)) throw KeyFileError(path + " is no regular file");
+  if (status.st_uid != geteuid() && status.st_uid != 0) {
+    throw KeyFileError(path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
+  }
+  if ((status.st_mode & 077) != 0) {
+    throw KeyFileError("others can read " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
+  }
+}
+
+}  // namespace
+
+std::string default_root() {
+  if (const std::string root = environment("SPEED_ROOT"); !root.empty()) return root;
+  const std::string session = environment("XDG_RUNTIME_DIR");
+  if (!session.empty() && access(session.c_str(), X_OK) == 0) return wire::child_path(session, "speed");
+  const std::string shared = access("/dev/shm", X_OK) == 0 ? "/dev/shm" : "/tmp";
+  return wire::child_path(shared, "speed-" + std::to_string(geteuid()));
+}
+
+std::string default_key_path(const std::string& root) {
+  const std::string path = environment("SPEED_KEY");
+  return path.empty() ? wire::default_key_path(root) : path;
+}
+
+std::vector<wire::Key> read_key_file(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd && errno == ENOENT) {
+    throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
+  }
+  if (!fd) throw KeyFileError("cannot read the key file " + path + ": " + reason());
+  check_private(fd, path);
+  Bytes text(max_bytes + 1);
+  text.resize(read_at(fd.get(), text, 0));
+  if (text.size() > max_bytes) throw KeyFileError(path + " is too large for a key file: make one with `speed key new`");
+  return wire::parse_key_file(wire::text(text));
+}
+
+void write_key_file(const std::string& path, const std::vector<wire::Key>& keys) {
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) throw KeyFileError("cannot write " + path + ": " + reason());
+  write_all(fd.get(), wire::view(wire::format_key_file(keys)));
+  if (fsync(fd.get()) != 0) throw KeyFileError("cannot write " + path + ": " + reason());
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,18 @@
+// Reading and writing key files; where root and key are looked for (W-14).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire/key_file.hpp"
+
+namespace speed::fs {
+
+std::string default_root();                          // $SPEED_ROOT, else a directory of this user
+std::string default_key_path(const std::string& root);  // $SPEED_KEY, else <root>/speed.key
+
+// KeyFileError says what is wrong with the file and what to do.
+std::vector<wire::Key> read_key_file(const std::string& path);
+void write_key_file(const std::string& path, const std::vector<wire::Key>& keys);
+
+}  // namespace speed::fs

@@ -1,0 +1,106 @@
+#include "fs/lane_files.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr std::int64_t racy_ns = 20'000'000;  // a directory changed so recently may change without a new time stamp
+
+std::int64_t modified_ns(int fd) {
+  const struct stat status = status_of(fd);
+  return status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
+}
+
+std::int64_t now_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+void sort_in(Listing& listing, const std::string& filename) {
+  if (const auto segment = wire::parse_segment(filename)) {
+    listing.segments.push_back(*segment);
+  } else if (const auto cursor = wire::parse_cursor(filename)) {
+    listing.cursors.push_back(*cursor);
+  } else if (const auto fence = wire::parse_fence(filename)) {
+    listing.fences.push_back(*fence);
+  } else if (!wire::is_temporary(filename)) {
+    listing.foreign.push_back(filename);
+  }
+}
+
+}  // namespace
+
+LaneFiles::LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine)
+    : directory_(open_directory(path)),
+      owners_(owners_of(directory_.get())),
+      keys_(std::move(lane_keys)),
+      quarantine_(quarantine) {}
+
+bool LaneFiles::changed() const { return modified_ns(directory_.get()) != listed_mtime_; }
+
+Listing LaneFiles::list() {
+  Listing listing;
+  const std::int64_t modified = modified_ns(directory_.get());
+  listed_mtime_ = std::abs(now_ns() - modified) > racy_ns ? modified : -1;
+  for (const DirectoryEntry& entry : list_directory(directory_.get(), max_lane_files)) sort_in(listing, entry.name);
+  std::ranges::sort(listing.segments);
+  std::ranges::sort(listing.fences, std::greater<>());
+  std::ranges::sort(listing.cursors, std::greater<>());
+  return listing;
+}
+
+Fd LaneFiles::open_segment(wire::SegmentName segment) const {
+  return open_regular(directory_.get(), wire::segment_name(segment), owners_);
+}
+
+std::uint64_t LaneFiles::segment_bytes(wire::SegmentName segment) const {
+  struct stat status {};
+  const std::string name = wire::segment_name(segment);
+  const bool there = fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  return there ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+void LaneFiles::remove(const std::string& filename) { unlink_quietly(directory_.get(), filename); }
+
+void LaneFiles::put_aside(const std::string& filename, std::string_view reason) {
+  quarantine_.take(directory_.get(), filename, reason);
+}
+
+std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const {
+  try {
+    const Bytes data = read_small(directory_.get(), wire::fence_name(generation), owners_, wire::fence_bytes + 1);
+    const wire::Fence fence = wire::decode_fence(data, keys_);
+    return fence.new_generation == generation ? std::optional(fence) : std::nullopt;
+  } catch (const WireError&) {
+    return std::nullopt;
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<wire::Cursor> LaneFiles::read_cursor(std::uint32_t generation) const {
+  return fs::read_cursor(directory_.get(), generation, keys_);
+}
+
+void LaneFiles::write_cursor(const wire::Cursor& cursor) {
+  Bytes data = wire::encode_cursor(cursor, keys_.front());
+  if (cursor_) {
+    if (pwrite(cursor_.get(), data.data(), data.size(), 0) < 0) throw_errno("cursor");
+    return;
+  }
+  data.resize(wire::max_cursor_bytes);  // at full size, so that no later commit needs space
+  cursor_ = replace_file(directory_.get(), wire::cursor_name(cursor.receiver_generation), data);
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,46 @@
+// One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10).
+// Threads: not thread-safe; the lane's lock guards it.
+#pragma once
+
+#include <string>
+
+#include "fs/committed.hpp"
+#include "fs/quarantine.hpp"
+
+namespace speed::fs {
+
+// What lies in a lane directory: segments in order, fences and cursors by generation, the newest first.
+struct Listing {
+  std::vector<wire::SegmentName> segments;
+  std::vector<std::uint32_t> fences;
+  std::vector<std::uint32_t> cursors;
+  std::vector<std::string> foreign;
+};
+
+// Held open, so that replacing its path changes nothing.
+class LaneFiles {
+ public:
+  LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine);
+
+  Listing list();
+  bool changed() const;  // whether a file came or went since the last listing, as far as time stamps tell
+
+  Fd open_segment(wire::SegmentName segment) const;
+  std::uint64_t segment_bytes(wire::SegmentName segment) const;  // 0 if there is none
+  void remove(const std::string& filename);
+  void put_aside(const std::string& filename, std::string_view reason);
+
+  std::optional<wire::Fence> read_fence(std::uint32_t generation) const;    // null: missing or not authentic
+  std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise
+  void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
+
+ private:
+  Fd directory_;
+  Owners owners_;
+  std::vector<wire::Key> keys_;
+  Quarantine& quarantine_;
+  Fd cursor_;
+  std::int64_t listed_mtime_ = -1;  // ns
+};
+
+}  // namespace speed::fs

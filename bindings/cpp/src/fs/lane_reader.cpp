@@ -1,0 +1,295 @@
+#include "fs/lane_reader.hpp"
+
+#include <algorithm>
+
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+using wire::Refusal;
+
+namespace {
+
+constexpr std::size_t chunk_bytes = 64 << 10;
+constexpr std::size_t kept_bytes = 4 << 20;
+constexpr std::uint64_t read_bytes = 4 << 20;  // passed at once without an envelope, at most
+constexpr std::uint64_t lazy_bytes = 1 << 20;
+constexpr std::uint64_t sample_bytes = 1 << 20;
+
+bool is_in_order(wire::EnvelopeType type) {
+  return type == wire::EnvelopeType::message || type == wire::EnvelopeType::event;
+}
+
+bool has_damage(const core::Scan& scan) { return std::ranges::any_of(scan.items, &core::Item::is_damage); }
+
+std::string lower(std::string_view code) {
+  std::string text(code);
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+const char* name_of(core::SequenceVerdict verdict) {
+  switch (verdict) {
+    case core::SequenceVerdict::gap: return "gaps";
+    case core::SequenceVerdict::duplicate: return "duplicates";
+    case core::SequenceVerdict::old_generation: return "rejected_old_generation";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+LaneReader::LaneReader(const Surroundings& around, const std::string& source)
+    : source_(source),
+      generation_(around.generation),
+      quarantine_(around.quarantine),
+      buffer_(around.buffer),
+      opener_(around.keyring, wire::node_id(source), wire::node_id(around.target)),
+      decoder_(wire::node_id(source), wire::node_id(around.target), opener_),
+      files_(wire::lane_dir(around.root, around.target, source),
+             around.keyring.lane_keys(wire::node_id(source), wire::node_id(around.target)), around.quarantine),
+      listing_(files_.list()),
+      progress_({}, 0) {
+  recover();
+  if (!write_cursor(progress_.cursor(generation_))) return;
+  for (const std::uint32_t generation : listing_.cursors) {
+    if (generation < generation_) files_.remove(wire::cursor_name(generation));
+  }
+}
+
+// --- where a former process stopped (L-15) ---
+
+void LaneReader::recover() {
+  const auto is_newer = [&](std::uint32_t generation) { return generation > generation_; };
+  if (std::ranges::any_of(listing_.cursors, is_newer)) {
+    throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
+  }
+  const std::optional<wire::Cursor> found = newest_cursor();
+  wire::Cursor cursor = found.value_or(wire::Cursor{});
+  if (!found) {
+    const wire::SegmentName first = listing_.segments.empty() ? wire::SegmentName{} : listing_.segments.front();
+    cursor.position = {first.generation, first.segment, 0};
+    cursor.clean = !suspect_all_;
+  }
+  position_ = cursor.position;
+  link_ = core::LinkReceiver(cursor.last_sequence);
+  progress_ = core::Progress(position_, cursor.last_sequence);
+  for (const wire::Unfinished& entry : cursor.unfinished) {
+    progress_.redispatched(entry);
+    again_.push_back(entry);
+  }
+  if (!cursor.clean) {
+    suspect_until_ = lane_end();
+    suspect_all_ = suspect_all_ || cursor.unfinished.size() >= wire::limits::max_unfinished;
+  }
+}
+
+std::optional<wire::Cursor> LaneReader::newest_cursor() {
+  for (const std::uint32_t generation : listing_.cursors) {
+    if (auto cursor = files_.read_cursor(generation)) return cursor;
+    count("cursors_damaged");
+    suspect_all_ = true;
+  }
+  return std::nullopt;
+}
+
+wire::Position LaneReader::lane_end() const {
+  if (listing_.segments.empty()) return position_;
+  const wire::SegmentName last = listing_.segments.back();
+  return {last.generation, last.segment, files_.segment_bytes(last)};
+}
+
+// Redelivers the next envelope that a former process had begun and not finished.
+void LaneReader::read_again(std::vector<Received>& received) {
+  while (!again_.empty() && received.empty()) {
+    const wire::Unfinished entry = again_.front();
+    again_.pop_front();
+    if (find_again(entry, received)) continue;
+    progress_.finish(entry.sequence);
+    ++dirty_;
+    count("redeliveries_lost");
+  }
+}
+
+bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>& received) {
+  core::Scan scan;
+  try {
+    const Fd fd = files_.open_segment(entry.start.file());
+    for (std::size_t want = chunk_bytes;; want = scan.needed) {
+      const std::size_t length = fill(fd.get(), entry.start.offset, want);
+      const core::Window window{buffer_.view().first(length), entry.start.offset, entry.start.generation};
+      scan = decoder_.scan(window, 1, opened_);
+      if (!scan.items.empty() || scan.needed <= want) break;
+    }
+  } catch (const std::system_error&) {
+    return false;
+  }
+  if (scan.items.empty() || scan.items[0].is_damage() || scan.items[0].header.sequence != entry.sequence) return false;
+  progress_.found_again(entry.sequence, scan.items[0].end);
+  received.push_back({scan.items[0].header, scan.items[0].payload, true});
+  return true;
+}
+
+// --- reading ---
+
+bool LaneReader::read(std::vector<Received>& received, std::size_t most, double now, bool scan) {
+  received.clear();
+  opened_.trim(kept_bytes);
+  if (!again_.empty()) {
+    read_again(received);
+    if (!received.empty()) return true;
+  }
+  if (scan) {
+    look(now);
+    if (dirty_ > 0) commit();
+  }
+  std::uint64_t taken = 0;
+  while (received.empty() && taken < read_bytes) {
+    if (!segment_ && !open_next(now)) return false;
+    const bool final = successor().has_value();
+    const Passed passed = read_window(received, most, now, scan, final);
+    taken += passed.cost;
+    if (passed.at_end && final) {
+      leave_segment();
+    } else if (passed.at_end && !successor()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// `last`: the segment had a successor before this read, so no byte follows what it brings (L-17).
+LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
+                                           bool last) {
+  const wire::Position from = position_;
+  const std::size_t want = window_bytes(scan || last);
+  const std::size_t length = want == 0 ? 0 : fill(segment_.get(), from.offset, want);
+  look_if_due(now);
+  if (length == 0) return {0, true};
+  const std::size_t visible = before_fence(length);
+  const bool ended = (last && length < want) || visible < length;
+  const core::Window window{buffer_.view().first(visible), from.offset, from.generation, ended, scan};
+  const core::Scan scanned = decoder_.scan(window, most, opened_);
+  take(scanned, ended);
+  accept(scanned, from, received);
+  if (buffer_.capacity() > kept_bytes) buffer_.trim(kept_bytes);
+  if (scanned.more) {
+    // A search after damage may have authenticated the whole window many times over.
+    return {has_damage(scanned) ? std::max(scanned.consumed, chunk_bytes) : scanned.consumed, false};
+  }
+  if (scanned.consumed > 0 || ended) return {scanned.consumed, length < want || ended};
+  // An incomplete envelope fills the window. More of it may be there, and in a segment that nobody writes to any more
+  // the next window is all that is left.
+  return {0, !last && file_bytes(segment_.get()) - from.offset < scanned.needed};
+}
+
+// How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it.
+std::size_t LaneReader::window_bytes(bool whole) const {
+  if (needed_ <= chunk_bytes) return chunk_bytes;
+  const std::uint64_t size = file_bytes(segment_.get());
+  const auto available = static_cast<std::size_t>(size - std::min(size, position_.offset));
+  if (available < needed_ && !whole) return 0;
+  return std::max(chunk_bytes, std::min(needed_, available + 1));
+}
+
+std::size_t LaneReader::fill(int fd, std::uint64_t offset, std::size_t want) {
+  buffer_.clear();
+  return read_at(fd, buffer_.extend(want), offset);
+}
+
+// Moves the position past what was settled, and puts damage aside while its bytes are at hand.
+void LaneReader::take(const core::Scan& scan, bool ended) {
+  needed_ = scan.needed;
+  const std::uint64_t base = position_.offset;
+  position_.offset += scan.consumed;
+  for (const core::Item& item : scan.items) {
+    if (item.is_damage()) put_aside(item, base, ended && &item == &scan.items.back());
+  }
+}
+
+// A torn tail was never acknowledged: it is dropped and counted (L-17).
+void LaneReader::put_aside(const core::Item& damage, std::uint64_t base, bool torn) {
+  if (torn && damage.refusal == Refusal::truncated) {
+    count("torn_tails");
+    return;
+  }
+  const std::string_view code = code_of(damage.refusal);
+  count("damaged_" + lower(code));
+  const auto from = static_cast<std::size_t>(damage.start - base);
+  const auto size = static_cast<std::size_t>(std::min(damage.end - damage.start, sample_bytes));
+  quarantine_.put(buffer_.view().subspan(from, size), source_ + " " + wire::segment_name(position_.file()), code,
+                  damage.start);
+}
+
+// Applies the sequence rules and hands out what they let through (L-12).
+void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std::vector<Received>& received) {
+  for (const core::Item& item : scan.items) {
+    if (item.is_damage()) continue;
+    const core::SequenceVerdict verdict = link_.judge(item.header.sequence);
+    if (verdict != core::SequenceVerdict::next) count(name_of(verdict));
+    if (verdict > core::SequenceVerdict::gap) continue;
+    const wire::Position start{from.generation, from.segment, item.start};
+    progress_.dispatched(item.header.sequence, start, item.end);
+    received.push_back({item.header, item.payload, may_be_repeated(item.header, start)});
+  }
+  if (scan.consumed > 0 && progress_.tail() != position_) {
+    progress_.skip_to(position_);
+    ++dirty_;
+  }
+}
+
+// L-15: what existed when a former process died may have been handled by it. Messages and events of one sender are
+// handled one at a time: only the first of each can be repeated.
+bool LaneReader::may_be_repeated(const wire::Header& header, const wire::Position& start) {
+  if (start >= suspect_until_) return false;
+  if (suspect_all_ || !is_in_order(header.type)) return true;
+  return !std::exchange(seen_types_[static_cast<std::size_t>(header.type)], true);
+}
+
+// --- finishing ---
+
+void LaneReader::finish(std::uint64_t sequence, bool lazy) {
+  const std::uint64_t bytes = progress_.finish(sequence);
+  if (lazy) {
+    dirty_ += bytes;
+    if (dirty_ < lazy_bytes) return;
+  }
+  commit();
+}
+
+// Writes the cursor, then removes segments that nothing needs any more (L-14, L-17).
+void LaneReader::commit() {
+  const wire::Cursor cursor = progress_.cursor(generation_);
+  const bool written = write_cursor(cursor);
+  if (listing_.segments.empty() || listing_.segments.front() >= cursor.position.file()) return;
+  if (!written && unfinished() > 0) return;
+  // Without space for a cursor only this frees some; the next start begins at what is left.
+  remove_passed(cursor);
+  if (!written) write_cursor(cursor);
+}
+
+// A failure is counted and tried again by the next scan: until then a crash redelivers.
+bool LaneReader::write_cursor(const wire::Cursor& cursor) {
+  try {
+    files_.write_cursor(cursor);
+  } catch (const std::system_error&) {
+    count("commits_failed");
+    dirty_ = std::max<std::uint64_t>(1, dirty_);
+    return false;
+  }
+  dirty_ = 0;
+  return true;
+}
+
+void LaneReader::remove_passed(const wire::Cursor& cursor) {
+  std::erase_if(listing_.segments, [&](const wire::SegmentName& segment) {
+    const auto lies_here = [&](const wire::Unfinished& entry) { return entry.start.file() == segment; };
+    if (segment >= cursor.position.file() || std::ranges::any_of(cursor.unfinished, lies_here)) return false;
+    files_.remove(wire::segment_name(segment));
+    return true;
+  });
+}
+
+void LaneReader::close_cleanly() { write_cursor(progress_.cursor(generation_, unfinished() == 0)); }
+
+}  // namespace speed::fs

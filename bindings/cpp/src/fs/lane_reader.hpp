@@ -1,0 +1,112 @@
+// The receiver's end of a lane: reading, checking, committing (L-10 to L-19).
+// Every byte is read into private memory first, so that nothing can change after it was verified.
+// Threads: not thread-safe; the lane's lock guards it.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "core/lane_decoder.hpp"
+#include "core/link_receiver.hpp"
+#include "core/progress.hpp"
+#include "fs/lane_files.hpp"
+
+namespace speed::fs {
+
+// One authentic envelope. The payload is valid until the next `read`; the sequence finishes it.
+struct Received {
+  wire::Header header;
+  ByteView payload;
+  bool redelivered = false;
+};
+
+// What a lane reader needs from its inbox, which outlives it.
+struct Surroundings {
+  std::string root;
+  std::string target;
+  std::uint32_t generation;
+  const wire::Keyring& keyring;
+  Quarantine& quarantine;
+  wire::Buffer& buffer;  // one for all lanes of a node: fresh memory would page-fault at each read
+};
+
+class LaneReader {
+ public:
+  // Takes over where a former process stopped (L-15). LeaseLostError if a newer process reads this lane.
+  LaneReader(const Surroundings& around, const std::string& source);
+
+  // Fills `received` with envelopes of one piece of the lane, at most `most`; true if more may wait.
+  // `now` is monotonic seconds; `scan` marks the periodic look at everything. std::system_error if the filesystem
+  // fails; what was not returned is read again.
+  bool read(std::vector<Received>& received, std::size_t most, double now, bool scan);
+
+  // Marks an envelope as done and commits, unless `lazy`: then with the next commit or scan.
+  void finish(std::uint64_t sequence, bool lazy);
+  void commit();
+  void close_cleanly();  // commits; says so if nothing is in anybody's hands
+
+  std::size_t unfinished() const { return progress_.unfinished(); }
+
+  // What was dropped or strange, by reason.
+  const std::map<std::string, std::uint64_t>& counts() const { return counts_; }
+
+ private:
+  struct Passed {
+    std::uint64_t cost = 0;
+    bool at_end = false;
+  };
+
+  void recover();
+  std::optional<wire::Cursor> newest_cursor();
+  wire::Position lane_end() const;
+  void read_again(std::vector<Received>& received);
+  bool find_again(const wire::Unfinished& entry, std::vector<Received>& received);
+
+  Passed read_window(std::vector<Received>& received, std::size_t most, double now, bool scan, bool last);
+  std::size_t window_bytes(bool whole) const;
+  std::size_t fill(int fd, std::uint64_t offset, std::size_t want);
+  void take(const core::Scan& scan, bool ended);
+  void put_aside(const core::Item& damage, std::uint64_t base, bool torn);
+  void accept(const core::Scan& scan, const wire::Position& from, std::vector<Received>& received);
+  bool may_be_repeated(const wire::Header& header, const wire::Position& start);
+
+  void look_if_due(double now);
+  void look(double now);
+  void read_fences();
+  std::size_t before_fence(std::size_t length);
+  std::optional<wire::SegmentName> successor() const;
+  std::optional<wire::SegmentName> first_from_here() const;
+  void leave_segment();
+  bool open_next(double now);
+  bool write_cursor(const wire::Cursor& cursor);
+  void remove_passed(const wire::Cursor& cursor);
+  void count(const std::string& what) { ++counts_[what]; }
+
+  std::string source_;
+  std::uint32_t generation_;
+  Quarantine& quarantine_;
+  wire::Buffer& buffer_;
+  wire::Buffer opened_;
+  wire::LinkOpener opener_;
+  core::LaneDecoder decoder_;
+  LaneFiles files_;
+  Listing listing_;
+  std::map<std::string, std::uint64_t> counts_;
+  std::deque<wire::Unfinished> again_;  // begun and not finished by a former process
+  wire::Position suspect_until_;        // what lies before it may have been handled by a former process
+  bool suspect_all_ = false;
+  std::array<bool, 9> seen_types_{};
+  wire::Position position_;
+  core::LinkReceiver link_;
+  core::Progress progress_;
+  Fd segment_;
+  std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
+  std::vector<wire::Fence> fences_;
+  std::optional<wire::SegmentName> fenced_;
+  double looked_ = -1e9;
+  std::uint64_t dirty_ = 0;  // bytes finished and not committed
+};
+
+}  // namespace speed::fs

@@ -1,0 +1,115 @@
+// The part of LaneReader that knows fences and goes from segment to segment (L-17, L-18).
+#include <algorithm>
+
+#include "fs/lane_reader.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr double look_seconds = 0.1;  // how old the knowledge of fences may be when bytes are accepted
+constexpr std::uint64_t max_segment_bytes =
+    wire::limits::lane_window_bytes + wire::limits::max_payload_bytes + wire::envelope_overhead;
+
+}  // namespace
+
+// After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)
+void LaneReader::look_if_due(double now) {
+  if (now - looked_ > look_seconds || files_.changed()) look(now);
+}
+
+// Lists the lane again: fences, newer segments, foreign files.
+void LaneReader::look(double now) {
+  looked_ = now;
+  listing_ = files_.list();
+  for (const std::string& filename : listing_.foreign) {
+    count("foreign_files");
+    files_.put_aside(filename, "NO_LANE_FILE");
+  }
+  if (!listing_.fences.empty() || !fences_.empty()) read_fences();
+}
+
+// Knows all fences ahead of the position; removes those that it has passed.
+void LaneReader::read_fences() {
+  const std::vector<wire::Fence> known = std::exchange(fences_, {});
+  for (const std::uint32_t generation : listing_.fences) {
+    if (generation <= position_.generation) {
+      files_.remove(wire::fence_name(generation));
+      continue;
+    }
+    const auto before = std::ranges::find(known, generation, &wire::Fence::new_generation);
+    const std::optional<wire::Fence> fence = before != known.end() ? *before : files_.read_fence(generation);
+    if (fence) {
+      fences_.push_back(*fence);
+    } else {
+      count("fences_damaged");
+    }
+  }
+}
+
+// How many of `length` bytes at the position were written before the sender lost its name.
+std::size_t LaneReader::before_fence(std::size_t length) {
+  std::size_t visible = length;
+  const wire::SegmentName here = position_.file();
+  for (const wire::Fence& fence : fences_) {
+    if (fence.new_generation <= here.generation || here < fence.old) continue;
+    const bool is_last = here == fence.old && fence.size > position_.offset;
+    const std::uint64_t allowed = is_last ? fence.size - position_.offset : 0;
+    visible = static_cast<std::size_t>(std::min<std::uint64_t>(visible, allowed));
+  }
+  if (visible < length && fenced_ != here) {
+    fenced_ = here;
+    count("rejected_behind_fence");
+  }
+  return visible;
+}
+
+std::optional<wire::SegmentName> LaneReader::successor() const {
+  const auto next = std::ranges::upper_bound(listing_.segments, position_.file());
+  return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
+}
+
+std::optional<wire::SegmentName> LaneReader::first_from_here() const {
+  const auto next = std::ranges::lower_bound(listing_.segments, position_.file());
+  return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
+}
+
+// Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17).
+void LaneReader::leave_segment() {
+  segment_.close();
+  if (const auto next = successor()) {
+    position_ = {next->generation, next->segment, 0};
+    progress_.skip_to(position_);
+  }
+  commit();
+}
+
+// Opens the segment at the position, or the next one there is.
+bool LaneReader::open_next(double now) {
+  std::optional<wire::SegmentName> segment = first_from_here();
+  if (!segment) {
+    look_if_due(now);
+    segment = first_from_here();
+    if (!segment) return false;
+  }
+  try {
+    Fd fd = files_.open_segment(*segment);
+    if (file_bytes(fd.get()) > max_segment_bytes) throw UntrustedFileError("larger than any segment");
+    segment_ = std::move(fd);
+  } catch (const std::system_error& error) {
+    if (error.code().value() != ENOENT) {
+      count("segments_refused");
+      files_.put_aside(wire::segment_name(*segment), "UNTRUSTED_FILE");
+    }
+    look(now);
+    return false;
+  }
+  if (*segment != position_.file()) {
+    position_ = {segment->generation, segment->segment, 0};
+    progress_.skip_to(position_);
+  }
+  needed_ = 0;
+  return true;
+}
+
+}  // namespace speed::fs

@@ -1,0 +1,172 @@
+#include "fs/lane_writer.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr double verify_seconds = 0.25;  // how long the path is believed to lead to the lane that is held (L-2)
+
+const char* fix_for(int error) {
+  switch (error) {
+    case ENOSPC: return "the filesystem is full: free space, or let the receiver catch up";
+    case EDQUOT: return "the disk quota is used up";
+    case EFBIG: return "the process's file size limit is reached (ulimit -f)";
+    case EMFILE: return "this process has too many open files (ulimit -n)";
+    case EACCES: return "the receiver's inbox belongs to another user";
+    case ENOENT: return "the receiver has no inbox here: was it ever started on this root?";
+    default: return "see `speed doctor`";
+  }
+}
+
+std::system_error last_error() { return {errno, std::generic_category()}; }
+
+}  // namespace
+
+LaneWriter::LaneWriter(const std::string& root, const std::string& source, const std::string& target,
+                       std::uint32_t generation, std::vector<wire::Key> lane_keys, const LaneSettings& settings)
+    : target_(target),
+      inbox_(wire::inbox_dir(root, target)),
+      path_(wire::lane_dir(root, target, source)),
+      generation_(generation),
+      keys_(std::move(lane_keys)),
+      settings_(settings) {}
+
+void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
+  if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
+  if (settings_.publish_whole) return publish(envelopes);
+  if (!segment_fd_) open_segment();
+  std::size_t written = 0;
+  while (written < envelopes.size()) {
+    const ssize_t count = ::write(segment_fd_.get(), envelopes.data() + written, envelopes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const std::system_error error = last_error();
+      grown(written);
+      // Never cut off: the reader may have read torn bytes already. A successor also lets the receiver remove this
+      // segment, which may be what frees the space that is missing (L-5).
+      if (segment_size_ > 0) leave_segment();
+      fail(error, static_cast<std::size_t>(std::ranges::upper_bound(ends, written) - ends.begin()));
+    }
+    written += static_cast<std::size_t>(count);
+  }
+  grown(written);
+  if (segment_size_ >= settings_.segment_bytes) leave_segment();
+}
+
+void LaneWriter::grown(std::uint64_t written) {
+  segment_size_ += written;
+  outstanding_.add({generation_, segment_}, written);
+}
+
+// Creates the next free segment of this generation (L-2).
+void LaneWriter::open_segment() {
+  while (!segment_fd_) {
+    try {
+      segment_fd_ = create_file(lane_.get(), wire::segment_name({generation_, segment_ + 1}), true);
+    } catch (const std::system_error& error) {
+      if (error.code().value() != EEXIST) {
+        close();
+        fail(error, 0);
+      }
+    }
+    ++segment_;
+  }
+  segment_size_ = 0;
+  created_ = true;
+}
+
+// Makes one complete segment appear at once (L-23).
+void LaneWriter::publish(ByteView batch) {
+  const std::string name = wire::segment_name({generation_, segment_ + 1});
+  const std::string temporary = wire::temporary_name(name);
+  try {
+    unlink_quietly(lane_.get(), temporary);
+    const Fd fd = create_file(lane_.get(), temporary, false);
+    write_all(fd.get(), batch);
+    if (settings_.durable && fsync(fd.get()) != 0) throw_errno("fsync");
+    if (renameat(lane_.get(), temporary.c_str(), lane_.get(), name.c_str()) != 0) throw_errno("rename");
+  } catch (const std::system_error& error) {
+    unlink_quietly(lane_.get(), temporary);
+    fail(error, 0);
+  }
+  ++segment_;
+  created_ = true;
+  outstanding_.add({generation_, segment_}, batch.size());
+}
+
+bool LaneWriter::has_room(std::uint64_t size) {
+  if (!lane_) verify();
+  if (outstanding_.bytes() + size <= settings_.window_bytes) return true;
+  verify();
+  if (const auto cursor = newest_cursor(lane_.get(), keys_)) outstanding_.commit(cursor->position);
+  return outstanding_.bytes() == 0 || outstanding_.bytes() + size <= settings_.window_bytes;
+}
+
+void LaneWriter::sync() {
+  try {
+    if (segment_fd_ && fdatasync(segment_fd_.get()) != 0) throw_errno("fdatasync");
+    if (!created_) return;
+    if (fsync(lane_.get()) != 0) throw_errno("fsync");
+    sync_directory(inbox_);
+    created_ = false;
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+}
+
+// Makes or finds the lane directory; begins anew when it is another one than before (L-2).
+void LaneWriter::verify() {
+  verified_ = monotonic_seconds();
+  struct stat status {};
+  if (lane_ && lstat(path_.c_str(), &status) == 0 && status.st_ino == lane_inode_) return;
+  close();
+  try {
+    open_lane();
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+}
+
+void LaneWriter::open_lane() {
+  if (mkdir(path_.c_str(), 0700) == 0) {
+    created_ = true;
+  } else if (errno != EEXIST) {
+    throw_errno(path_);
+  }
+  Fd lane = open_directory(path_);
+  const struct stat status = status_of(lane.get());
+  if (status.st_uid != geteuid()) throw std::system_error(EACCES, std::generic_category(), "foreign lane");
+  lane_ = std::move(lane);
+  lane_inode_ = status.st_ino;
+  outstanding_ = {};
+  for (const SegmentSize& one : segments_in(lane_.get())) {
+    outstanding_.add(one.name, one.bytes);
+    if (one.name.generation == generation_) segment_ = std::max(segment_, one.name.segment);
+  }
+}
+
+void LaneWriter::leave_segment() {
+  const Fd left = std::move(segment_fd_);
+  if (settings_.durable && fdatasync(left.get()) != 0) fail(last_error(), 0);
+}
+
+void LaneWriter::close() {
+  segment_fd_.close();
+  lane_.close();
+}
+
+void LaneWriter::fail(const std::system_error& error, std::size_t envelopes_written) const {
+  throw StorageError("cannot write into the inbox of '" + target_ + "': " + error.code().message() + "; " +
+                         fix_for(error.code().value()),
+                     envelopes_written);
+}
+
+}  // namespace speed::fs

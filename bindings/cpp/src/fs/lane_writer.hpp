@@ -1,0 +1,59 @@
+// The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23).
+// Threads: not thread-safe; the link's lock guards every method.
+#pragma once
+
+#include <string>
+
+#include "fs/committed.hpp"
+
+namespace speed::fs {
+
+struct LaneSettings {
+  std::uint64_t window_bytes = wire::limits::lane_window_bytes;    // written and not yet committed, at most
+  std::uint64_t segment_bytes = wire::limits::segment_bytes;       // from there on the next segment begins
+  bool publish_whole = false;                                      // each batch is one complete segment (L-23)
+  bool durable = false;                                            // a segment is flushed before it is left (L-7)
+};
+
+class LaneWriter {
+ public:
+  LaneWriter(const std::string& root, const std::string& source, const std::string& target, std::uint32_t generation,
+             std::vector<wire::Key> lane_keys, const LaneSettings& settings);
+
+  // Writes whole envelopes; `ends` are their ends in `envelopes`. StorageError tells how many are in the lane for good:
+  // the caller uses the counters of the others again (L-5).
+  void append(ByteView envelopes, const std::vector<std::size_t>& ends);
+
+  // Whether `size` more bytes fit the window (L-6); the receiver's cursor is read only when not.
+  // An empty lane takes an envelope of any size.
+  bool has_room(std::uint64_t size);
+
+  void sync();   // makes what was appended survive a power cut; StorageError when the device refuses
+  void close();  // the next append begins a new segment
+
+ private:
+  void verify();
+  void open_lane();
+  void open_segment();
+  void leave_segment();
+  void publish(ByteView batch);
+  void grown(std::uint64_t written);
+  [[noreturn]] void fail(const std::system_error& error, std::size_t envelopes_written) const;
+
+  std::string target_;
+  std::string inbox_;
+  std::string path_;
+  std::uint32_t generation_;
+  std::vector<wire::Key> keys_;
+  LaneSettings settings_;
+  Fd lane_;
+  ino_t lane_inode_ = 0;
+  double verified_ = 0;  // when the path was last seen to lead to `lane_`, monotonic seconds
+  Fd segment_fd_;
+  std::uint32_t segment_ = 0;
+  std::uint64_t segment_size_ = 0;
+  Outstanding outstanding_;
+  bool created_ = false;  // a file came since the last sync
+};
+
+}  // namespace speed::fs

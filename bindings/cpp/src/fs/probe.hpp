@@ -1,0 +1,17 @@
+// What kind of filesystem a directory lies on, and whether FIFOs work there (L-7, L-22).
+#pragma once
+
+#include <string>
+
+namespace speed::fs {
+
+struct Filesystem {
+  bool is_memory = false;
+  bool is_remote = false;
+  bool supports_fifo = false;
+};
+
+// Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it.
+Filesystem filesystem_of(const std::string& path);
+
+}  // namespace speed::fs

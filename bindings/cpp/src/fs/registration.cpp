@@ -1,0 +1,239 @@
+#include "fs/registration.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr std::chrono::milliseconds watch_pause{50};  // another host's heartbeat cannot be waited for in any other way
+constexpr std::int64_t unclear_lease_ms = 30'000;     // how long a claim that tells nothing of its maker is respected
+constexpr int max_attempts = 64;
+
+// Winning the next generation of a name (R-5, steps 1 to 3).
+class Claiming {
+ public:
+  Claiming(Registry& registry, const std::string& name) : registry_(registry), name_(name), claims_(registry.root(), name) {}
+
+  std::uint32_t win(Claimant& claimant) {
+    for (int attempt = 0; attempt < max_attempts; ++attempt) {
+      const std::uint32_t newest = claims_.newest();
+      const EntryPtr entry = wait_until_stale();
+      if (newest > 0 && (entry == nullptr || entry->generation < newest)) respect(newest);
+      const EntryPtr again = registry_.read(name_);
+      const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
+      if (!same || newest != claims_.newest()) continue;  // a node may have published in between
+      claimant.made_ms = monotonic_ms();
+      if (claims_.take(newest + 1, claimant)) return newest + 1;
+    }
+    throw NameTakenError("'" + name_ + "' is being claimed by others again and again: try later");
+  }
+
+ private:
+  // The entry once it is absent (null) or stale; NameTakenError when it is live.
+  EntryPtr wait_until_stale() {
+    while (true) {
+      Registry::Judged judged = registry_.judge(name_);
+      if (judged.entry == nullptr || judged.verdict == core::Verdict::stale || registry_.is_gone(*judged.entry)) {
+        return judged.entry;
+      }
+      EntryPtr holder = judged.verdict == core::Verdict::live ? judged.entry : nullptr;
+      while (judged.verdict == core::Verdict::watch && holder == nullptr) {
+        std::this_thread::sleep_for(watch_pause);
+        const Registry::Judged again = registry_.judge(name_);
+        if (again.entry == nullptr || *again.entry != *judged.entry) holder = again.entry;
+        judged.verdict = again.verdict;
+      }
+      if (holder == nullptr) continue;
+      throw NameTakenError("'" + name_ + "' is held by process " + std::to_string(holder->pid) + " on " +
+                           holder->host + " (generation " + std::to_string(holder->generation) +
+                           "): choose another name, or stop that node");
+    }
+  }
+
+  // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2).
+  void respect(std::uint32_t generation) {
+    const std::optional<Claimant> claimant = claims_.read(generation);
+    if (claimant) {
+      const bool is_dead = process_alive(claimant->identity, registry_.observer()) == false;
+      if (is_dead || claims_.is_released(generation)) return;
+      if (claimant->identity.boot_id == registry_.observer().boot_id) {
+        if (claimant->is_expired(monotonic_ms())) return;
+        throw NameTakenError("'" + name_ + "' is being claimed by process " + std::to_string(claimant->identity.pid) +
+                             " on " + claimant->identity.host);
+      }
+    }
+    const std::int64_t deadline = monotonic_ms() + (claimant ? claimant->lease_ms : unclear_lease_ms);
+    while (monotonic_ms() < deadline) {
+      if (claims_.newest() > generation || registry_.read(name_) != nullptr) return;
+      std::this_thread::sleep_for(watch_pause);
+    }
+  }
+
+  Registry& registry_;
+  const std::string& name_;
+  Claims claims_;
+};
+
+wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation, const Identity& me) {
+  wire::Entry entry;
+  entry.name = wish.name;
+  entry.generation = generation;
+  entry.pid = me.pid;
+  entry.pid_start = me.pid_start;
+  entry.pid_namespace = me.pid_namespace;
+  entry.host = me.host;
+  entry.boot_id = me.boot_id;
+  entry.startup_timestamp = entry.last_heartbeat = unix_ms();
+  entry.heartbeat_monotonic_ms = monotonic_ms();
+  entry.lease = wish.lease_ms;
+  entry.heartbeat_interval = wish.heartbeat_ms;
+  entry.fabrics = wish.fabrics;
+  entry.allow = wish.allow;
+  return entry;
+}
+
+}  // namespace
+
+std::unique_ptr<Registration> Registration::make(Registry& registry, const Wish& wish,
+                                                 const std::function<void(std::uint32_t)>& before_publish) {
+  core::check_lease(wish.lease_ms, wish.heartbeat_ms);
+  Claimant claimant{registry.observer(), wish.lease_ms, std::nullopt};
+  const std::uint32_t generation = Claiming(registry, wish.name).win(claimant);
+  const Claims claims(registry.root(), wish.name);
+  try {
+    before_publish(generation);
+    auto registration =
+        std::make_unique<Registration>(registry, first_entry(wish, generation, registry.observer()));
+    registration->publish();
+    if (claimant.is_expired(monotonic_ms())) {
+      registration->remove();
+      throw LeaseLostError("registering '" + wish.name + "' took longer than its lease: try again");
+    }
+    claims.remove_older(generation);
+    return registration;
+  } catch (...) {
+    claims.release(generation);  // or this process would keep the name from itself
+    throw;
+  }
+}
+
+Registration::Registration(Registry& registry, wire::Entry entry)
+    : registry_(registry),
+      claims_(registry.root(), entry.name),
+      path_(wire::entry_path(registry.root(), entry.name)),
+      generation_(static_cast<std::uint32_t>(entry.generation)),
+      entry_(std::move(entry)),
+      lease_(entry_.lease, entry_.heartbeat_monotonic_ms),
+      expires_ms_(lease_.expires_ms()) {}
+
+void Registration::publish() {
+  const std::lock_guard guard(lock_);
+  check_claim();
+  install(wire::encode_entry(entry_, registry_.keyring().registry_keys().front()));
+  check_claim();
+}
+
+void Registration::check_held() {
+  if (monotonic_ms() <= expires_ms_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard guard(lock_);
+  check_lease(monotonic_ms());
+}
+
+void Registration::heartbeat() {
+  const std::lock_guard guard(lock_);
+  const std::int64_t written = monotonic_ms();
+  check_lease(written);
+  write([&](wire::Entry& entry) {
+    entry.last_heartbeat = unix_ms();
+    entry.heartbeat_monotonic_ms = written;
+  });
+  check_lease(monotonic_ms());
+  lease_.renew(written);
+  expires_ms_ = lease_.expires_ms();
+}
+
+void Registration::update(const std::function<void(wire::Entry&)>& change) {
+  const std::lock_guard guard(lock_);
+  if (!fd_) return;
+  try {
+    write(change);
+  } catch (const std::system_error& error) {
+    throw StorageError("cannot update the entry of '" + entry_.name + "': " + error.code().message());
+  }
+}
+
+void Registration::write(const std::function<void(wire::Entry&)>& change) {
+  wire::Entry changed = entry_;
+  change(changed);
+  const std::string data = wire::encode_entry(changed, registry_.keyring().registry_keys().front(), capacity_);
+  entry_ = std::move(changed);
+  if (data.size() == capacity_ && is_installed()) {
+    if (pwrite(fd_.get(), data.data(), data.size(), 0) < 0) throw_errno(path_);
+    return;
+  }
+  check_claim();
+  install(data);
+}
+
+bool Registration::is_installed() const {
+  struct stat at_path {};
+  return lstat(path_.c_str(), &at_path) == 0 && at_path.st_ino == status_of(fd_.get()).st_ino;
+}
+
+void Registration::check_claim() {
+  const std::uint32_t newest = claims_.newest();
+  if (newest > generation_) lose("generation " + std::to_string(newest) + " was claimed");
+}
+
+void Registration::check_lease(std::int64_t now) {
+  if (lease_.is_lost(now)) lose("its lease ran out before it could be renewed");
+}
+
+void Registration::lose(const std::string& why) {
+  lease_.lose();
+  expires_ms_ = INT64_MIN;
+  throw LeaseLostError("'" + entry_.name + "' (generation " + std::to_string(generation_) + ") lost its name: " + why +
+                       "; make a new Node");
+}
+
+// Writes the entry beside and renames it into place.
+void Registration::install(const std::string& data) {
+  const std::string token = entry_.name + "-" + std::to_string(getpid()) + "-" + std::to_string(generation_);
+  const std::string temporary =
+      wire::child_path(wire::registry_dir(registry_.root()), wire::temporary_name(token));
+  try {
+    Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd) throw_errno(temporary);
+    write_all(fd.get(), wire::view(data));
+    if (rename(temporary.c_str(), path_.c_str()) != 0) throw_errno(path_);
+    fd_ = std::move(fd);
+    capacity_ = data.size();
+  } catch (const std::system_error& error) {
+    unlink(temporary.c_str());
+    throw RegistrationError("cannot publish the entry of '" + entry_.name + "': " + error.code().message());
+  }
+}
+
+void Registration::remove() {
+  const std::lock_guard guard(lock_);
+  if (!fd_) return;
+  if (is_installed()) unlink(path_.c_str());
+  claims_.release(generation_);
+  fd_.close();
+}
+
+wire::Entry Registration::entry() {
+  const std::lock_guard guard(lock_);
+  return entry_;
+}
+
+}  // namespace speed::fs

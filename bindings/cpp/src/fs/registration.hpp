@@ -1,0 +1,67 @@
+// A node's own entry: claiming the name, publishing, heartbeats, leaving.
+// Threads: all methods may be called from any thread; one lock, under which no other is taken but the registry's.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "fs/claim.hpp"
+#include "fs/files.hpp"
+#include "fs/registry.hpp"
+
+namespace speed::fs {
+
+class Registration {
+ public:
+  struct Wish {
+    std::string name;
+    std::int64_t lease_ms = 0;
+    std::int64_t heartbeat_ms = 0;
+    std::vector<std::string> fabrics;
+    std::vector<std::string> allow;
+  };
+
+  // Claims the name and publishes its entry; `before_publish(generation)` runs in between.
+  // NameTakenError, LeaseLostError, ConfigurationError.
+  static std::unique_ptr<Registration> make(Registry& registry, const Wish& wish,
+                                            const std::function<void(std::uint32_t)>& before_publish);
+
+  Registration(Registry& registry, wire::Entry entry);
+
+  // LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick.
+  void check_held();
+
+  // Renews the lease: one write in place. LeaseLostError when the name is another's; std::system_error to try again.
+  void heartbeat();
+
+  // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError.
+  void update(const std::function<void(wire::Entry&)>& change);
+
+  void remove();           // leaves: removes the entry if it is still this one, releases the claim
+  wire::Entry entry();     // as last published
+  std::uint32_t generation() const { return generation_; }
+
+ private:
+  void publish();
+  void write(const std::function<void(wire::Entry&)>& change);
+  void install(const std::string& data);
+  bool is_installed() const;
+  void check_claim();
+  void check_lease(std::int64_t now);
+  [[noreturn]] void lose(const std::string& why);
+
+  Registry& registry_;
+  Claims claims_;
+  std::string path_;
+  std::uint32_t generation_;
+  std::mutex lock_;
+  wire::Entry entry_;
+  core::OwnLease lease_;
+  std::atomic<std::int64_t> expires_ms_;
+  Fd fd_;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace speed::fs

@@ -1,0 +1,204 @@
+#include "fs/registry.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fs/clock.hpp"
+#include "fs/files.hpp"
+#include "speed/error.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr std::int64_t racy_ns = 20'000'000;  // a file read so soon after its change may have changed again unseen
+constexpr double fresh_seconds = 0.001;       // how long what was seen counts as what is: a burst of sends looks once
+constexpr int torn_reads = 3;
+
+std::string read_entry_file(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno(path);
+  const struct stat status = status_of(fd.get());
+  if (!S_ISREG(status.st_mode)) throw WireError("BAD_ENTRY", "no regular file");
+  if (status.st_size > static_cast<off_t>(wire::limits::max_entry_bytes)) throw WireError("BAD_ENTRY", "too large");
+  std::string data(static_cast<std::size_t>(status.st_size), '\0');
+  data.resize(read_at(fd.get(), std::as_writable_bytes(std::span(data)), 0));
+  return data;
+}
+
+void check_directory(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    throw RootError(path + " is no directory: choose another root");
+  }
+  if ((status.st_mode & S_IWOTH) != 0) {
+    throw RootError("everybody can write to " + path + ": run `chmod 700 " + path + "`, or 770 for a group");
+  }
+  if (status.st_uid != geteuid() && status.st_uid != 0 && (status.st_mode & S_IWGRP) == 0) {
+    throw RootError(path + " belongs to uid " + std::to_string(status.st_uid) + ": choose a root of your own");
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    throw RootError(path + " is not writable for this user: choose another root");
+  }
+}
+
+void make_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw RootError("cannot make " + path + ": " + std::generic_category().message(errno) + "; choose another root");
+  }
+}
+
+}  // namespace
+
+bool grants(const wire::Entry& entry, std::string_view name) {
+  return std::ranges::any_of(entry.allow, [&](const std::string& pattern) { return wire::matches(pattern, name); });
+}
+
+Registry::Registry(std::string root, const wire::Keyring& keyring)
+    : root_(std::move(root)), keyring_(keyring), observer_(own_identity()) {}
+
+void Registry::prepare() const {
+  for (std::size_t at = root_.find('/', 1); at != std::string::npos; at = root_.find('/', at + 1)) {
+    const std::string parent = root_.substr(0, at);
+    if (access(parent.c_str(), F_OK) != 0) make_directory(parent);
+  }
+  for (const std::string& path : {root_, wire::registry_dir(root_), wire::claims_dir(root_)}) {
+    make_directory(path);
+    check_directory(path);
+  }
+}
+
+EntryPtr Registry::read(const std::string& name) {
+  const auto known = look(name);
+  return known == nullptr ? nullptr : known->entry;
+}
+
+std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
+  struct stat status {};
+  const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;
+  const std::unique_lock guard(lock_);
+  if (!there) {
+    known_.erase(name);
+    return nullptr;
+  }
+  std::shared_ptr<const Known>& known = known_[name];
+  auto fresh = std::make_shared<Known>();
+  fresh->inode = static_cast<std::int64_t>(status.st_ino);
+  fresh->modified_ns = status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
+  fresh->size = status.st_size;
+  const bool same = known != nullptr && known->settled && known->inode == fresh->inode &&
+                    known->modified_ns == fresh->modified_ns && known->size == fresh->size;
+  if (same) return known;
+  fresh->settled = unix_ms() * 1'000'000 - fresh->modified_ns > racy_ns;
+  fresh->entry = read_file(name);
+  const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
+                         *known->entry == *fresh->entry;
+  fresh->since_ms = unchanged ? known->since_ms : monotonic_ms();
+  known = fresh;
+  return known;
+}
+
+EntryPtr Registry::read_file(const std::string& name) const {
+  for (int tries = 0; tries < torn_reads; ++tries) {
+    try {
+      auto entry = std::make_shared<wire::Entry>(
+          wire::decode_entry(read_entry_file(wire::entry_path(root_, name)), keyring_.registry_keys()));
+      return entry->name == name ? entry : nullptr;
+    } catch (const WireError&) {
+      continue;  // a heartbeat may be half written: look again
+    } catch (const std::system_error&) {
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+Registry::Judged Registry::judge(const std::string& name) {
+  const std::int64_t now = monotonic_ms();
+  const auto known = look(name);
+  if (known == nullptr || known->entry == nullptr) return {};
+  return {known->entry, judge(*known, now)};
+}
+
+core::Verdict Registry::judge(const Known& known, std::int64_t now) const {
+  const wire::Entry& entry = *known.entry;
+  const core::Tenure tenure{entry.boot_id, entry.lease, entry.heartbeat_monotonic_ms};
+  const core::Verdict fresh = core::judge(tenure, observer_.boot_id, now, std::nullopt, now - known.since_ms);
+  // A heartbeat that is not even due proves life without a look at the process.
+  const bool proven = now - entry.heartbeat_monotonic_ms < entry.heartbeat_interval;
+  if (fresh != core::Verdict::live || proven) return fresh;
+  const Identity process{entry.pid, entry.pid_start, entry.pid_namespace, entry.host, entry.boot_id};
+  return core::judge(tenure, observer_.boot_id, now, process_alive(process, observer_), now - known.since_ms);
+}
+
+EntryPtr Registry::live(const std::string& name) {
+  Judged judged = judge(name);
+  return judged.verdict == core::Verdict::stale ? nullptr : std::move(judged.entry);
+}
+
+std::vector<wire::Entry> Registry::live_entries() {
+  std::vector<wire::Entry> entries;
+  for (const std::string& name : names()) {
+    if (const EntryPtr entry = live(name)) entries.push_back(*entry);
+  }
+  return entries;
+}
+
+std::optional<std::uint32_t> Registry::granted_lately(const std::string& name, const std::string& sender) {
+  const double now = monotonic_seconds();
+  std::shared_ptr<const Known> known;
+  {
+    const std::lock_guard guard(lock_);
+    const auto found = known_.find(name);
+    if (found != known_.end() && now < found->second->fresh_until) known = found->second;
+  }
+  if (known == nullptr) {
+    if (live(name) == nullptr) return std::nullopt;
+    const std::lock_guard guard(lock_);
+    const auto found = known_.find(name);
+    if (found == known_.end()) return std::nullopt;
+    auto fresh = std::make_shared<Known>(*found->second);
+    fresh->fresh_until = now + fresh_seconds;
+    found->second = fresh;
+    known = fresh;
+  }
+  if (known->entry == nullptr || !grants(*known->entry, sender)) return std::nullopt;
+  return static_cast<std::uint32_t>(known->entry->generation);
+}
+
+bool Registry::is_gone(const wire::Entry& entry) const {
+  const Identity process{entry.pid, entry.pid_start, entry.pid_namespace, entry.host, entry.boot_id};
+  return process_alive(process, observer_) == false;
+}
+
+std::vector<std::string> Registry::names() const {
+  std::vector<std::string> names;
+  try {
+    const Fd directory = open_directory(wire::registry_dir(root_));
+    for (const DirectoryEntry& entry : list_directory(directory.get(), SIZE_MAX)) {
+      if (auto name = wire::parse_entry_file(entry.name)) names.push_back(std::move(*name));
+    }
+  } catch (const std::system_error&) {
+    return {};
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> Registry::remove_stale() {
+  std::vector<std::string> removed;
+  for (const std::string& name : names()) {
+    const Judged judged = judge(name);
+    if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) continue;
+    const EntryPtr again = read_file(name);
+    if (again == nullptr || *again != *judged.entry) continue;  // its owner changed it meanwhile
+    if (unlink(wire::entry_path(root_, name).c_str()) == 0) removed.push_back(name);
+  }
+  return removed;
+}
+
+}  // namespace speed::fs

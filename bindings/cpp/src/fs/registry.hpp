@@ -1,0 +1,75 @@
+// Reading the registry: entries as they are now, their verdicts, stale ones removed.
+// Threads: all methods may be called from any thread; one lock guards what was read before.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "core/lease.hpp"
+#include "fs/identity.hpp"
+#include "wire/entry.hpp"
+
+namespace speed::fs {
+
+using EntryPtr = std::shared_ptr<const wire::Entry>;
+
+// Whether the published grants of an entry cover `name`.
+bool grants(const wire::Entry& entry, std::string_view name);
+
+class Registry {
+ public:
+  Registry(std::string root, const wire::Keyring& keyring);
+
+  // Makes root and registry directories (0700); RootError says what is wrong and what to do.
+  void prepare() const;
+
+  // The entry as it is on disk now, live or stale; null if there is no authentic one.
+  EntryPtr read(const std::string& name);
+
+  struct Judged {
+    EntryPtr entry;
+    core::Verdict verdict = core::Verdict::stale;
+  };
+  Judged judge(const std::string& name);
+
+  // The entry if its node may be alive.
+  EntryPtr live(const std::string& name);
+  std::vector<wire::Entry> live_entries();  // sorted by name
+
+  // The generation of `name` if it was live and allowed `sender` at most 1 ms ago. Null says only that
+  // somebody must look more closely before refusing.
+  std::optional<std::uint32_t> granted_lately(const std::string& name, const std::string& sender);
+
+  bool is_gone(const wire::Entry& entry) const;        // its process
+  std::vector<std::string> remove_stale();             // entries of nodes that are gone, never their claims
+
+  const std::string& root() const { return root_; }
+  const wire::Keyring& keyring() const { return keyring_; }
+  const Identity& observer() const { return observer_; }
+
+ private:
+  // What was read under one stamp of an entry file, and since when it is unchanged.
+  struct Known {
+    std::int64_t inode = 0;
+    std::int64_t modified_ns = 0;
+    std::int64_t size = 0;
+    bool settled = false;  // the stamp was already old when the file was read: no write can hide behind it
+    EntryPtr entry;
+    std::int64_t since_ms = 0;
+    double fresh_until = 0;
+  };
+  std::shared_ptr<const Known> look(const std::string& name);
+  EntryPtr read_file(const std::string& name) const;
+  core::Verdict judge(const Known& known, std::int64_t now) const;
+  std::vector<std::string> names() const;
+
+  std::string root_;
+  const wire::Keyring& keyring_;
+  Identity observer_;
+  std::mutex lock_;
+  std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
+};
+
+}  // namespace speed::fs

@@ -1,0 +1,40 @@
+// Answers of services on their way out: those of one run leave in one write, one ring, one commit.
+// Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that is
+// held up in a service. An envelope is committed after its answer was appended (L-15).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <deque>
+
+#include "runtime/inbound_lane.hpp"
+#include "runtime/outgoing.hpp"
+
+namespace speed::runtime {
+
+// What is to be done for one handled envelope: send `payload` (if any), then commit it.
+struct Answer {
+  LanePtr lane;
+  std::uint32_t generation = 0;  // of the asker
+  std::uint64_t sequence = 0;
+  std::optional<wire::Buffer> payload;
+};
+
+class Answers {
+ public:
+  Answers(Context& context, Links& links) : context_(context), links_(links) {}
+
+  void add(Answer answer);
+  std::size_t waiting() const;
+  void flush();  // sends and commits what waits; links with room first, so that no full inbox holds up the others
+
+ private:
+  std::vector<Answer> take();
+  bool send(std::span<const Answer> group, double wait_seconds);
+
+  Context& context_;
+  Links& links_;
+  mutable std::mutex lock_;
+  std::deque<Answer> waiting_;
+};
+
+}  // namespace speed::runtime

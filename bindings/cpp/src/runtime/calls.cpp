@@ -1,0 +1,216 @@
+#include "runtime/calls.hpp"
+
+#include <array>
+
+#include "fs/clock.hpp"
+#include "runtime/tracing.hpp"
+#include "speed/error.hpp"
+#include "wire/control.hpp"
+#include "wire/spc.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
+
+std::string hex(std::uint64_t number) {
+  std::array<char, 17> digits{};
+  snprintf(digits.data(), digits.size(), "%llx", static_cast<unsigned long long>(number));
+  return digits.data();
+}
+
+// Acknowledgements wait under a key that no request id has: ours hold no '#'.
+std::string key_of(const std::string& target, std::uint64_t sequence) { return target + '#' + hex(sequence); }
+
+// The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
+std::exception_ptr call_error(const std::string& code, const std::string& message, const Map& details) {
+  if (code == "SERVICE_NOT_FOUND") return std::make_exception_ptr(ServiceNotFoundError(message, details));
+  if (code == "ACCESS_DENIED") return std::make_exception_ptr(AccessDeniedError(message, details));
+  if (code == "INVALID_ARGUMENTS") return std::make_exception_ptr(InvalidArgumentsError(message, details));
+  if (code == "EXECUTION_FAILED") return std::make_exception_ptr(ExecutionFailedError(message, details));
+  if (code == "TIMEOUT") return std::make_exception_ptr(CallTimeoutError(message, details));
+  return std::make_exception_ptr(InternalError(message, details));
+}
+
+// What the deadline of a call, question or acknowledgement means for its caller.
+std::exception_ptr overdue(const core::PendingCall& call) {
+  if (call.is_acknowledgement) {
+    return std::make_exception_ptr(
+        NotAcknowledgedError("'" + call.target + "' did not acknowledge in time; it may still handle the message"));
+  }
+  return std::make_exception_ptr(CallTimeoutError(
+      "'" + call.target + "' did not answer in time; the request may still run there", {{"phase", "unanswered"}}));
+}
+
+}  // namespace
+
+core::Completion Waiter::completion() {
+  return [this](core::Outcome outcome) {
+    const std::lock_guard guard(lock_);  // held while notifying: the waiter may end as soon as it is done
+    outcome_ = std::move(outcome);
+    done_ = true;
+    changed_.notify_all();
+  };
+}
+
+Value Waiter::result(Workers& workers) {
+  if (!done_) workers.lead(done_);
+  std::unique_lock guard(lock_);
+  changed_.wait(guard, [&] { return done_.load(); });
+  if (auto* const error = std::get_if<std::exception_ptr>(&outcome_)) std::rethrow_exception(*error);
+  return std::move(std::get<Value>(outcome_));
+}
+
+Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)
+    : context_(context), links_(links), heed_(std::move(heed)) {}
+
+void Calls::start(const Call& call, core::Completion completion) {
+  const LinkPtr link = links_.granted(call.target);
+  const std::string id = next_id();
+  const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
+  wire::Buffer payload;
+  wire::encode_request(id, call.service, call.arguments, context_.name, fs::unix_ms() + timeout_ms,
+                       call.traceparent ? call.traceparent : current_traceparent, payload);
+  const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
+  track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
+  try {
+    const ByteView one = payload.view();
+    link->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline});
+  } catch (...) {
+    forget(id);
+    throw;
+  }
+}
+
+void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
+                core::Completion completion) {
+  const LinkPtr link = links_.granted(target);
+  const std::string id = next_id();
+  body.set("requestId", id);
+  const Bytes payload = wire::pack(body);
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  track(id, {target, deadline, false, std::move(completion)});
+  try {
+    const ByteView one(payload);
+    link->send({type, 0, {&one, 1}, deadline});
+  } catch (...) {
+    forget(id);
+    throw;
+  }
+}
+
+void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
+                              double timeout_seconds, core::Completion completion) {
+  const LinkPtr link = links_.granted(target);
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  std::string key;
+  const auto enter = [&](std::uint64_t sequence) {
+    key = key_of(target, sequence);
+    track(key, {target, deadline, true, std::move(completion)});
+  };
+  try {
+    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter});
+  } catch (...) {
+    forget(key);
+    throw;
+  }
+}
+
+std::string Calls::next_id() { return hex(context_.generation) + "." + hex(++number_); }
+
+void Calls::track(std::string key, core::PendingCall call) {
+  const double deadline = call.deadline;
+  {
+    const std::lock_guard guard(lock_);
+    table_.add(std::move(key), std::move(call));
+  }
+  heed_(deadline);
+}
+
+void Calls::forget(const std::string& key) {
+  const std::lock_guard guard(lock_);
+  table_.forget(key);
+}
+
+void Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome) {
+  core::Completion completion;
+  {
+    const std::lock_guard guard(lock_);
+    completion = table_.take(key, source);
+  }
+  if (completion) {
+    completion(std::move(outcome));
+  } else {
+    context_.stats.count("answers_unexpected");
+  }
+}
+
+void Calls::answered(const std::string& source, ByteView payload) {
+  wire::WireResponse response = wire::decode_response(payload);
+  core::Outcome outcome = std::move(response.result);
+  if (!response.ok) outcome = call_error(response.error_code, source + ": " + response.error_message, response.details);
+  complete(response.request_id, source, std::move(outcome));
+}
+
+void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
+  complete(request_id, source, std::move(result));
+}
+
+void Calls::acknowledged(const std::string& source, std::uint64_t sequence) {
+  complete(key_of(source, sequence), source, Value());
+}
+
+void Calls::refused(const std::string& source, const Map& body) {
+  const Value* const sequence = body.find("sequence");
+  std::string key = wire::text_of(body, "requestId");
+  if (key.empty() && sequence != nullptr && !sequence->is_nil()) key = key_of(source, sequence->as<std::uint64_t>());
+  complete(key, source,
+           call_error(wire::text_of(body, "errorCode"), source + ": " + wire::text_of(body, "errorMessage"), {}));
+}
+
+void Calls::expire(double now) {
+  std::vector<core::PendingCall> late;
+  {
+    const std::lock_guard guard(lock_);
+    late = table_.take_late(now);
+  }
+  for (const core::PendingCall& call : late) call.completion(overdue(call));
+}
+
+void Calls::node_left(const std::string& name) {
+  std::vector<core::PendingCall> lost;
+  {
+    const std::lock_guard guard(lock_);
+    lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
+  }
+  const auto why = std::make_exception_ptr(
+      NodeLeftError("'" + name + "' left or died before it answered; start it again, then repeat the call"));
+  for (const core::PendingCall& call : lost) call.completion(why);
+}
+
+void Calls::fail_all(const std::exception_ptr& why) {
+  std::vector<core::PendingCall> all;
+  {
+    const std::lock_guard guard(lock_);
+    all = table_.take_if([](const core::PendingCall&) { return true; });
+  }
+  for (const core::PendingCall& call : all) call.completion(why);
+}
+
+double Calls::next_deadline() const {
+  const std::lock_guard guard(lock_);
+  return table_.next_deadline();
+}
+
+std::size_t Calls::pending() const {
+  const std::lock_guard guard(lock_);
+  return table_.size();
+}
+
+std::vector<std::string> Calls::targets() const {
+  const std::lock_guard guard(lock_);
+  return table_.targets();
+}
+
+}  // namespace speed::runtime

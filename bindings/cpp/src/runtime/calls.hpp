@@ -1,0 +1,73 @@
+// The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-4 to S-10).
+// A request is entered before it is written, so no answer can come too early. It ends exactly once: by the answer, by
+// its deadline, because the other node left, or because this node stops.
+// Threads: all methods may be called from any thread; completions run on the thread that reads and must not block.
+#pragma once
+
+#include "core/pending_calls.hpp"
+#include "runtime/outgoing.hpp"
+#include "runtime/workers.hpp"
+
+namespace speed::runtime {
+
+// A blocked thread's place for one outcome; its thread may read by itself.
+class Waiter {
+ public:
+  core::Completion completion();
+  Value result(Workers& workers);  // blocks until completed; the deadline bounds the wait
+
+ private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::atomic<bool> done_ = false;
+  core::Outcome outcome_;
+};
+
+class Calls {
+ public:
+  // `heed(deadline)` has whoever reads notice a new deadline (monotonic seconds) in time.
+  Calls(Context& context, Links& links, std::function<void(double)> heed);
+
+  struct Call {
+    std::string target;
+    std::string service;
+    const Map& arguments;
+    double timeout_seconds;
+    std::optional<std::string> traceparent;
+  };
+
+  // Each sends; `completion` runs once unless this throws.
+  void start(const Call& call, core::Completion completion);
+  void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
+           core::Completion completion);
+  void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
+                         core::Completion completion);
+
+  // --- what the reader brings; what nobody waits for is counted ---
+  void answered(const std::string& source, ByteView payload);                            // SPC_RESPONSE
+  void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
+  void acknowledged(const std::string& source, std::uint64_t sequence);                  // ACK
+  void refused(const std::string& source, const Map& body);                              // ERROR
+  void expire(double now);
+  void node_left(const std::string& name);
+
+  void fail_all(const std::exception_ptr& why);
+  double next_deadline() const;
+  std::size_t pending() const;
+  std::vector<std::string> targets() const;
+
+ private:
+  std::string next_id();
+  void track(std::string key, core::PendingCall call);
+  void forget(const std::string& key);
+  void complete(const std::string& key, const std::string& source, core::Outcome outcome);
+
+  Context& context_;
+  Links& links_;
+  std::function<void(double)> heed_;
+  mutable std::mutex lock_;
+  core::PendingCalls table_;
+  std::atomic<std::uint64_t> number_ = 0;
+};
+
+}  // namespace speed::runtime

@@ -1,0 +1,75 @@
+// What all parts of one running node share.
+//
+// Locks, in the order in which they are taken; none is held while a service, handler or completion runs:
+//   InboundLane   reading, finishing and committing one lane
+//   OutgoingLink  counting, sealing and appending of one link; its bell has a lock of its own
+//   Registration  the node's own entry
+//   all others    guard one table each and take no lock under them
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+
+#include "fs/registration.hpp"
+#include "runtime/stats.hpp"
+#include "speed/access_policy.hpp"
+
+namespace speed::runtime {
+
+// The end of a node: requested once, with the error that its methods throw from then on.
+// Threads: all methods may be called from any thread.
+class Stop {
+ public:
+  // False if it was requested before.
+  bool request(std::exception_ptr why) {
+    const std::lock_guard guard(lock_);
+    if (requested_) return false;
+    why_ = std::move(why);
+    requested_ = true;
+    changed_.notify_all();
+    return true;
+  }
+  bool requested() const { return requested_; }
+  void check() const {
+    if (!requested_) return;
+    const std::lock_guard guard(lock_);
+    std::rethrow_exception(why_);
+  }
+  std::exception_ptr why() const {
+    const std::lock_guard guard(lock_);
+    return why_;
+  }
+  // Waits; true if the end was requested.
+  bool wait_for(double seconds) const {
+    std::unique_lock guard(lock_);
+    return changed_.wait_for(guard, std::chrono::duration<double>(seconds), [&] { return requested_.load(); });
+  }
+
+ private:
+  mutable std::mutex lock_;
+  mutable std::condition_variable changed_;
+  std::atomic<bool> requested_ = false;
+  std::exception_ptr why_;
+};
+
+// Made once, then only read; its parts guard themselves.
+struct Context {
+  std::string name;
+  wire::NodeId id;
+  std::string root;
+  std::string name_space;
+  std::unique_ptr<wire::Keyring> keyring;
+  std::unique_ptr<fs::Registry> registry;
+  std::unique_ptr<fs::Registration> registration;
+  std::uint32_t generation = 0;
+  bool durable = false;
+  bool polling = false;
+  std::uint64_t window_bytes = 0;
+  AccessPolicy policy;
+  Stats stats;
+  Stop stop;
+};
+
+}  // namespace speed::runtime

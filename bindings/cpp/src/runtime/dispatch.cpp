@@ -1,0 +1,149 @@
+#include "runtime/dispatch.hpp"
+
+#include <array>
+
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+#include "wire/control.hpp"
+
+namespace speed::runtime {
+
+using wire::EnvelopeType;
+
+namespace {
+
+bool is_reply(const fs::Received& received) { return (received.header.flags & wire::flag_reply) != 0; }
+
+}  // namespace
+
+bool Dispatch::may_read(const std::string& source) const {
+  return to_.context.policy.allows(source) || to_.links.knows(source);
+}
+
+void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
+  static constexpr std::array<Handler, 9> table{nullptr,
+                                                &Dispatch::message,
+                                                &Dispatch::request,
+                                                &Dispatch::response,
+                                                &Dispatch::message,
+                                                &Dispatch::discovery,
+                                                &Dispatch::heartbeat,
+                                                &Dispatch::error,
+                                                &Dispatch::ack};
+  if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
+    unauthorised(lane, received);
+  } else if ((received.header.flags & wire::flag_segment) != 0) {
+    lane->drop(received.header.sequence);
+    refuse(lane->source(), received.header.sequence, "INVALID_ARGUMENTS", "segmented payloads are not supported");
+  } else {
+    (this->*table[static_cast<std::size_t>(received.header.type)])(lane, received);
+  }
+}
+
+// Discarded; only a request is told, since its caller waits.
+void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
+  to_.context.stats.count("unauthorised");
+  lane->drop(received.header.sequence);
+  if (received.header.type == EnvelopeType::spc_request) to_.serving.refuse(lane->source(), received);
+}
+
+void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
+  Arrival arrival = arrival_of(lane, received);
+  if (arrival.message->view.is_expired(fs::unix_ms())) {  // M-7
+    to_.context.stats.count("messages_expired");
+    arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
+    arrival.message->done();
+    return;
+  }
+  to_.context.stats.count("messages_received");
+  to_.delivery.arrive(std::move(arrival));
+}
+
+Arrival Dispatch::arrival_of(const LanePtr& lane, const fs::Received& received) {
+  const std::uint64_t sequence = received.header.sequence;
+  // On a worker it is committed with others, elsewhere at once.
+  auto finish = [this, lane, sequence] {
+    if (to_.workers.on_worker()) {
+      to_.answers.add({lane, 0, sequence, std::nullopt});
+    } else {
+      lane->finish({sequence});
+    }
+  };
+  wire::MessageView view(Bytes(received.payload.begin(), received.payload.end()));
+  std::shared_ptr<Message::State> message(
+      new Message::State{std::move(view), lane->source(), sequence, received.redelivered, std::move(finish)});
+  Arrival arrival{std::move(message), received.header.type == EnvelopeType::event, [] {}, [](auto, auto&) {}};
+  if ((received.header.flags & wire::flag_ack_requested) == 0) return arrival;
+  arrival.acknowledge = [this, lane, sequence] {
+    reply(lane->source(), sequence, EnvelopeType::ack, wire::encode_ack(sequence));
+  };
+  arrival.refuse = [this, lane, sequence](std::string_view code, const std::string& text) {
+    refuse(lane->source(), sequence, code, text);
+  };
+  return arrival;
+}
+
+void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::string_view code,
+                      const std::string& text) {
+  reply(source, sequence, EnvelopeType::error, wire::encode_refusal(code, text, sequence));
+}
+
+// Answers without waiting: a sender that left or does not read loses it, counted.
+void Dispatch::reply(const std::string& source, std::uint64_t sequence, EnvelopeType type, ByteView payload) {
+  try {
+    to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, 0, true});
+  } catch (const Error&) {
+    to_.context.stats.count("replies_undelivered");
+  }
+}
+
+void Dispatch::request(const LanePtr& lane, const fs::Received& received) { to_.serving.accept(lane, received); }
+
+void Dispatch::response(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.answered(lane->source(), received.payload);
+}
+
+void Dispatch::ack(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.acknowledged(lane->source(), wire::decode_ack(received.payload));
+}
+
+void Dispatch::error(const LanePtr& lane, const fs::Received& received) {
+  to_.calls.refused(lane->source(), wire::decode_control(received.payload));
+}
+
+void Dispatch::heartbeat(const LanePtr& lane, const fs::Received& received) {
+  const Map body = wire::decode_control(received.payload);
+  if (is_reply(received)) {
+    to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), Value());
+  } else {
+    reply(lane->source(), received.header.sequence, EnvelopeType::heartbeat, received.payload);
+  }
+}
+
+void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
+  const Map body = wire::decode_control(received.payload);
+  const Value* const result = body.find("result");
+  if (is_reply(received)) {
+    to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), result == nullptr ? Value() : *result);
+    return;
+  }
+  const std::string operation = wire::text_of(body, "op");
+  if (operation == "LEAVE") return left_(lane->source());
+  const std::optional<Map> answer = to_.introspection.answer(operation, lane->source());
+  if (!answer) {
+    refuse(lane->source(), received.header.sequence, "INVALID_ARGUMENTS", "unknown DISCOVERY operation");
+    return;
+  }
+  const Value* const id = body.find("requestId");
+  reply(lane->source(), received.header.sequence, EnvelopeType::discovery,
+        wire::pack(Map{{"op", operation}, {"requestId", id == nullptr ? Value() : *id}, {"result", *answer}}));
+}
+
+void Dispatch::expire(double now) {
+  to_.calls.expire(now);
+  to_.serving.expire(now);
+}
+
+double Dispatch::next_deadline() const { return std::min(to_.calls.next_deadline(), to_.serving.next_deadline()); }
+
+}  // namespace speed::runtime

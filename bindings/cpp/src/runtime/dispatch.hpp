@@ -1,0 +1,60 @@
+// From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11).
+// Messages, events and requests are finished by the worker that handled them, or here when they are refused; all other
+// types are done when they are read.
+// Threads: for the holder of the reader's role.
+#pragma once
+
+#include "runtime/calls.hpp"
+#include "runtime/delivery.hpp"
+#include "runtime/introspection.hpp"
+#include "runtime/serving.hpp"
+
+namespace speed::runtime {
+
+class Dispatch {
+ public:
+  // The parts that envelopes go to; they outlive this object.
+  struct Parts {
+    Context& context;
+    Links& links;
+    Calls& calls;
+    Serving& serving;
+    Delivery& delivery;
+    Introspection& introspection;
+    Workers& workers;
+    Answers& answers;
+  };
+
+  // `left(name)` hears of leave notices.
+  Dispatch(const Parts& parts, std::function<void(const std::string&)> left) : to_(parts), left_(std::move(left)) {}
+
+  // Whether a lane of `source` is to be read: it has a grant, or owes this node an answer (L-21).
+  bool may_read(const std::string& source) const;
+
+  // Handles one authentic envelope; WireError for a payload that breaks a rule.
+  void dispatch(const LanePtr& lane, const fs::Received& received);
+
+  void node_died(const std::string& name) { to_.calls.node_left(name); }
+  void expire(double now);
+  double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do
+
+ private:
+  using Handler = void (Dispatch::*)(const LanePtr&, const fs::Received&);
+
+  void message(const LanePtr& lane, const fs::Received& received);
+  void request(const LanePtr& lane, const fs::Received& received);
+  void response(const LanePtr& lane, const fs::Received& received);
+  void discovery(const LanePtr& lane, const fs::Received& received);
+  void heartbeat(const LanePtr& lane, const fs::Received& received);
+  void error(const LanePtr& lane, const fs::Received& received);
+  void ack(const LanePtr& lane, const fs::Received& received);
+  void unauthorised(const LanePtr& lane, const fs::Received& received);
+  Arrival arrival_of(const LanePtr& lane, const fs::Received& received);
+  void refuse(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& text);
+  void reply(const std::string& source, std::uint64_t sequence, wire::EnvelopeType type, ByteView payload);
+
+  Parts to_;
+  std::function<void(const std::string&)> left_;
+};
+
+}  // namespace speed::runtime

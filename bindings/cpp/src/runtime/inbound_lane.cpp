@@ -1,0 +1,67 @@
+#include "runtime/inbound_lane.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr std::size_t max_unfinished = 4096;  // a lane with more is not read until some finish (L-19)
+
+// Finished after they were handled; all other types are done when they are read (L-15).
+bool is_work(wire::EnvelopeType type) {
+  return type == wire::EnvelopeType::message || type == wire::EnvelopeType::spc_request ||
+         type == wire::EnvelopeType::event;
+}
+
+}  // namespace
+
+InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader, Stats& stats,
+                         std::function<void(const wire::NodeId&)> resume)
+    : source_(std::move(source)),
+      id_(wire::node_id(source_)),
+      reader_(std::move(reader)),
+      stats_(stats),
+      resume_(std::move(resume)) {}
+
+bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan) {
+  const std::lock_guard guard(lock_);
+  received.clear();
+  if (reader_ == nullptr) return false;
+  paused_ = reader_->unfinished() >= max_unfinished;
+  if (paused_) return false;
+  const bool more = reader_->read(received, most, now, scan);
+  for (const fs::Received& envelope : received) {
+    if (!is_work(envelope.header.type)) reader_->finish(envelope.header.sequence, true);
+  }
+  return more;
+}
+
+void InboundLane::finish(const std::vector<std::uint64_t>& sequences) {
+  bool resume = false;
+  {
+    const std::lock_guard guard(lock_);
+    if (reader_ == nullptr || sequences.empty()) return;
+    for (std::size_t at = 0; at < sequences.size(); ++at) reader_->finish(sequences[at], at + 1 < sequences.size());
+    resume = paused_ && reader_->unfinished() < max_unfinished;
+  }
+  if (resume) resume_(id_);
+}
+
+void InboundLane::drop(std::uint64_t sequence) {
+  const std::lock_guard guard(lock_);
+  if (reader_ != nullptr) reader_->finish(sequence, true);
+}
+
+void InboundLane::close(bool clean) {
+  const std::lock_guard guard(lock_);
+  if (reader_ == nullptr) return;
+  if (clean) reader_->close_cleanly();
+  last_counts_ = reader_->counts();
+  reader_.reset();
+}
+
+std::map<std::string, std::uint64_t> InboundLane::counts() const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr ? last_counts_ : reader_->counts();
+}
+
+}  // namespace speed::runtime

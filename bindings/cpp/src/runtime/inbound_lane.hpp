@@ -1,0 +1,45 @@
+// One lane being read, as the holder of the reader's role and those who finish envelopes share it (L-15, L-19).
+// Threads: all methods may be called from any thread; `read` only by the holder of the role.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "fs/lane_reader.hpp"
+#include "runtime/stats.hpp"
+
+namespace speed::runtime {
+
+class InboundLane {
+ public:
+  // `resume(id)` has a paused lane read again.
+  InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader, Stats& stats,
+              std::function<void(const wire::NodeId&)> resume);
+
+  // As LaneReader::read; nothing while too much is unfinished. Types that no handler finishes are done when read.
+  bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
+
+  // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
+  void finish(const std::vector<std::uint64_t>& sequences);
+  void drop(std::uint64_t sequence);  // a refused envelope is done; it is committed with the next ones
+  void close(bool clean);             // with `clean` its position is committed
+
+  const std::string& source() const { return source_; }
+  const wire::NodeId& id() const { return id_; }
+  std::map<std::string, std::uint64_t> counts() const;
+
+ private:
+  const std::string source_;
+  const wire::NodeId id_;
+  mutable std::mutex lock_;
+  std::unique_ptr<fs::LaneReader> reader_;  // null once closed
+  std::map<std::string, std::uint64_t> last_counts_;
+  Stats& stats_;
+  std::function<void(const wire::NodeId&)> resume_;
+  bool paused_ = false;
+};
+
+using LanePtr = std::shared_ptr<InboundLane>;
+
+}  // namespace speed::runtime

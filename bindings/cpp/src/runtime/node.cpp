@@ -1,0 +1,298 @@
+#include "speed/node.hpp"
+
+#include <algorithm>
+
+#include "fs/clock.hpp"
+#include "runtime/runtime.hpp"
+#include "speed/error.hpp"
+#include "wire/message.hpp"
+
+namespace speed {
+
+using runtime::Runtime;
+using runtime::Waiter;
+using wire::EnvelopeType;
+
+namespace {
+
+constexpr std::size_t sent_at_once = 64;
+constexpr double wait_pause_seconds = 0.01;
+
+// A function as a service object.
+class FunctionService : public Service {
+ public:
+  explicit FunctionService(ServiceFunction function) : function_(std::move(function)) {}
+  Response invoke(const Request& request) override { return function_(request); }
+
+ private:
+  ServiceFunction function_;
+};
+
+void settle(std::promise<Value>& promise, core::Outcome outcome) {
+  if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
+    promise.set_exception(*error);
+  } else {
+    promise.set_value(std::move(std::get<Value>(outcome)));
+  }
+}
+
+// Asks a node about itself, or whether it answers at all.
+Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, double timeout_seconds) {
+  Waiter waiter;
+  node.calls.ask(target, type, std::move(body), timeout_seconds, waiter.completion());
+  return waiter.result(node.workers);
+}
+
+Map discover(Runtime& node, const std::string& target, const char* operation, double timeout_seconds) {
+  const Value answer = ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds);
+  const Map* const result = answer.get_if<Map>();
+  if (result == nullptr) throw InternalError("'" + target + "' answered a question with what is no map");
+  return *result;
+}
+
+// Sends the messages in `encoded`, which end at `ends`.
+void send_batch(Runtime& node, const std::string& target, const wire::Buffer& encoded,
+                const std::vector<std::size_t>& ends, double deadline) {
+  std::vector<ByteView> payloads;
+  std::size_t start = 0;
+  for (const std::size_t end : ends) {
+    payloads.push_back(encoded.view().subspan(start, end - start));
+    start = end;
+  }
+  node.links.granted(target)->send({EnvelopeType::message, 0, payloads, deadline});
+}
+
+}  // namespace
+
+Node::Node(const std::string& name, const NodeOptions& options) : runtime_(Runtime::make(name, options)) {
+  runtime_->start();
+}
+
+Node::~Node() {
+  if (runtime_->is_forked()) {
+    // Threads and locks stayed with the parent: nothing of this copy can be ended or destroyed.
+    new std::shared_ptr<Runtime>(std::move(runtime_));  // NOLINT: kept for ever on purpose
+    return;
+  }
+  close();
+}
+
+Runtime& Node::open() const {
+  runtime_->check_usable();
+  return *runtime_;
+}
+
+// --- access ---
+
+void Node::allow(const std::vector<std::string>& patterns) {
+  Runtime& node = open();
+  {
+    const std::lock_guard guard(node.lock);
+    node.context.policy.allow(patterns);
+    node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+  }
+  node.protocol->look_again();
+}
+
+void Node::deny(const std::vector<std::string>& patterns) {
+  Runtime& node = open();
+  const std::lock_guard guard(node.lock);
+  node.context.policy.deny(patterns);
+  node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+}
+
+std::vector<std::string> Node::allowed() const { return runtime_->context.policy.allowed(); }
+
+// --- services ---
+
+void Node::serve(const std::string& name, std::shared_ptr<Service> service,
+                 const std::optional<std::vector<std::string>>& allow) {
+  Runtime& node = open();
+  node.serving.services.add(name, std::move(service), allow);
+  node.workers.serve();
+}
+
+void Node::serve(const std::string& name, ServiceFunction function,
+                 const std::optional<std::vector<std::string>>& allow) {
+  serve(name, std::make_shared<FunctionService>(std::move(function)), allow);
+}
+
+// --- calls ---
+
+Value Node::call(const std::string& target, const std::string& service, const Map& arguments,
+                 const CallOptions& options) {
+  Runtime& node = open();
+  Waiter waiter;
+  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent}, waiter.completion());
+  return waiter.result(node.workers);
+}
+
+std::future<Value> Node::submit(const std::string& target, const std::string& service, const Map& arguments,
+                                const CallOptions& options) {
+  Runtime& node = open();
+  auto promise = std::make_shared<std::promise<Value>>();
+  std::future<Value> future = promise->get_future();
+  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
+                   [promise](core::Outcome outcome) { settle(*promise, std::move(outcome)); });
+  node.workers.ensure_reader();
+  return future;
+}
+
+void Node::submit(const std::string& target, const std::string& service, const Map& arguments, CallHandler handler,
+                  const CallOptions& options) {
+  Runtime& node = open();
+  // The outcome comes on the thread that reads; the handler may take its time on another.
+  auto deliver = [&node, handler = std::move(handler)](core::Outcome outcome) {
+    auto promise = std::make_shared<std::promise<Value>>();
+    settle(*promise, std::move(outcome));
+    node.workers.submit([&node, handler, promise] {
+      try {
+        handler(promise->get_future());
+      } catch (...) {
+        node.context.stats.count("handler_failures");
+      }
+    });
+  };
+  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent}, std::move(deliver));
+  node.workers.ensure_reader();
+}
+
+// --- messages ---
+
+std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
+  Runtime& node = open();
+  const wire::MessageFields fields = node.fields_of(options);
+  wire::Buffer encoded;
+  wire::encode_message(payload, fields, encoded);
+  const ByteView one = encoded.view();
+  if (options.ack) {
+    Waiter waiter;
+    node.calls.send_acknowledged(target, EnvelopeType::message, one, options.timeout_seconds, waiter.completion());
+    waiter.result(node.workers);
+  } else {
+    const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
+    node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
+  }
+  return fields.message_id;
+}
+
+void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
+  Runtime& node = open();
+  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
+  wire::Buffer encoded;
+  std::vector<std::size_t> ends;
+  for (const Value& payload : payloads) {
+    wire::encode_message(payload, node.fields_of(options), encoded);
+    ends.push_back(encoded.size());
+    if (ends.size() < sent_at_once && &payload != &payloads.back()) continue;
+    send_batch(node, target, encoded, ends, deadline);
+    encoded.clear();
+    ends.clear();
+  }
+}
+
+void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }
+
+std::optional<Message> Node::receive(std::optional<double> timeout_seconds) {
+  return open().delivery.receive(timeout_seconds);
+}
+
+// --- events ---
+
+std::size_t Node::publish(const std::string& topic, const Value& payload, SendOptions options) {
+  Runtime& node = open();
+  wire::check_topic(topic);
+  options.topic = topic;
+  wire::Buffer encoded;
+  wire::encode_message(payload, node.fields_of(options), encoded);
+  const ByteView one = encoded.view();
+  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
+  std::size_t delivered = 0;
+  for (const wire::Entry& entry : node.context.registry->live_entries()) {
+    const auto covers = [&](const std::string& pattern) { return wire::matches(pattern, topic); };
+    const bool wants = entry.name != node.context.name && std::ranges::any_of(entry.subscriptions, covers) &&
+                       fs::grants(entry, node.context.name);
+    if (!wants) continue;
+    try {
+      node.links.granted(entry.name)->send({EnvelopeType::event, 0, {&one, 1}, deadline});
+      ++delivered;
+    } catch (const Error&) {
+      node.context.stats.count("events_undelivered");  // one that cannot take it now does not stop the others
+    }
+  }
+  return delivered;
+}
+
+void Node::subscribe(const std::string& pattern, MessageHandler handler) {
+  Runtime& node = open();
+  const std::lock_guard guard(node.lock);
+  const std::vector<std::string> patterns = node.delivery.subscribe(pattern, std::move(handler));
+  node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = patterns; });
+}
+
+// --- other nodes ---
+
+double Node::ping(const std::string& target, double timeout_seconds) {
+  const double began = fs::monotonic_seconds();
+  ask(open(), target, EnvelopeType::heartbeat, {}, timeout_seconds);
+  return fs::monotonic_seconds() - began;
+}
+
+std::vector<std::string> Node::services(const std::string& target, double timeout_seconds) {
+  const Map answer = discover(open(), target, "SERVICES", timeout_seconds);
+  const Value* const listed = answer.find("services");
+  std::vector<std::string> names;
+  if (listed == nullptr) return names;
+  for (const Value& name : listed->as<Array>()) names.push_back(name.as<std::string>());
+  return names;
+}
+
+Map Node::info(const std::string& target, double timeout_seconds) {
+  return discover(open(), target, "INFO", timeout_seconds);
+}
+
+Map Node::stats(const std::string& target, double timeout_seconds) {
+  return discover(open(), target, "STATS", timeout_seconds);
+}
+
+Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtime_->context.name); }
+
+std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
+  std::vector<NodeInfo> found;
+  for (const wire::Entry& entry : open().context.registry->live_entries()) {
+    if (!fabric || std::ranges::find(entry.fabrics, *fabric) != entry.fabrics.end()) {
+      found.push_back(runtime::info_of(entry));
+    }
+  }
+  return found;
+}
+
+NodeInfo Node::wait_for(const std::string& target, double timeout_seconds) {
+  Runtime& node = open();
+  wire::check_node_name(target);
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  while (true) {
+    const fs::EntryPtr entry = node.context.registry->live(target);
+    if (entry != nullptr && fs::grants(*entry, node.context.name)) return runtime::info_of(*entry);
+    if (fs::monotonic_seconds() < deadline && !node.context.stop.wait_for(wait_pause_seconds)) continue;
+    const std::string why = entry == nullptr ? "is not live" : "does not allow '" + node.context.name + "'";
+    throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
+  }
+}
+
+void Node::on_join(NodeHandler handler) { open().registrar->on_join(std::move(handler)); }
+void Node::on_leave(NodeHandler handler) { open().registrar->on_leave(std::move(handler)); }
+std::vector<std::string> Node::remove_stale() { return open().context.registry->remove_stale(); }
+
+// --- life ---
+
+const std::string& Node::name() const { return runtime_->context.name; }
+const std::string& Node::root() const { return runtime_->context.root; }
+std::uint32_t Node::generation() const { return runtime_->context.generation; }
+bool Node::closed() const { return runtime_->context.stop.requested() || runtime_->is_forked(); }
+
+void Node::close(double drain_seconds) {
+  if (!runtime_->is_forked()) runtime_->leave(drain_seconds);
+}
+
+}  // namespace speed

@@ -1,0 +1,174 @@
+#include "runtime/outgoing.hpp"
+
+#include <sodium.h>
+
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+// First and longest pause between two looks at a full lane; no bell announces room.
+constexpr double first_pause_seconds = 0.001;
+constexpr double longest_pause_seconds = 0.05;
+constexpr std::size_t kept_bytes = 4 << 20;
+
+void fill_random(std::span<std::byte> bytes) { randombytes_buf(bytes.data(), bytes.size()); }
+
+fs::LaneSettings settings_of(const Context& context) {
+  fs::LaneSettings settings;
+  settings.window_bytes = context.window_bytes;
+  settings.publish_whole = context.polling;
+  settings.durable = context.durable;
+  return settings;
+}
+
+}  // namespace
+
+OutgoingLink::OutgoingLink(Context& context, const std::string& target)
+    : context_(context),
+      target_(target),
+      ringer_(wire::bell_path(context.root, target)),
+      sealer_(*context.keyring, context.id, wire::node_id(target), context.generation),
+      nonces_(fill_random),
+      writer_(context.root, context.name, target, context.generation,
+              context.keyring->lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
+
+std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
+  for (const ByteView payload : outgoing.payloads) {
+    if (payload.size() <= wire::limits::max_payload_bytes) continue;
+    throw PayloadTooLargeError(std::to_string(payload.size()) + " bytes for '" + target_ + "'; the limit is " +
+                               std::to_string(wire::limits::max_payload_bytes) + ": send less or in parts");
+  }
+  if (outgoing.urgent && is_full_) refuse_full();
+  const std::uint64_t sequence = append(outgoing);
+  if (context_.durable) sync(wire::counter_of(sequence));
+  ring();
+  return sequence;
+}
+
+// One lock covers counting, sealing and appending, so that the order in the file is that of the sequence (L-3).
+std::uint64_t OutgoingLink::append(const Outgoing& outgoing) {
+  std::uint64_t total = 0;
+  for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
+  const std::lock_guard guard(lock_);
+  if (!writer_.has_room(total)) wait_for_room(total, outgoing);
+  context_.registration->check_held();
+  const auto now = static_cast<std::uint64_t>(fs::unix_ms());
+  std::uint64_t counter = counter_;
+  sealed_.trim(kept_bytes);
+  ends_.clear();
+  for (const ByteView payload : outgoing.payloads) {
+    sealer_.seal(outgoing.type, outgoing.flags, ++counter, now, payload, nonces_.draw(), sealed_);
+    ends_.push_back(sealed_.size());
+  }
+  const std::uint64_t sequence = wire::make_sequence(context_.generation, counter);
+  if (outgoing.track) outgoing.track(sequence);
+  try {
+    writer_.append(sealed_.view(), ends_);
+  } catch (const StorageError& error) {
+    counter_ += error.envelopes_written();
+    throw;
+  }
+  counter_ = counter;
+  return sequence;
+}
+
+// Holds the link until the receiver has committed enough; the order of senders is kept.
+void OutgoingLink::wait_for_room(std::uint64_t bytes, const Outgoing& outgoing) {
+  double pause = first_pause_seconds;
+  is_full_ = true;
+  while (!writer_.has_room(bytes)) {
+    const double left = outgoing.deadline - fs::monotonic_seconds();
+    if (outgoing.urgent || left <= 0 || context_.stop.wait_for(std::min(pause, left))) {
+      is_full_ = false;
+      refuse_full();
+    }
+    pause = std::min(pause * 2, longest_pause_seconds);
+  }
+  is_full_ = false;
+}
+
+void OutgoingLink::refuse_full() const {
+  throw InboxFullError("the inbox of '" + target_ + "' is full (" + std::to_string(context_.window_bytes) +
+                       " bytes may wait there): it reads too slowly or has stopped reading; retry later or send less");
+}
+
+// Makes the lane durable up to `counter`; concurrent callers share one flush.
+void OutgoingLink::sync(std::uint64_t counter) {
+  const std::lock_guard sync_guard(sync_lock_);
+  if (synced_ >= counter) return;
+  const std::lock_guard guard(lock_);
+  writer_.sync();
+  synced_ = counter_;
+}
+
+void OutgoingLink::ring() {
+  if (context_.polling) return;
+  const std::lock_guard guard(ring_lock_);
+  if (ringer_.ring(context_.id) == fs::RingResult::nobody) context_.stats.count("rings_unheard");
+}
+
+void OutgoingLink::reopen() {
+  const std::scoped_lock guard(lock_, ring_lock_);
+  writer_.close();
+  ringer_.close();
+}
+
+int OutgoingLink::bell_fd() {
+  const std::lock_guard guard(ring_lock_);
+  return ringer_.fd();
+}
+
+LinkPtr Links::granted(const std::string& target) {
+  if (const auto generation = context_.registry->granted_lately(target, context_.name)) {
+    return open(target, *generation);
+  }
+  wire::check_node_name(target);
+  const fs::EntryPtr entry = context_.registry->live(target);
+  if (entry == nullptr) {
+    const std::lock_guard guard(lock_);
+    if (const auto found = links_.find(target); found != links_.end()) found->second.link->reopen();
+    throw UnknownNodeError("no live node named '" + target + "' in " + context_.root +
+                           ": start it, or see `speed nodes`");
+  }
+  if (!fs::grants(*entry, context_.name)) {
+    context_.stats.count("sends_denied");
+    throw AccessDeniedError("'" + target + "' does not allow '" + context_.name + "'; its owner must allow '" +
+                            context_.name + "'");
+  }
+  return open(target, static_cast<std::uint32_t>(entry->generation));
+}
+
+LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
+  const std::lock_guard guard(lock_);
+  Row& row = links_[target];
+  if (row.link != nullptr && row.generation >= generation) return row.link;
+  if (row.link == nullptr) {
+    row.link = std::make_shared<OutgoingLink>(context_, target);
+  } else {
+    row.link->reopen();
+  }
+  row.generation = generation;
+  if (opened_) opened_(*row.link);
+  return row.link;
+}
+
+bool Links::knows(const std::string& name) const {
+  const std::lock_guard guard(lock_);
+  return links_.contains(name);
+}
+
+std::vector<LinkPtr> Links::opened() const {
+  const std::lock_guard guard(lock_);
+  std::vector<LinkPtr> links;
+  for (const auto& [name, row] : links_) links.push_back(row.link);
+  return links;
+}
+
+void Links::close() {
+  for (const LinkPtr& link : opened()) link->reopen();
+}
+
+}  // namespace speed::runtime

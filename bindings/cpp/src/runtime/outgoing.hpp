@@ -1,0 +1,96 @@
+// Outgoing links: the checked, sealed, ordered way of an envelope into another node's inbox (A-3, L-2 to L-9, W-8).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "fs/bell.hpp"
+#include "fs/lane_writer.hpp"
+#include "runtime/context.hpp"
+#include "wire/seal.hpp"
+
+namespace speed::runtime {
+
+// What is sent: several payloads (at most 64) leave in one write and one ring, all of them or none.
+struct Outgoing {
+  wire::EnvelopeType type;
+  std::uint16_t flags = 0;
+  std::span<const ByteView> payloads;
+  double deadline = 0;                              // monotonic seconds: how long to wait for room
+  bool urgent = false;                              // never wait
+  std::function<void(std::uint64_t)> track = {};    // gets the sequence before the envelope can be answered
+};
+
+// The link from this node to `target`: one sequence, one lane, one ringer.
+class OutgoingLink {
+ public:
+  OutgoingLink(Context& context, const std::string& target);
+
+  // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError,
+  // LeaseLostError: then nothing was accepted.
+  std::uint64_t send(const Outgoing& outgoing);
+
+  void reopen();     // the next envelope begins a new segment and opens the bell again
+  int bell_fd();     // for polling POLLERR; -1 where nobody listens
+  const std::string& target() const { return target_; }
+
+ private:
+  std::uint64_t append(const Outgoing& outgoing);
+  void wait_for_room(std::uint64_t bytes, const Outgoing& outgoing);
+  void sync(std::uint64_t counter);
+  void ring();
+  [[noreturn]] void refuse_full() const;
+
+  Context& context_;
+  std::string target_;
+  std::mutex lock_;
+  std::mutex ring_lock_;
+  std::mutex sync_lock_;
+  fs::Ringer ringer_;
+  std::uint64_t counter_ = 0;
+  std::uint64_t synced_ = 0;
+  std::atomic<bool> is_full_ = false;  // a sender waits for room; urgent ones then do not queue up behind it
+  wire::LinkSealer sealer_;
+  wire::NonceSource nonces_;
+  fs::LaneWriter writer_;
+  wire::Buffer sealed_;
+  std::vector<std::size_t> ends_;
+};
+
+using LinkPtr = std::shared_ptr<OutgoingLink>;
+
+// All outgoing links of a node, made on first use.
+class Links {
+ public:
+  explicit Links(Context& context) : context_(context) {}
+
+  // Called with each link when it is opened, and when its target has a new generation.
+  void on_open(std::function<void(OutgoingLink&)> opened) { opened_ = std::move(opened); }
+
+  // The link to a live node that allows this one; nothing is written before this returns.
+  // UnknownNodeError, AccessDeniedError.
+  LinkPtr granted(const std::string& target);
+
+  // The link to `target` whatever it grants: for replies, to which the request gave the right (S-10).
+  // A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+  LinkPtr open(const std::string& target, std::uint32_t generation);
+
+  bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
+  std::vector<LinkPtr> opened() const;
+  void close();
+
+ private:
+  struct Row {
+    LinkPtr link;
+    std::uint32_t generation = 0;
+  };
+  Context& context_;
+  std::function<void(OutgoingLink&)> opened_;
+  mutable std::mutex lock_;
+  std::unordered_map<std::string, Row> links_;
+};
+
+}  // namespace speed::runtime

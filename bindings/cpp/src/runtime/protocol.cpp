@@ -1,0 +1,292 @@
+#include "runtime/protocol.hpp"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cmath>
+
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+// Bounds per lane and wake-up: no lane starves the others (L-19).
+constexpr std::size_t read_envelopes = 128;
+constexpr std::size_t read_bytes = 4 << 20;
+
+// Between two looks where there is no bell: often after activity, seldom when idle (L-22).
+constexpr double shortest_pause_seconds = 0.0005;
+constexpr double longest_pause_seconds = 0.02;
+
+std::string lower(std::string_view code) {
+  std::string text(code);
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+}  // namespace
+
+Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox)
+    : context_(context),
+      bell_(std::move(bell)),
+      inbox_(std::move(inbox)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      idle_seconds_(shortest_pause_seconds),
+      waits_until_(HUGE_VAL) {
+  if (!epoll_) fs::throw_errno("epoll");
+  if (bell_ == nullptr) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = bell_->fd();
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_->fd(), &event) != 0) fs::throw_errno("epoll");
+}
+
+void Protocol::wake() { resume(context_.id); }
+
+void Protocol::heed(double deadline) {
+  if (deadline < waits_until_) wake();
+}
+
+void Protocol::look_again() {
+  next_scan_ = 0;
+  wake();
+}
+
+void Protocol::watch_reader(OutgoingLink& link) {
+  const int fd = bell_ == nullptr ? -1 : link.bell_fd();
+  if (fd < 0) return;
+  epoll_event event{};  // EPOLLERR is always told
+  event.data.fd = fd;
+  const std::lock_guard guard(lock_);
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
+}
+
+void Protocol::node_left(const std::string& name) {
+  {
+    const std::lock_guard guard(lock_);
+    departed_.push_back(name);
+  }
+  look_again();
+}
+
+void Protocol::step(bool wait) {
+  const fs::Rings rings = wait_for_rings(wait);
+  const double now = fs::monotonic_seconds();
+  try {
+    if (rings.everything || now >= next_scan_) {
+      full_scan(now);
+    } else {
+      for (const wire::NodeId& id : rings.sources) {
+        LanePtr lane;
+        {
+          const std::lock_guard guard(lock_);
+          if (const auto found = lanes_.find(id); found != lanes_.end()) lane = found->second;
+        }
+        if (lane != nullptr) {
+          drain(lane, now, false);
+        } else if (id != context_.id) {
+          next_scan_ = 0;  // a sender that is not known yet
+        }
+      }
+    }
+    fail_departed();
+    dispatch_->expire(now);
+  } catch (...) {
+    context_.stats.count("protocol_failures");
+    look_again();  // the rings are taken: what they meant must be found without them
+    throw;
+  }
+}
+
+// Tells those who wait for nodes that left before the present full scan.
+void Protocol::fail_departed() {
+  std::deque<std::string> departed;
+  {
+    const std::lock_guard guard(lock_);
+    if (departed_.empty() || next_scan_ == 0) return;
+    departed.swap(departed_);
+  }
+  for (const std::string& name : departed) dispatch_->node_died(name);
+}
+
+// --- waiting ---
+
+fs::Rings Protocol::wait_for_rings(bool wait) {
+  if (bell_ == nullptr) {
+    if (wait && !context_.stop.wait_for(idle_seconds_)) {
+      idle_seconds_ = std::min(idle_seconds_ * 1.5, longest_pause_seconds);
+    }
+    return {{}, true};
+  }
+  if (!wait) return bell_->drain();
+  waits_until_ = HUGE_VAL;  // a deadline that comes while the next lines run wakes at once
+  waits_until_ = std::min(next_scan_.load(), dispatch_->next_deadline());
+  const double seconds = std::max(0.0, waits_until_ - fs::monotonic_seconds());
+  if (seconds > Polling::seconds && polling_.pays()) {
+    fs::Rings rings = poll_bell(Polling::seconds);
+    if (!rings.sources.empty() || rings.everything) return rings;
+  }
+  return block(seconds);
+}
+
+fs::Rings Protocol::poll_bell(double seconds) {
+  const double until = fs::monotonic_seconds() + seconds;
+  do {
+    fs::Rings rings = bell_->drain();
+    if (!rings.sources.empty() || rings.everything) {
+      polling_.hit();
+      return rings;
+    }
+  } while (fs::monotonic_seconds() < until);
+  polling_.missed();
+  return {};
+}
+
+fs::Rings Protocol::block(double seconds) {
+  const double began = fs::monotonic_seconds();
+  std::array<epoll_event, 16> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               static_cast<int>(std::ceil(std::min(seconds, 60.0) * 1000)));
+  fs::Rings rings;
+  for (int at = 0; at < count; ++at) {
+    const int fd = events[static_cast<std::size_t>(at)].data.fd;
+    if (fd == bell_->fd()) {
+      polling_.blocked_for(fs::monotonic_seconds() - began);
+      rings = bell_->drain();
+    } else {
+      reader_died(fd);
+    }
+  }
+  return rings;
+}
+
+void Protocol::reader_died(int fd) {
+  std::string target;
+  {
+    const std::lock_guard guard(lock_);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    const auto found = watched_.find(fd);
+    if (found == watched_.end()) return;
+    target = found->second;
+    watched_.erase(found);
+  }
+  if (context_.registry->live(target) != nullptr) return;
+  const std::lock_guard guard(lock_);
+  departed_.push_back(target);
+  next_scan_ = 0;
+}
+
+// --- lanes ---
+
+void Protocol::full_scan(double now) {
+  next_scan_ = now + wire::limits::full_scan_seconds;
+  for (const std::string& source : inbox_->scan()) open_lane(source, now);
+  std::vector<LanePtr> lanes;
+  {
+    const std::lock_guard guard(lock_);
+    for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
+  }
+  for (const LanePtr& lane : lanes) drain(lane, now, true);
+}
+
+// Opens the lane of a sender that may write here; puts others aside after a time of grace (L-21), which lets a
+// restarted program grant what it granted before, without losing what waits.
+void Protocol::open_lane(const std::string& source, double now) {
+  const wire::NodeId id = wire::node_id(source);
+  {
+    const std::lock_guard guard(lock_);
+    if (lanes_.contains(id)) return;
+  }
+  if (dispatch_->may_read(source)) {
+    ungranted_.erase(source);
+    try {
+      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source), context_.stats,
+                                                [this](const wire::NodeId& one) { resume(one); });
+      const std::lock_guard guard(lock_);
+      lanes_.emplace(id, std::move(lane));
+    } catch (const std::exception&) {
+      context_.stats.count("lanes_unreadable");
+    }
+    return;
+  }
+  const double since = ungranted_.try_emplace(source, now).first->second;
+  if (now - since <= wire::limits::ungranted_lane_grace_seconds) return;
+  ungranted_.erase(source);
+  inbox_->put_aside(source, "the sender has no grant");
+  context_.stats.count("lanes_quarantined");
+}
+
+// Has a lane read again that was left with something in it.
+void Protocol::resume(const wire::NodeId& lane_id) {
+  const std::lock_guard guard(lock_);
+  if (bell_ != nullptr) bell_->wake(lane_id);
+}
+
+void Protocol::drain(const LanePtr& lane, double now, bool scan) {
+  if (!accepting_) return;
+  std::size_t envelopes = 0;
+  std::size_t bytes = 0;
+  bool more = true;
+  try {
+    while (more && envelopes < read_envelopes && bytes < read_bytes) {
+      more = lane->read(received_, read_envelopes - envelopes, now, std::exchange(scan, false));
+      for (const fs::Received& received : received_) {
+        deliver(lane, received);
+        bytes += received.payload.size();
+      }
+      envelopes += received_.size();
+      if (received_.empty()) break;
+    }
+  } catch (const std::exception&) {
+    return give_up(lane);
+  }
+  if (envelopes > 0) idle_seconds_ = shortest_pause_seconds;
+  if (more) resume(lane->id());
+}
+
+void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
+  try {
+    dispatch_->dispatch(lane, received);
+  } catch (const WireError& error) {
+    context_.stats.count("rejected_" + lower(error.reason()));
+    lane->drop(received.header.sequence);
+  } catch (const std::exception&) {
+    context_.stats.count("dispatch_failures");
+    lane->drop(received.header.sequence);
+  }
+}
+
+// Closes a lane in disorder; the next scan opens it at its last commit.
+void Protocol::give_up(const LanePtr& lane) {
+  context_.stats.count("lanes_failed");
+  lane->close(false);
+  const std::lock_guard guard(lock_);
+  for (const auto& [what, number] : lane->counts()) closed_counts_[what] += number;
+  lanes_.erase(lane->id());
+}
+
+void Protocol::close() {
+  const std::lock_guard guard(lock_);
+  for (const auto& [id, lane] : lanes_) lane->close(true);
+  lanes_.clear();
+  bell_.reset();
+}
+
+Introspection::LaneFacts Protocol::facts() const {
+  std::vector<LanePtr> lanes;
+  Introspection::LaneFacts facts;
+  {
+    const std::lock_guard guard(lock_);
+    for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
+    facts.counts = closed_counts_;
+  }
+  facts.lanes = lanes.size();
+  for (const LanePtr& lane : lanes) {
+    for (const auto& [what, number] : lane->counts()) facts.counts[what] += number;
+  }
+  return facts;
+}
+
+}  // namespace speed::runtime

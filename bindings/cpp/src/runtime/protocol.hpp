@@ -1,0 +1,68 @@
+// What the holder of the reader's role does: wait on the bell, read lanes, check, dispatch (L-10 to L-22).
+// Threads: `step` is for the holder of the role; all other methods may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "fs/bell.hpp"
+#include "fs/inbox.hpp"
+#include "runtime/dispatch.hpp"
+#include "runtime/polling.hpp"
+
+namespace speed::runtime {
+
+class Protocol {
+ public:
+  Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox);
+
+  // Before the first step.
+  void dispatch_to(Dispatch& dispatch) { dispatch_ = &dispatch; }
+
+  // Does what there is to do; with `wait` stays until there is something.
+  void step(bool wait);
+
+  void wake();
+  void heed(double deadline);       // has a new deadline noticed, if the present wait could outlast it
+  void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
+  void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
+  void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
+  void refuse_more() { accepting_ = false; }  // lanes stay unread, answers to others still go out
+  void close();                     // commits and releases all lanes; nobody holds the role any more
+  Introspection::LaneFacts facts() const;
+
+ private:
+  fs::Rings wait_for_rings(bool wait);
+  fs::Rings poll_bell(double seconds);
+  fs::Rings block(double seconds);
+  void reader_died(int fd);
+  void full_scan(double now);
+  void open_lane(const std::string& source, double now);
+  void drain(const LanePtr& lane, double now, bool scan);
+  void deliver(const LanePtr& lane, const fs::Received& received);
+  void give_up(const LanePtr& lane);
+  void resume(const wire::NodeId& lane_id);
+  void fail_departed();
+
+  Context& context_;
+  std::unique_ptr<fs::Bell> bell_;  // null where there are none
+  std::unique_ptr<fs::Inbox> inbox_;
+  Dispatch* dispatch_ = nullptr;
+  fs::Fd epoll_;
+  Polling polling_;
+  double idle_seconds_;  // between two looks, without a bell
+  std::vector<fs::Received> received_;
+  std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
+  std::atomic<double> next_scan_ = 0;        // monotonic seconds
+  std::atomic<double> waits_until_;
+  std::atomic<bool> accepting_ = true;
+  mutable std::mutex lock_;  // guards what follows
+  std::unordered_map<wire::NodeId, LanePtr, wire::NodeIdHash> lanes_;
+  std::map<std::string, std::uint64_t> closed_counts_;
+  std::map<int, std::string> watched_;  // bells of others by descriptor
+  std::deque<std::string> departed_;
+};
+
+}  // namespace speed::runtime

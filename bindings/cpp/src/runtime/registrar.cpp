@@ -1,0 +1,134 @@
+#include "runtime/registrar.hpp"
+
+#include "fs/bell.hpp"
+#include "fs/clock.hpp"
+#include "speed/error.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr double liveness_seconds = 1.0;  // how often nodes with open calls are looked at
+constexpr double poll_seconds = 0.25;     // how often the registry is, where it cannot be watched
+
+}  // namespace
+
+NodeInfo info_of(const wire::Entry& entry) {
+  return {entry.name,     static_cast<std::uint32_t>(entry.generation),
+          entry.pid,      entry.host,
+          entry.status,   entry.language,
+          entry.fabrics,  entry.allow,
+          entry.subscriptions};
+}
+
+Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)
+    : context_(context),
+      workers_(workers),
+      heartbeat_seconds_(heartbeat_seconds),
+      watch_(wire::registry_dir(context.root)) {}
+
+Registrar::~Registrar() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Registrar::start(Effects effects, const std::shared_ptr<void>& owner) {
+  effects_ = std::move(effects);
+  thread_ = std::thread([this, kept = owner]() mutable {
+    fs::block_signals();
+    run();
+    kept.reset();
+  });
+}
+
+void Registrar::stop() {
+  watch_.stop();
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Registrar::on_join(Node::NodeHandler handler) { add(join_handlers_, std::move(handler)); }
+void Registrar::on_leave(Node::NodeHandler handler) { add(leave_handlers_, std::move(handler)); }
+
+// The watch is set before the first reading, which tells nothing: later ones find what no hint told.
+void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler) {
+  workers_.serve();
+  const std::lock_guard guard(lock_);
+  if (!watching_) {
+    watch_.watch();
+    view_.update(context_.registry->live_entries());
+    if (watch_.is_polling()) context_.stats.count("registry_polled");
+    watching_ = true;
+  }
+  handlers.push_back(std::make_shared<const Node::NodeHandler>(std::move(handler)));
+}
+
+void Registrar::run() {
+  double next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
+  while (!context_.stop.requested()) {
+    const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;
+    watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
+    if (context_.stop.requested()) return;
+    if (fs::monotonic_seconds() >= next_heartbeat) {
+      next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
+      if (!renew()) return;
+    }
+    look();
+    check_callees();
+  }
+}
+
+// One heartbeat; false once the name is lost. A failed write is tried again until the lease ends.
+bool Registrar::renew() {
+  try {
+    context_.registration->heartbeat();
+  } catch (const LeaseLostError&) {
+    effects_.lost(std::current_exception());
+    return false;
+  } catch (const std::exception&) {
+    context_.stats.count("heartbeats_failed");
+  }
+  return true;
+}
+
+void Registrar::look() {
+  std::vector<core::RegistryChange> changes;
+  {
+    const std::lock_guard guard(lock_);
+    if (!watching_) return;
+    changes = view_.update(context_.registry->live_entries());
+  }
+  for (const core::RegistryChange& change : changes) {
+    if (change.entry.name != context_.name) tell(change);
+  }
+}
+
+void Registrar::tell(const core::RegistryChange& change) {
+  const bool left = change.kind == core::RegistryChange::Kind::left;
+  if (left) effects_.left(change.entry.name);
+  std::vector<HandlerPtr> handlers;
+  {
+    const std::lock_guard guard(lock_);
+    handlers = left ? leave_handlers_ : join_handlers_;
+  }
+  for (const HandlerPtr& handler : handlers) {
+    workers_.submit([this, handler, info = info_of(change.entry)] {
+      try {
+        (*handler)(info);
+      } catch (...) {
+        context_.stats.count("handler_failures");
+      }
+    });
+  }
+}
+
+void Registrar::check_callees() {
+  for (const std::string& target : effects_.callees()) {
+    if (context_.registry->live(target) == nullptr) effects_.left(target);
+  }
+}
+
+}  // namespace speed::runtime

@@ -1,0 +1,57 @@
+// The registry thread: lease, joins and leaves, nodes that died.
+// Threads: all methods may be called from any thread; callbacks run on workers.
+#pragma once
+
+#include <thread>
+
+#include "core/registry_view.hpp"
+#include "fs/watch.hpp"
+#include "runtime/context.hpp"
+#include "runtime/workers.hpp"
+#include "speed/node.hpp"
+
+namespace speed::runtime {
+
+NodeInfo info_of(const wire::Entry& entry);
+
+class Registrar {
+ public:
+  // What the registry thread brings about elsewhere.
+  struct Effects {
+    std::function<void(std::exception_ptr)> lost;       // the name is gone
+    std::function<void(const std::string&)> left;       // a node is gone
+    std::function<std::vector<std::string>()> callees;  // nodes that somebody waits for
+  };
+
+  Registrar(Context& context, Workers& workers, double heartbeat_seconds);
+  ~Registrar();
+
+  void start(Effects effects, const std::shared_ptr<void>& owner);
+  void stop();
+  void on_join(Node::NodeHandler handler);
+  void on_leave(Node::NodeHandler handler);
+
+ private:
+  using HandlerPtr = std::shared_ptr<const Node::NodeHandler>;
+
+  void run();
+  bool renew();
+  void look();
+  void check_callees();
+  void tell(const core::RegistryChange& change);
+  void add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler);
+
+  Context& context_;
+  Workers& workers_;
+  const double heartbeat_seconds_;
+  Effects effects_;
+  fs::Watch watch_;
+  core::RegistryView view_;
+  std::mutex lock_;  // guards what follows
+  bool watching_ = false;
+  std::vector<HandlerPtr> join_handlers_;
+  std::vector<HandlerPtr> leave_handlers_;
+  std::thread thread_;
+};
+
+}  // namespace speed::runtime

@@ -1,0 +1,183 @@
+#include "runtime/runtime.hpp"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "fs/clock.hpp"
+#include "fs/fence.hpp"
+#include "fs/key_store.hpp"
+#include "fs/probe.hpp"
+#include "runtime/tracing.hpp"
+#include "speed/error.hpp"
+#include "wire/control.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr unsigned max_workers = 256;
+constexpr double join_seconds = 5.0;
+constexpr double callback_seconds = 1.0;
+
+std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
+
+void check(const std::string& name, const NodeOptions& options) {
+  wire::check_node_name(name);
+  if (options.workers < 1 || options.workers > max_workers) {
+    throw ConfigurationError("workers is " + std::to_string(options.workers) + "; use 1 to 256");
+  }
+  if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
+}
+
+}  // namespace
+
+Runtime::Runtime(std::size_t size)
+    : pid(getpid()),
+      links(context),
+      workers(size),
+      answers(context, links),
+      calls(context, links, [this](double deadline) { protocol->heed(deadline); }),
+      serving(context, links, workers, answers),
+      delivery(context, workers),
+      introspection(
+          context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); }) {}
+
+std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOptions& options) {
+  if (sodium_init() < 0) throw ConfigurationError("libsodium cannot be initialised on this machine");
+  check(name, options);
+  std::shared_ptr<Runtime> runtime(new Runtime(options.workers));
+  runtime->prepare(name, options);
+  runtime->claim(options);
+  return runtime;
+}
+
+void Runtime::prepare(const std::string& name, const NodeOptions& options) {
+  const std::string root = options.root.empty() ? fs::default_root() : options.root;
+  context.name = name;
+  context.id = wire::node_id(name);
+  context.root = std::filesystem::absolute(root).lexically_normal().string();
+  context.name_space = options.name_space;
+  context.window_bytes = options.max_lane_bytes;
+  context.policy.allow(options.allow);
+  const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
+  context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
+  context.registry = std::make_unique<fs::Registry>(context.root, *context.keyring);
+  context.registry->prepare();
+  const fs::Filesystem filesystem = fs::filesystem_of(context.root);
+  if (options.durable && filesystem.is_memory) {
+    throw DurabilityError(context.root + " lies in memory: it cannot survive a power cut; use a root on a disk");
+  }
+  context.durable = options.durable;
+  context.polling = options.polling || filesystem.is_remote || !filesystem.supports_fifo;
+}
+
+// The inbox is ready before anyone can see the entry.
+void Runtime::claim(const NodeOptions& options) {
+  std::unique_ptr<fs::Bell> bell;
+  std::unique_ptr<fs::Inbox> inbox;
+  const auto before_publish = [&](std::uint32_t generation) {
+    fs::Inbox::prepare(context.root, context.name);
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, generation, *context.keyring);
+    if (generation > 1) fs::fence_lanes(context.root, context.name, generation, *context.keyring);
+    if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
+  };
+  const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
+                                    options.fabrics, context.policy.allowed()};
+  context.registration = fs::Registration::make(*context.registry, wish, before_publish);
+  context.generation = context.registration->generation();
+  protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox));
+  registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
+}
+
+void Runtime::start() {
+  const auto left = [this](const std::string& name) { protocol->node_left(name); };
+  dispatch_ = std::make_unique<Dispatch>(
+      Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers}, left);
+  protocol->dispatch_to(*dispatch_);
+  links.on_open([this](OutgoingLink& link) { protocol->watch_reader(link); });
+  Workers::Duties duties;
+  duties.step = [this](bool wait) { protocol->step(wait); };
+  duties.flush = [this] { answers.flush(); };
+  duties.answers = [this] { return answers.waiting(); };
+  duties.calls = [this] { return calls.pending(); };
+  duties.wake = [this] { protocol->wake(); };
+  workers.start(std::move(duties), shared_from_this());
+  // The name is gone: end at once and write nothing more.
+  registrar->start({[this](const std::exception_ptr& why) { end(why); }, left, [this] { return calls.targets(); }},
+                   shared_from_this());
+}
+
+void Runtime::leave(double drain_seconds) {
+  if (closed.exchange(true) || context.stop.requested()) return;
+  try {
+    context.registration->update([](wire::Entry& entry) { entry.status = "leaving"; });
+  } catch (const Error&) {
+    // Without a word the node leaves all the same.
+  }
+  protocol->refuse_more();
+  workers.drain(drain_seconds);
+  delivery.finish_in_hand();
+  context.registration->remove();
+  end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")));
+  say_leave();
+  links.close();
+}
+
+// Stops all threads, fails all who wait, releases the lanes.
+void Runtime::end(const std::exception_ptr& why) {
+  if (!context.stop.request(why)) return;
+  calls.fail_all(why);
+  workers.drain(callback_seconds);  // what waits for a call hears of its end
+  delivery.wake_receivers();
+  workers.stop(join_seconds);
+  registrar->stop();
+  protocol->close();
+}
+
+// Tells every node that this one wrote to and that still allows it; the registry tells the rest.
+void Runtime::say_leave() {
+  const Bytes payload = wire::pack(Map{{"op", "LEAVE"}});
+  const ByteView one(payload);
+  for (const LinkPtr& link : links.opened()) {
+    try {
+      const fs::EntryPtr entry = context.registry->live(link->target());
+      if (entry == nullptr || !fs::grants(*entry, context.name)) continue;
+      link->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+    } catch (const std::exception&) {
+      context.stats.count("leave_notices_undelivered");
+    }
+  }
+}
+
+bool Runtime::is_forked() const { return getpid() != pid; }
+
+void Runtime::check_usable() const {
+  if (is_forked()) {
+    throw ForkedNodeError("node '" + context.name + "' belongs to the parent process: make a Node in the child");
+  }
+  context.stop.check();
+}
+
+wire::MessageFields Runtime::fields_of(const SendOptions& options) {
+  wire::Block<10> random;
+  randombytes_buf(random.data(), random.size());
+  wire::MessageFields fields;
+  fields.published_at_ms = fs::unix_ms();
+  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random);
+  fields.topic = options.topic;
+  fields.name_space = context.name_space;
+  fields.priority = options.priority;
+  fields.ttl_seconds = options.ttl_seconds;
+  fields.correlation_id = options.correlation_id;
+  fields.causality_parent = options.causality_parent;
+  fields.publisher_id = context.name;
+  fields.traceparent = options.traceparent ? options.traceparent : current_traceparent;
+  fields.labels = options.labels;
+  fields.baggage = options.baggage;
+  fields.extensions = options.extensions;
+  return fields;
+}
+
+}  // namespace speed::runtime

@@ -1,0 +1,49 @@
+// One running node: its parts, how it starts (RFC 6.3) and how it ends (RFC 6.4.6).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include "runtime/protocol.hpp"
+#include "runtime/registrar.hpp"
+
+namespace speed::runtime {
+
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  // Checks everything, claims the name, publishes the entry. Nothing reads before `start`.
+  static std::shared_ptr<Runtime> make(const std::string& name, const NodeOptions& options);
+  void start();
+
+  // Leaves in order; what is in flight gets `drain_seconds`. A second call does nothing.
+  void leave(double drain_seconds);
+
+  void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
+  bool is_forked() const;
+  wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
+
+  const pid_t pid;
+  std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
+  std::atomic<bool> closed = false;
+  Context context;
+  Links links;
+  Workers workers;
+  Answers answers;
+  std::unique_ptr<Protocol> protocol;
+  Calls calls;
+  Serving serving;
+  Delivery delivery;
+  Introspection introspection;
+  std::unique_ptr<Registrar> registrar;
+
+ private:
+  explicit Runtime(std::size_t workers);
+  void prepare(const std::string& name, const NodeOptions& options);
+  void claim(const NodeOptions& options);
+  void end(const std::exception_ptr& why);
+  void say_leave();
+
+  std::unique_ptr<Dispatch> dispatch_;
+};
+
+}  // namespace speed::runtime

@@ -1,0 +1,142 @@
+#include "runtime/serving.hpp"
+
+#include "fs/clock.hpp"
+#include "runtime/tracing.hpp"
+#include "speed/error.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
+constexpr std::size_t max_error_characters = 500;
+constexpr double never = 1e300;
+
+}  // namespace
+
+// Steps 1 and 2 (authenticity, the sender's grant) are behind us here.
+void Serving::accept(const LanePtr& lane, const fs::Received& received) {
+  auto running = std::make_shared<Running>();
+  running->lane = lane;
+  running->sequence = received.header.sequence;
+  running->generation = wire::generation_of(received.header.sequence);
+  running->request = wire::decode_request(received.payload);
+  if (running->request.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+  const auto left_ms = static_cast<double>(running->request.deadline_ms - fs::unix_ms());
+  running->deadline = fs::monotonic_seconds() + left_ms / 1000;
+  bool is_new = false;
+  {
+    const std::lock_guard guard(lock_);
+    is_new = running_.try_emplace(running->key(), running).second;
+    if (is_new) earliest_ = std::min(earliest_, running->deadline);
+  }
+  if (!is_new) {
+    context_.stats.count("requests_duplicate");
+    lane->drop(received.header.sequence);
+    return;
+  }
+  workers_.queue([this, running] { serve(running); });
+}
+
+void Serving::refuse(const std::string& source, const fs::Received& received) {
+  const wire::WireRequest request = wire::decode_request(received.payload);
+  wire::Buffer reply;
+  wire::encode_error(request.request_id, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'",
+                     {}, reply);
+  send_urgently(source, wire::generation_of(received.header.sequence), reply.view());
+}
+
+void Serving::serve(const RunningPtr& running) {
+  {
+    const std::lock_guard guard(lock_);
+    if (!running_.contains(running->key())) return;  // it timed out in the queue
+    running->started = true;
+  }
+  const double began = fs::monotonic_seconds();
+  std::string error;
+  wire::Buffer reply = answer(*running, error);
+  const bool is_large = reply.size() > large_answer_bytes;
+  if (remove(*running)) {
+    answers_.add({running->lane, running->generation, running->sequence, std::move(reply)});
+    if (is_large) answers_.flush();
+  } else {
+    context_.stats.count("answers_too_late");
+  }
+  context_.stats.served(running->request.service, fs::monotonic_seconds() - began, error);
+}
+
+// Steps 3 to 9; any failure becomes an SPC error response. `error` is what went wrong, for the stats.
+wire::Buffer Serving::answer(Running& running, std::string& error) {
+  wire::WireRequest& asked = running.request;
+  // 5 and 6: the arguments were read with the payload.
+  const Request request{asked.service,    std::move(asked.arguments), running.lane->source(),
+                        asked.request_id, asked.deadline_ms,          asked.traceparent};
+  const TraceScope trace(asked.traceparent);
+  Response response = services.invoke(request);  // 3 locate, 4 its policy, 7 invoke, 8 response
+  wire::Buffer reply;
+  if (response.ok()) {
+    try {
+      wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
+      if (reply.size() <= wire::limits::max_payload_bytes) return reply;
+      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: it is too large");
+    } catch (const UnserialisableError& unserialisable) {
+      response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
+    }
+    reply.clear();
+  }
+  error = (response.error_code + ": " + response.error_message).substr(0, max_error_characters);
+  wire::encode_error(asked.request_id, response.error_code, response.error_message, response.details, reply);
+  return reply;
+}
+
+bool Serving::remove(const Running& running) {
+  const std::lock_guard guard(lock_);
+  return running_.erase(running.key()) != 0;
+}
+
+void Serving::expire(double now) {
+  std::vector<RunningPtr> late;
+  {
+    const std::lock_guard guard(lock_);
+    if (now < earliest_) return;
+    earliest_ = never;
+    for (auto at = running_.begin(); at != running_.end();) {
+      if (at->second->deadline > now) {
+        earliest_ = std::min(earliest_, at->second->deadline);
+        ++at;
+      } else {
+        late.push_back(at->second);
+        at = running_.erase(at);
+      }
+    }
+  }
+  for (const RunningPtr& running : late) time_out(running);
+}
+
+void Serving::time_out(const RunningPtr& running) {
+  const std::string phase = running->started ? "running" : "queued";
+  context_.stats.count("requests_timed_out_" + phase);
+  wire::Buffer reply;
+  wire::encode_error(running->request.request_id, "TIMEOUT",
+                     "the deadline of '" + running->request.service + "' passed while " + phase, {{"phase", phase}},
+                     reply);
+  send_urgently(running->lane->source(), running->generation, reply.view());
+  running->lane->finish({running->sequence});
+}
+
+// The reader never waits: a full inbox loses the answer, counted.
+void Serving::send_urgently(const std::string& source, std::uint32_t generation, ByteView reply) {
+  try {
+    links_.open(source, generation)
+        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&reply, 1}, 0, true});
+  } catch (const Error&) {
+    context_.stats.count("answers_undelivered");
+  }
+}
+
+double Serving::next_deadline() const {
+  const std::lock_guard guard(lock_);
+  return running_.empty() ? never : earliest_;
+}
+
+}  // namespace speed::runtime

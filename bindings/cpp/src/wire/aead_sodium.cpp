@@ -1,0 +1,28 @@
+#include <sodium.h>
+
+#include "wire/aead.hpp"
+
+namespace speed::wire {
+
+struct Aead::State {
+  Key key;
+  ~State() { sodium_memzero(key.data(), key.size()); }
+};
+
+Aead::Aead(const Key& key, Direction) : state_(std::make_unique<State>(key)) {}
+Aead::Aead(Aead&&) noexcept = default;
+Aead& Aead::operator=(Aead&&) noexcept = default;
+Aead::~Aead() = default;
+
+void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std::byte> to) {
+  crypto_aead_chacha20poly1305_ietf_encrypt(raw(to), nullptr, raw(plain), plain.size(), raw(aad), aad.size(), nullptr,
+                                            raw(ByteView(nonce)), raw(ByteView(state_->key)));
+}
+
+bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std::byte> to) {
+  return crypto_aead_chacha20poly1305_ietf_decrypt(raw(to), nullptr, nullptr, raw(sealed), sealed.size(), raw(aad),
+                                                   aad.size(), raw(ByteView(nonce)),
+                                                   raw(ByteView(state_->key))) == 0;
+}
+
+}  // namespace speed::wire

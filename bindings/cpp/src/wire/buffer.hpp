@@ -1,0 +1,52 @@
+// Growing memory that is not zeroed first; kept and used again, since fresh pages cost a fault each.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "wire/bytes.hpp"
+
+namespace speed::wire {
+
+class Buffer {
+ public:
+  // `size` more bytes at the end, uninitialised; views of earlier bytes are invalid unless they were reserved.
+  std::span<std::byte> extend(std::size_t size) {
+    reserve(size_ + size);
+    size_ += size;
+    return {data_.get() + size_ - size, size};
+  }
+
+  void reserve(std::size_t capacity) {
+    if (capacity <= capacity_) return;
+    capacity = std::max(capacity, capacity_ * 2);
+    auto grown = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    std::copy_n(data_.get(), size_, grown.get());
+    data_ = std::move(grown);
+    capacity_ = capacity;
+  }
+
+  void append(ByteView more) { std::ranges::copy(more, extend(more.size()).begin()); }
+  void clear() { size_ = 0; }
+  void shrink(std::size_t size) { size_ = std::min(size_, size); }
+
+  // Forgets the content, and gives the memory of a rare giant back.
+  void trim(std::size_t kept) {
+    size_ = 0;
+    if (capacity_ <= kept) return;
+    data_.reset();
+    capacity_ = 0;
+  }
+
+  std::byte* data() { return data_.get(); }
+  ByteView view() const { return {data_.get(), size_}; }
+  std::size_t size() const { return size_; }
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace speed::wire

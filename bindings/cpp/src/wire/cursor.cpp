@@ -1,0 +1,108 @@
+#include "wire/cursor.hpp"
+
+#include <algorithm>
+
+#include "speed/error.hpp"
+
+namespace speed::wire {
+
+namespace {
+
+constexpr std::string_view cursor_magic = "SPDC";
+constexpr std::string_view fence_magic = "SPDF";
+constexpr std::uint8_t version = 1;
+constexpr std::uint8_t clean_flag = 1;
+
+void put_magic(Bytes& data, std::string_view magic) {
+  std::ranges::copy(view(magic), data.begin());
+  store(data.data() + 4, version);
+}
+
+bool has_magic(ByteView data, std::string_view magic) {
+  return text(data.first(4)) == magic && load<std::uint8_t>(data.data() + 4) == version;
+}
+
+void put_mac(Bytes& data, const Key& lane_key) {
+  const ByteView body(data.data(), data.size() - short_mac_bytes);
+  std::ranges::copy(ByteView(hmac(lane_key, body)).first(short_mac_bytes), data.end() - short_mac_bytes);
+}
+
+bool is_authentic(ByteView data, const std::vector<Key>& lane_keys) {
+  const ByteView body = data.first(data.size() - short_mac_bytes);
+  return std::ranges::any_of(lane_keys, [&](const Key& key) {
+    return same_bytes(ByteView(hmac(key, body)).first(short_mac_bytes), data.last(short_mac_bytes));
+  });
+}
+
+}  // namespace
+
+Bytes encode_cursor(const Cursor& cursor, const Key& lane_key) {
+  Bytes data(cursor_head_bytes + cursor.unfinished.size() * unfinished_bytes + short_mac_bytes);
+  std::byte* at = data.data();
+  put_magic(data, cursor_magic);
+  store(at + 5, static_cast<std::uint8_t>(cursor.clean ? clean_flag : 0));
+  store(at + 6, static_cast<std::uint16_t>(cursor.unfinished.size()));
+  store(at + 8, cursor.receiver_generation);
+  store(at + 16, cursor.position.generation);
+  store(at + 20, cursor.position.segment);
+  store(at + 24, cursor.position.offset);
+  store(at + 32, cursor.last_sequence);
+  at += cursor_head_bytes;
+  for (const Unfinished& one : cursor.unfinished) {
+    store(at, one.sequence);
+    store(at + 8, one.start.segment);
+    store(at + 12, one.start.generation);
+    store(at + 16, one.start.offset);
+    at += unfinished_bytes;
+  }
+  put_mac(data, lane_key);
+  return data;
+}
+
+Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys) {
+  if (data.size() < cursor_head_bytes + short_mac_bytes) throw WireError("BAD_CURSOR", "too short");
+  const std::byte* at = data.data();
+  const std::size_t count = load<std::uint16_t>(at + 6);
+  const std::size_t length = cursor_head_bytes + count * unfinished_bytes + short_mac_bytes;
+  if (!has_magic(data, cursor_magic) || count > limits::max_unfinished || data.size() < length) {
+    throw WireError("BAD_CURSOR", "no cursor of version 1");
+  }
+  if (!is_authentic(data.first(length), lane_keys)) throw WireError("BAD_CURSOR", "the MAC does not fit");
+  Cursor cursor;
+  cursor.clean = (load<std::uint8_t>(at + 5) & clean_flag) != 0;
+  cursor.receiver_generation = load<std::uint32_t>(at + 8);
+  cursor.position = {load<std::uint32_t>(at + 16), load<std::uint32_t>(at + 20), load<std::uint64_t>(at + 24)};
+  cursor.last_sequence = load<std::uint64_t>(at + 32);
+  at += cursor_head_bytes;
+  for (std::size_t index = 0; index < count; ++index, at += unfinished_bytes) {
+    cursor.unfinished.push_back(
+        {load<std::uint64_t>(at),
+         {load<std::uint32_t>(at + 12), load<std::uint32_t>(at + 8), load<std::uint64_t>(at + 16)}});
+  }
+  return cursor;
+}
+
+Bytes encode_fence(const Fence& fence, const Key& lane_key) {
+  Bytes data(fence_bytes);
+  std::byte* const at = data.data();
+  put_magic(data, fence_magic);
+  store(at + 8, fence.new_generation);
+  store(at + 12, fence.old.generation);
+  store(at + 16, fence.old.segment);
+  store(at + 24, fence.size);
+  put_mac(data, lane_key);
+  return data;
+}
+
+Fence decode_fence(ByteView data, const std::vector<Key>& lane_keys) {
+  if (data.size() != fence_bytes || !has_magic(data, fence_magic)) {
+    throw WireError("BAD_FENCE", "no fence of version 1");
+  }
+  if (!is_authentic(data, lane_keys)) throw WireError("BAD_FENCE", "the MAC does not fit");
+  const std::byte* const at = data.data();
+  return {load<std::uint32_t>(at + 8),
+          {load<std::uint32_t>(at + 12), load<std::uint32_t>(at + 16)},
+          load<std::uint64_t>(at + 24)};
+}
+
+}  // namespace speed::wire

@@ -1,0 +1,57 @@
+// The two small binary files of a lane: the receiver's cursor (L-14) and the sender's fence (L-18).
+#pragma once
+
+#include <vector>
+
+#include "wire/keyring.hpp"
+
+namespace speed::wire {
+
+// A place in a lane; ordered as the bytes are.
+struct Position {
+  std::uint32_t generation = 0;
+  std::uint32_t segment = 0;
+  std::uint64_t offset = 0;
+
+  SegmentName file() const { return {generation, segment}; }
+  auto operator<=>(const Position&) const = default;
+};
+
+// One envelope that was dispatched and is not finished, and where it begins.
+struct Unfinished {
+  std::uint64_t sequence = 0;
+  Position start;
+  bool operator==(const Unfinished&) const = default;
+};
+
+// Every envelope before the position was dispatched, and all of those are finished but the listed ones.
+struct Cursor {
+  std::uint32_t receiver_generation = 0;
+  Position position;
+  std::uint64_t last_sequence = 0;
+  std::vector<Unfinished> unfinished;
+  bool clean = false;
+  bool operator==(const Cursor&) const = default;
+};
+
+// The end of all that older generations of a sender wrote by right.
+struct Fence {
+  std::uint32_t new_generation = 0;
+  SegmentName old;
+  std::uint64_t size = 0;
+  bool operator==(const Fence&) const = default;
+};
+
+inline constexpr std::size_t cursor_head_bytes = 64;
+inline constexpr std::size_t unfinished_bytes = 24;
+inline constexpr std::size_t short_mac_bytes = 16;
+inline constexpr std::size_t max_cursor_bytes =
+    cursor_head_bytes + limits::max_unfinished * unfinished_bytes + short_mac_bytes;
+inline constexpr std::size_t fence_bytes = 48;
+
+Bytes encode_cursor(const Cursor& cursor, const Key& lane_key);
+Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_CURSOR
+Bytes encode_fence(const Fence& fence, const Key& lane_key);
+Fence decode_fence(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_FENCE
+
+}  // namespace speed::wire

@@ -1,0 +1,41 @@
+// A node's registry entry: one JSON line, its MAC, padding to a fixed capacity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire/keyring.hpp"
+
+namespace speed::wire {
+
+// What a node publishes about itself. Times are ms; heartbeat_monotonic_ms compares on one boot only.
+struct Entry {
+  std::string name;
+  std::int64_t generation = 0;
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  std::string pid_namespace;
+  std::string host;
+  std::string boot_id;
+  std::int64_t startup_timestamp = 0;
+  std::int64_t last_heartbeat = 0;
+  std::int64_t heartbeat_monotonic_ms = 0;
+  std::int64_t lease = 0;
+  std::int64_t heartbeat_interval = 0;
+  std::string status = "online";
+  std::vector<std::string> fabrics;
+  std::vector<std::string> allow;
+  std::vector<std::string> subscriptions;
+  std::string language = "c++";
+  std::string version = "1";
+
+  bool operator==(const Entry&) const = default;
+};
+
+// Padded to `capacity`, or to the next power of two that fits; ConfigurationError beyond max_entry_bytes.
+std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0);
+
+// WireError BAD_ENTRY if no accepted key made it or a field is wrong.
+Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys);
+
+}  // namespace speed::wire

@@ -1,0 +1,42 @@
+// The numbers of registry_spec/limits.json; a test asserts that both are equal (W-0).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace speed::wire::limits {
+
+inline constexpr std::uint8_t protocol_version = 1;
+inline constexpr std::size_t header_bytes = 64;
+inline constexpr std::size_t security_header_bytes = 24;
+inline constexpr std::size_t aad_bytes = 88;
+inline constexpr std::size_t tag_bytes = 16;
+inline constexpr std::size_t nonce_bytes = 12;
+inline constexpr std::size_t key_bytes = 32;
+inline constexpr std::size_t key_id_bytes = 8;
+inline constexpr std::size_t node_id_bytes = 16;
+inline constexpr char node_id_namespace_hex[] = "53504545442f31206e6f646520696400";
+inline constexpr unsigned generation_bits = 24;
+inline constexpr unsigned counter_bits = 40;
+inline constexpr std::size_t max_payload_bytes = 67108864;
+inline constexpr std::size_t max_name_bytes = 128;
+inline constexpr std::size_t max_topic_bytes = 255;
+inline constexpr std::size_t max_request_id_bytes = 64;
+inline constexpr std::size_t max_keys = 16;
+inline constexpr std::size_t max_entry_bytes = 65536;
+inline constexpr std::size_t min_entry_bytes = 2048;
+inline constexpr std::size_t segment_bytes = 8388608;
+inline constexpr std::size_t lane_window_bytes = 67108864;
+inline constexpr std::size_t max_lanes = 4096;
+inline constexpr std::size_t max_unfinished = 64;
+inline constexpr std::size_t max_quarantine_files = 256;
+inline constexpr std::size_t max_quarantine_bytes = 67108864;
+inline constexpr std::size_t max_value_depth = 32;
+inline constexpr double lease_seconds = 30.0;
+inline constexpr double heartbeat_seconds = 5.0;
+inline constexpr double call_timeout_seconds = 30.0;
+inline constexpr double full_scan_seconds = 1.0;
+inline constexpr double ungranted_lane_grace_seconds = 30.0;
+inline constexpr int default_priority = 5;
+
+}  // namespace speed::wire::limits

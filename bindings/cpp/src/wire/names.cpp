@@ -1,0 +1,192 @@
+#include "wire/names.hpp"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "speed/error.hpp"
+
+namespace speed::wire {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> reserved_names{"speed_registry", "bell", "inbox", "quarantine"};
+constexpr char rule[] = "use letters, digits, '_', '-' and single dots between them";
+
+bool is_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+// Parts of letters, joined by single dots.
+bool is_dotted(std::string_view text, std::size_t limit) {
+  if (text.empty() || text.size() > limit || text.front() == '.' || text.back() == '.') return false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '.' ? text[at + 1] == '.' : !is_letter(text[at])) return false;
+  }
+  return true;
+}
+
+bool is_family(std::string_view pattern) { return pattern.ends_with(".*"); }
+
+// Shows a name in a message without letting it break the line.
+std::string shown(std::string_view name) {
+  std::string out;
+  for (const char c : name.substr(0, 64)) out += is_letter(c) || c == '.' || c == '*' ? c : '?';
+  return "'" + out + "'";
+}
+
+void check(bool good, const char* what, std::string_view name) {
+  if (!good) throw InvalidNameError(std::string(what) + " " + shown(name) + " is not allowed: " + rule);
+}
+
+template <class T>
+std::optional<T> parse_number(std::string_view digits, std::size_t width, std::uint64_t most) {
+  std::uint64_t number = 0;
+  if (digits.size() < width || digits.size() > 10 || (digits.size() > width && digits.front() == '0')) return {};
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number < 1 || number > most) return {};
+  return static_cast<T>(number);
+}
+
+std::optional<std::uint32_t> parse_generation(std::string_view digits) {
+  return parse_number<std::uint32_t>(digits, 6, max_generation);
+}
+
+std::string padded(std::uint32_t number, std::size_t width) {
+  std::string digits = std::to_string(number);
+  return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
+}
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string path;
+  for (const std::string_view part : parts) path += part;
+  return path;
+}
+
+}  // namespace
+
+bool is_service_name(std::string_view name) { return is_dotted(name, limits::max_name_bytes) && name.front() != '-'; }
+
+bool is_node_name(std::string_view name) {
+  return is_service_name(name) && std::ranges::find(reserved_names, name) == reserved_names.end();
+}
+
+bool is_topic(std::string_view topic) { return is_dotted(topic, limits::max_topic_bytes); }
+
+bool is_grant(std::string_view pattern) {
+  return is_node_name(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
+}
+
+bool is_topic_pattern(std::string_view pattern) {
+  return pattern == "*" || is_topic(is_family(pattern) ? pattern.substr(0, pattern.size() - 2) : pattern);
+}
+
+void check_node_name(std::string_view name) { check(is_node_name(name), "node name", name); }
+void check_service_name(std::string_view name) { check(is_service_name(name), "service name", name); }
+void check_topic(std::string_view topic) { check(is_topic(topic), "topic", topic); }
+void check_topic_pattern(std::string_view pattern) { check(is_topic_pattern(pattern), "topic pattern", pattern); }
+
+void check_grant(std::string_view pattern) {
+  if (pattern == "*") {
+    throw InvalidNameError("'*' would allow everyone: name each node, or a family such as 'etl.*'");
+  }
+  check(is_grant(pattern), "grant", pattern);
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  if (!is_family(pattern)) return pattern == name || pattern == "*";
+  const std::string_view prefix = pattern.substr(0, pattern.size() - 1);
+  return name.starts_with(prefix) && name.size() > prefix.size();
+}
+
+NodeId node_id(std::string_view name) {
+  const Bytes name_space = *from_hex(limits::node_id_namespace_hex);
+  Block<crypto_hash_sha256_BYTES> digest;
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  crypto_hash_sha256_update(&state, raw(ByteView(name_space)), name_space.size());
+  crypto_hash_sha256_update(&state, raw(view(name)), name.size());
+  crypto_hash_sha256_final(&state, raw(std::span<std::byte>(digest)));
+  NodeId id;
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  id[6] = (id[6] & std::byte{0x0f}) | std::byte{0x80};
+  id[8] = (id[8] & std::byte{0x3f}) | std::byte{0x80};
+  return id;
+}
+
+std::string registry_dir(std::string_view root) { return joined({root, "/speed_registry"}); }
+std::string claims_dir(std::string_view root) { return joined({root, "/speed_registry/.claims"}); }
+
+std::string entry_path(std::string_view root, std::string_view name) {
+  return joined({root, "/speed_registry/", name, ".node"});
+}
+
+std::string claim_path(std::string_view root, std::string_view name, std::uint32_t generation) {
+  return joined({root, "/speed_registry/.claims/", name, ".", padded(generation, 6)});
+}
+
+std::string node_dir(std::string_view root, std::string_view name) { return joined({root, "/", name}); }
+std::string bell_path(std::string_view root, std::string_view name) { return joined({root, "/", name, "/bell"}); }
+std::string inbox_dir(std::string_view root, std::string_view name) { return joined({root, "/", name, "/inbox"}); }
+
+std::string lane_dir(std::string_view root, std::string_view target, std::string_view source) {
+  return joined({root, "/", target, "/inbox/", source});
+}
+
+std::string quarantine_dir(std::string_view root, std::string_view name) {
+  return joined({root, "/", name, "/quarantine"});
+}
+
+std::string default_key_path(std::string_view root) { return joined({root, "/speed.key"}); }
+
+std::string child_path(std::string_view directory, std::string_view filename) {
+  return joined({directory, "/", filename});
+}
+
+std::string temporary_name(std::string_view token) { return joined({".tmp-", token}); }
+bool is_temporary(std::string_view filename) { return filename.starts_with(".tmp-"); }
+
+std::string segment_name(SegmentName segment) {
+  return padded(segment.generation, 6) + "-" + padded(segment.segment, 8) + ".lane";
+}
+
+std::string cursor_name(std::uint32_t generation) { return "cursor." + padded(generation, 6); }
+std::string fence_name(std::uint32_t generation) { return padded(generation, 6) + ".fence"; }
+
+std::optional<std::string> parse_entry_file(std::string_view filename) {
+  if (!filename.ends_with(".node")) return {};
+  const std::string_view name = filename.substr(0, filename.size() - 5);
+  return is_node_name(name) ? std::optional<std::string>(name) : std::nullopt;
+}
+
+std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_view filename) {
+  const std::size_t dot = filename.rfind('.');
+  if (dot == std::string_view::npos || !is_node_name(filename.substr(0, dot))) return {};
+  const auto generation = parse_generation(filename.substr(dot + 1));
+  if (!generation) return {};
+  return std::pair(std::string(filename.substr(0, dot)), *generation);
+}
+
+std::optional<SegmentName> parse_segment(std::string_view filename) {
+  const std::size_t dash = filename.find('-');
+  if (dash == std::string_view::npos || !filename.ends_with(".lane")) return {};
+  const auto generation = parse_generation(filename.substr(0, dash));
+  if (filename.size() < dash + 6) return {};
+  const auto segment =
+      parse_number<std::uint32_t>(filename.substr(dash + 1, filename.size() - dash - 6), 8, UINT32_MAX);
+  if (!generation || !segment) return {};
+  return SegmentName{*generation, *segment};
+}
+
+std::optional<std::uint32_t> parse_cursor(std::string_view filename) {
+  return filename.starts_with("cursor.") ? parse_generation(filename.substr(7)) : std::nullopt;
+}
+
+std::optional<std::uint32_t> parse_fence(std::string_view filename) {
+  if (!filename.ends_with(".fence")) return {};
+  return parse_generation(filename.substr(0, filename.size() - 6));
+}
+
+}  // namespace speed::wire

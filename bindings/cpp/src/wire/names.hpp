@@ -1,0 +1,77 @@
+// Names, node ids and every path SPEED uses (W-1 to W-3, L-1, R-1). No other file builds a path.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "wire/bytes.hpp"
+#include "wire/limits.hpp"
+
+namespace speed::wire {
+
+using NodeId = Block<limits::node_id_bytes>;
+
+struct NodeIdHash {
+  std::size_t operator()(const NodeId& id) const noexcept {  // an id is a hash already
+    std::size_t value;
+    std::memcpy(&value, id.data(), sizeof value);
+    return value;
+  }
+};
+
+bool is_node_name(std::string_view name);
+bool is_service_name(std::string_view name);
+bool is_topic(std::string_view topic);
+bool is_grant(std::string_view pattern);
+bool is_topic_pattern(std::string_view pattern);
+
+// These throw InvalidNameError that says why not.
+void check_node_name(std::string_view name);
+void check_service_name(std::string_view name);
+void check_topic(std::string_view topic);
+void check_grant(std::string_view pattern);
+void check_topic_pattern(std::string_view pattern);
+
+// Whether a pattern (exact, `prefix.*` or `*`) covers a name.
+bool matches(std::string_view pattern, std::string_view name);
+
+NodeId node_id(std::string_view name);
+
+inline constexpr std::uint32_t max_generation = (1U << limits::generation_bits) - 1;
+
+// A place of a segment in its lane; ordered as the bytes are.
+struct SegmentName {
+  std::uint32_t generation = 0;
+  std::uint32_t segment = 0;
+  auto operator<=>(const SegmentName&) const = default;
+};
+
+std::string registry_dir(std::string_view root);
+std::string claims_dir(std::string_view root);
+std::string entry_path(std::string_view root, std::string_view name);
+std::string claim_path(std::string_view root, std::string_view name, std::uint32_t generation);
+std::string node_dir(std::string_view root, std::string_view name);
+std::string bell_path(std::string_view root, std::string_view name);
+std::string inbox_dir(std::string_view root, std::string_view name);
+std::string lane_dir(std::string_view root, std::string_view target, std::string_view source);
+std::string quarantine_dir(std::string_view root, std::string_view name);
+std::string default_key_path(std::string_view root);
+std::string child_path(std::string_view directory, std::string_view filename);
+
+std::string temporary_name(std::string_view token);
+std::string segment_name(SegmentName segment);
+std::string cursor_name(std::uint32_t generation);
+std::string fence_name(std::uint32_t generation);
+bool is_temporary(std::string_view filename);
+
+// Null for a file name of another form, or of another spelling of the same number (L-1).
+std::optional<std::string> parse_entry_file(std::string_view filename);
+std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_view filename);
+std::optional<SegmentName> parse_segment(std::string_view filename);
+std::optional<std::uint32_t> parse_cursor(std::string_view filename);
+std::optional<std::uint32_t> parse_fence(std::string_view filename);
+
+}  // namespace speed::wire

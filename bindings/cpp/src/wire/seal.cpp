@@ -1,0 +1,60 @@
+#include "wire/seal.hpp"
+
+#include "speed/error.hpp"
+
+namespace speed::wire {
+
+Nonce NonceSource::draw() {
+  if (nonces_.empty()) {
+    nonces_.resize(batch);
+    random_(std::as_writable_bytes(std::span(nonces_)));
+  }
+  const Nonce nonce = nonces_.back();
+  nonces_.pop_back();
+  return nonce;
+}
+
+LinkSealer::LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation)
+    : generation_(generation),
+      aead_(link_key(keyring.sealing_key(), source, target, generation), Aead::Direction::seal) {
+  header_.source = source;
+  header_.target = target;
+  header_.key_id = keyring.key_id();
+}
+
+void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
+                      ByteView payload, const Nonce& nonce, Buffer& out) {
+  if (counter == 0 || counter > max_counter) {
+    throw ConfigurationError("the counter of a link is used up: close this node and start it anew");
+  }
+  header_.type = type;
+  header_.flags = flags;
+  header_.sequence = make_sequence(generation_, counter);
+  header_.timestamp_ms = timestamp_ms;
+  header_.payload_bytes = payload.size();
+  header_.nonce = nonce;
+  const std::span<std::byte> envelope = out.extend(envelope_overhead + payload.size());
+  write_headers(header_, envelope.first<limits::aad_bytes>());
+  aead_.seal(nonce, envelope.first(limits::aad_bytes), payload, envelope.subspan(limits::aad_bytes));
+}
+
+Refusal LinkOpener::open(const Header& header, ByteView envelope, std::span<std::byte> to) {
+  Aead* const aead = aead_for(header.key_id, generation_of(header.sequence));
+  if (aead == nullptr) return Refusal::unknown_key;
+  const bool authentic =
+      aead->open(header.nonce, envelope.first(limits::aad_bytes), envelope.subspan(limits::aad_bytes), to);
+  return authentic ? Refusal::ok : Refusal::bad_tag;
+}
+
+Aead* LinkOpener::aead_for(const KeyId& key_id, std::uint32_t generation) {
+  for (Known& known : known_) {
+    if (known.generation == generation && known.key_id == key_id) return &known.aead;
+  }
+  const Key* const key = keyring_.find(key_id);
+  if (key == nullptr) return nullptr;
+  if (known_.size() == most) known_.erase(known_.begin());
+  known_.push_back({key_id, generation, Aead(link_key(*key, source_, target_, generation), Aead::Direction::open)});
+  return &known_.back().aead;
+}
+
+}  // namespace speed::wire

@@ -1,0 +1,65 @@
+// Sealing and opening the envelopes of one link (W-7, W-8, W-12, W-13).
+// Threads: not thread-safe; the lock of the link or lane guards each object.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "wire/buffer.hpp"
+#include "wire/keyring.hpp"
+
+namespace speed::wire {
+
+using RandomSource = std::function<void(std::span<std::byte>)>;
+
+// Random nonces, drawn in batches, each used once.
+class NonceSource {
+ public:
+  explicit NonceSource(RandomSource random) : random_(std::move(random)) {}
+  Nonce draw();
+
+ private:
+  static constexpr std::size_t batch = 256;
+  RandomSource random_;
+  std::vector<Nonce> nonces_;
+};
+
+class LinkSealer {
+ public:
+  LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation);
+
+  // Appends one whole envelope to `out`. ConfigurationError when the counter does not fit (W-8).
+  void seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
+            ByteView payload, const Nonce& nonce, Buffer& out);
+
+ private:
+  Header header_;
+  std::uint32_t generation_;
+  Aead aead_;
+};
+
+class LinkOpener {
+ public:
+  LinkOpener(const Keyring& keyring, const NodeId& source, const NodeId& target)
+      : keyring_(keyring), source_(source), target_(target) {}
+
+  // The plaintext of a whole envelope goes to `to`, which has header.payload_bytes.
+  Refusal open(const Header& header, ByteView envelope, std::span<std::byte> to);
+
+ private:
+  struct Known {
+    KeyId key_id;
+    std::uint32_t generation;
+    Aead aead;
+  };
+  // A few generations and keys are in use at a time; forged ones must not fill memory.
+  static constexpr std::size_t most = 8;
+  Aead* aead_for(const KeyId& key_id, std::uint32_t generation);
+
+  const Keyring& keyring_;
+  NodeId source_;
+  NodeId target_;
+  std::vector<Known> known_;
+};
+
+}  // namespace speed::wire

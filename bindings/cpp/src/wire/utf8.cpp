@@ -1,0 +1,38 @@
+#include "wire/value_codec.hpp"
+
+namespace speed::wire {
+
+namespace {
+
+bool is_tail(std::string_view text, std::size_t at) {
+  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+}
+
+// Bytes of the character that begins at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates).
+std::size_t character(std::string_view text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4 || !is_tail(text, at + 1)) return 0;
+  const auto second = static_cast<unsigned char>(text[at + 1]);
+  if (first < 0xe0) return 2;
+  if (first == 0xe0 && second < 0xa0) return 0;
+  if (first == 0xed && second > 0x9f) return 0;
+  if (!is_tail(text, at + 2)) return 0;
+  if (first < 0xf0) return 3;
+  if (first == 0xf0 && second < 0x90) return 0;
+  if (first == 0xf4 && second > 0x8f) return 0;
+  return is_tail(text, at + 3) ? 4 : 0;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = character(text, at);
+    if (size == 0) return false;
+    at += size;
+  }
+  return true;
+}
+
+}  // namespace speed::wire

@@ -1,0 +1,142 @@
+#include "speed/value.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "speed/error.hpp"
+#include "wire/bytes.hpp"
+
+namespace speed {
+
+namespace {
+
+constexpr std::array<std::string_view, 10> kinds{"nil",  "boolean", "integer", "integer", "float",
+                                                 "text", "bytes",   "array",   "map",     "instant"};
+
+// Above this many members equal keys are found by hash: a peer must not make reading quadratic.
+constexpr std::size_t few = 16;
+
+std::string hash_text(const Value& key) {
+  if (const auto* text = key.get_if<std::string>()) return "t" + *text;
+  if (const auto* number = key.get_if<std::int64_t>()) return "i" + std::to_string(*number);
+  if (const auto* number = key.get_if<std::uint64_t>()) return "i" + std::to_string(*number);
+  return "?";
+}
+
+std::vector<Member> unique_by_hash(std::vector<Member> pairs) {
+  std::unordered_map<std::string, std::size_t> places;
+  std::vector<Member> members;
+  for (Member& pair : pairs) {
+    const auto [place, is_new] = places.try_emplace(hash_text(pair.key), members.size());
+    if (is_new) {
+      members.push_back(std::move(pair));
+    } else {
+      members[place->second].value = std::move(pair.value);
+    }
+  }
+  return members;
+}
+
+template <class T>
+const T& expect(const Value& value, std::string_view wanted) {
+  if (const T* content = value.get_if<T>()) return *content;
+  throw InvalidArgumentsError("a value is " + std::string(value.kind()) + ", not " + std::string(wanted));
+}
+
+}  // namespace
+
+Map::Map() = default;
+Map::Map(const Map&) = default;
+Map::Map(Map&&) noexcept = default;
+Map& Map::operator=(const Map&) = default;
+Map& Map::operator=(Map&&) noexcept = default;
+Map::~Map() = default;
+
+Map::Map(std::initializer_list<Member> members) : Map(from_pairs(members)) {}
+
+void Map::set(Value key, Value value) {
+  const auto found = std::ranges::find(members_, key, &Member::key);
+  if (found == members_.end()) {
+    members_.push_back({std::move(key), std::move(value)});
+  } else {
+    found->value = std::move(value);
+  }
+}
+
+const Value* Map::find(std::string_view key) const {
+  for (const Member& member : members_) {
+    const auto* text = member.key.get_if<std::string>();
+    if (text != nullptr && *text == key) return &member.value;
+  }
+  return nullptr;
+}
+
+std::size_t Map::size() const noexcept { return members_.size(); }
+const Member* Map::begin() const noexcept { return members_.data(); }
+const Member* Map::end() const noexcept { return members_.data() + members_.size(); }
+
+Map Map::from_pairs(std::vector<Member> pairs) {
+  Map map;
+  if (pairs.size() > few) {
+    map.members_ = unique_by_hash(std::move(pairs));
+    return map;
+  }
+  for (Member& pair : pairs) map.set(std::move(pair.key), std::move(pair.value));
+  return map;
+}
+
+bool operator==(const Map& one, const Map& other) { return one.members_ == other.members_; }
+
+std::string_view Value::kind() const noexcept { return kinds[storage_.index()]; }
+
+template <>
+bool Value::as<bool>() const {
+  return expect<bool>(*this, "boolean");
+}
+
+template <>
+std::int64_t Value::as<std::int64_t>() const {
+  return expect<std::int64_t>(*this, "an integer of 63 bits");
+}
+
+template <>
+std::uint64_t Value::as<std::uint64_t>() const {
+  if (const auto* large = get_if<std::uint64_t>()) return *large;
+  const std::int64_t number = expect<std::int64_t>(*this, "integer");
+  if (number < 0) throw InvalidArgumentsError("a value is negative, not a count");
+  return static_cast<std::uint64_t>(number);
+}
+
+template <>
+double Value::as<double>() const {
+  if (const auto* number = get_if<std::int64_t>()) return static_cast<double>(*number);
+  if (const auto* number = get_if<std::uint64_t>()) return static_cast<double>(*number);
+  return expect<double>(*this, "float");
+}
+
+template <>
+std::string Value::as<std::string>() const {
+  return expect<std::string>(*this, "text");
+}
+
+template <>
+Bytes Value::as<Bytes>() const {
+  return expect<Bytes>(*this, "bytes");
+}
+
+template <>
+Array Value::as<Array>() const {
+  return expect<Array>(*this, "array");
+}
+
+template <>
+Map Value::as<Map>() const {
+  return expect<Map>(*this, "map");
+}
+
+template <>
+Instant Value::as<Instant>() const {
+  return expect<Instant>(*this, "instant");
+}
+
+}  // namespace speed

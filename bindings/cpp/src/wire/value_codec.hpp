@@ -1,0 +1,24 @@
+// Values as msgpack (W-15 to W-17).
+#pragma once
+
+#include "speed/value.hpp"
+#include "wire/buffer.hpp"
+
+namespace speed::wire {
+
+// Appends the msgpack of a value; UnserialisableError names the path to what has no representation.
+void pack(const Value& value, Buffer& out, std::string_view what = "value");
+Bytes pack(const Value& value, std::string_view what = "value");
+
+// Pieces of a map that is written without being built: the number of its members, then keys and values.
+void pack_map_header(std::uint32_t members, Buffer& out);
+void pack_text(std::string_view text, Buffer& out);  // not checked: only for text that is known to be UTF-8
+void pack_integer(std::uint64_t number, Buffer& out);
+
+// The value in `data`; WireError BAD_PAYLOAD for anything but one value within the limits.
+Value unpack(ByteView data, std::string_view what = "payload");
+Map unpack_map(ByteView data, std::string_view what = "payload");
+
+bool is_utf8(std::string_view text);
+
+}  // namespace speed::wire
