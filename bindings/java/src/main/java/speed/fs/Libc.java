@@ -57,6 +57,8 @@ final class Libc {
 
     static native int getpid();
 
+    static native int gettid();
+
     static native int kill(int pid, int signal);
 
     static native int clock_gettime(int clock, long buffer);

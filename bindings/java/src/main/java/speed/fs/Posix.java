@@ -35,6 +35,8 @@ public final class Posix {
     private static final int STATX_BASIC_STATS = 0x7FF;
     private static final int STATX_BYTES = 256;
     private static final int CLOCK_MONOTONIC = 1;
+    /** What the kernel calls CPUCLOCK_SCHED of a single thread. */
+    private static final int THREAD_CPU_CLOCK = 6;
     private static final int W_OK_X_OK = 3;
 
     private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
@@ -44,7 +46,7 @@ public final class Posix {
     });
     private static final Block EMPTY = Block.of(new byte[1]);
     private static final int USER = user();
-    private static final long MONOTONIC_OFFSET = clock() - System.nanoTime();
+    private static final long MONOTONIC_OFFSET = clock(CLOCK_MONOTONIC) - System.nanoTime();
 
     private Posix() {}
 
@@ -55,9 +57,11 @@ public final class Posix {
         return Libc.geteuid();
     }
 
-    private static long clock() {
+    private static long clock(int which) {
         Block time = SCRATCH.get();
-        Libc.clock_gettime(CLOCK_MONOTONIC, time.address);
+        if (Libc.clock_gettime(which, time.address) < 0) {
+            return 0; // the thread whose clock it was has ended
+        }
         return time.bytes.getLong(0) * 1_000_000_000 + time.bytes.getLong(8);
     }
 
@@ -73,6 +77,16 @@ public final class Posix {
     /** CLOCK_MONOTONIC in ms: one clock for all processes of a boot. */
     public static long monotonicMs() {
         return (System.nanoTime() + MONOTONIC_OFFSET) / 1_000_000;
+    }
+
+    /** The calling thread, for {@link #threadCpuNanos}. */
+    public static int threadId() {
+        return Libc.gettid();
+    }
+
+    /** How long a thread of this process has had a processor. */
+    public static long threadCpuNanos(int threadId) {
+        return clock(~threadId << 3 | THREAD_CPU_CLOCK);
     }
 
     /** Whether a process exists that only another user may signal. */

@@ -60,7 +60,8 @@ public final class Calls {
         return future;
     }
 
-    private static void complete(CompletableFuture<Object> future, Outcome outcome) {
+    private void complete(CompletableFuture<Object> future, Outcome outcome) {
+        pool.enter();
         if (outcome.error() != null) {
             future.completeExceptionally(outcome.error());
         } else {

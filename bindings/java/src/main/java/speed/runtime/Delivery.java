@@ -123,6 +123,7 @@ public final class Delivery {
 
     /** Handles one message, then queues its sender's next behind other work: no sender starves others. */
     private void run(Arrival arrival) {
+        pool.enter();
         Trace.under(arrival.message().traceparent(), () -> handle(arrival));
         Arrival next = order.done(arrival.message().source());
         if (next != null) {

@@ -158,7 +158,9 @@ final class Protocol implements Introspection.Lanes {
             block(began);
             rung = bell.drain();
             boolean early = System.nanoTime() - began < Spin.NANOS;
-            spin.learn(early && rung != null && !rung.isEmpty());
+            if (waitsUntil > began) {
+                spin.learn(early && (rung == null || !rung.isEmpty()));
+            }
         } else {
             spin.learn(true);
         }

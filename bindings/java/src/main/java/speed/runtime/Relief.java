@@ -10,11 +10,15 @@ final class Relief extends Thread {
     private static final long TICK_NANOS = 1_000_000;
     /** It sleeps after so many ticks without anything to look at. */
     private static final int IDLE_TICKS = 30;
-    /** Tasks that end in one tick; with fewer the queue gets another runner, with more it would only cost switches. */
+    /** Tasks that end in one tick; with fewer the queue gets another runner, with more it would only cost order. */
     private static final int SLOW_TASKS = 8;
+
+    /** Only tasks that stay slow for so many ticks are worth several runners. */
+    private static final int SLOW_TICKS = 3;
 
     private final WorkerPool pool;
     private volatile boolean sleeps;
+    private int slowTicks;
 
     Relief(WorkerPool pool, String name) {
         super(name);
@@ -62,7 +66,11 @@ final class Relief extends Thread {
         if (answersWaited && done == 0) {
             pool.flush();
         }
-        if (done < SLOW_TASKS && !pool.isHeld() && (pool.hasTasks() || pool.turns() == turns)) {
+        boolean busy = pool.inspect() > TICK_NANOS / 2;
+        boolean few = done < SLOW_TASKS && pool.hasTasks();
+        slowTicks = few && busy ? slowTicks + 1 : 0;
+        pool.tasksAreSlow(slowTicks > SLOW_TICKS);
+        if (few || done < SLOW_TASKS && !pool.isHeld() && pool.turns() == turns) {
             pool.callMember();
         }
         return isNeeded();

@@ -126,7 +126,10 @@ public final class Serving {
         Request request = new Request(wire.service(), wire.arguments(), wire.caller(), wire.requestId(),
                 wire.deadlineMs(), wire.traceparent());
         Response[] response = new Response[1];
-        Trace.under(wire.traceparent(), () -> response[0] = services.invoke(request));
+        Trace.under(wire.traceparent(), () -> {
+            pool.enter();
+            response[0] = services.invoke(request);
+        });
         return response[0];
     }
 

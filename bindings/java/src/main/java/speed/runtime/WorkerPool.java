@@ -20,8 +20,10 @@ import org.slf4j.LoggerFactory;
  * hand-over between threads where one would do. The {@link Relief} looks about every millisecond, only while there is
  * something to look at: a runner held up in one task is relieved of reading by another thread, and of the tasks behind
  * it. So a running service never blocks message processing. At most {@code size} tasks run at once, on {@code size + 1}
- * daemon threads, started one by one when needed: one can always read. Tasks start in the order in which they came.
- * Thread-safe.
+ * daemon threads, started one by one when needed: one can always read.
+ *
+ * <p>Tasks start in the order in which they came (S-5): while they are short, one runner takes all of them; others join
+ * it only when tasks are slow, or when it is held up in one. Thread-safe.
  */
 final class WorkerPool {
     private static final Logger LOG = LoggerFactory.getLogger("speed.workers");
@@ -46,39 +48,6 @@ final class WorkerPool {
         void wake();
     }
 
-    /** One thread of the pool. */
-    private final class Member extends Thread {
-        private volatile boolean called;
-        private boolean isRunner;
-
-        Member(String name) {
-            super(name);
-            setDaemon(true);
-        }
-
-        private boolean isOf(WorkerPool pool) {
-            return WorkerPool.this == pool;
-        }
-
-        @Override
-        public void run() {
-            live(this);
-        }
-
-        /** Sleeps until it is called. */
-        private void rest() {
-            while (!called && !stopping) {
-                LockSupport.park(WorkerPool.this);
-            }
-            called = false;
-        }
-
-        private void call() {
-            called = true;
-            LockSupport.unpark(this);
-        }
-    }
-
     /** The protocol role. */
     private final Semaphore role = new Semaphore(1);
 
@@ -91,6 +60,7 @@ final class WorkerPool {
     private final Relief relief;
     private Reading reading;
     private volatile int running;
+    private volatile boolean slow;
     private volatile long turns;
     private volatile boolean stopping;
     private volatile boolean serves;
@@ -130,7 +100,14 @@ final class WorkerPool {
 
     /** Whether this thread runs a task: what it finishes can wait for the flush after it. */
     boolean onWorker() {
-        return Thread.currentThread() instanceof Member member && member.isOf(this) && member.isRunner;
+        return Thread.currentThread() instanceof Member member && member.isRunnerOf(this);
+    }
+
+    /** The program's part of the present task begins: if it takes long, others take what is queued behind it. */
+    void enter() {
+        if (Thread.currentThread() instanceof Member member) {
+            member.enter();
+        }
     }
 
     // --- members ---
@@ -141,13 +118,14 @@ final class WorkerPool {
             resting.pop().call();
         } else if (members.size() <= size && !stopping) {
             String kind = members.isEmpty() ? "protocol" : "worker-" + members.size();
-            Member member = new Member("speed-" + name + "-" + kind);
+            Member member = new Member(this, "speed-" + name + "-" + kind);
             members.add(member);
             member.start();
         }
     }
 
-    private void live(Member member) {
+    /** The life of a member. */
+    void live(Member member) {
         while (!stopping) {
             if (role.tryAcquire()) {
                 holdRole();
@@ -155,7 +133,7 @@ final class WorkerPool {
                     continue;
                 }
             }
-            if (!tasks.isEmpty() && begin()) {
+            if (begin(member)) {
                 runTasks(member);
             } else if (isHeld()) {
                 restWhileHeld(member);
@@ -167,8 +145,8 @@ final class WorkerPool {
     private void holdRole() {
         try {
             while (!stopping) {
-                turn(!hasRunnableTask());
-                if (hasRunnableTask() || callerWaits && callersMayRead()) {
+                turn(!wantsRunner());
+                if (wantsRunner() || callerWaits && callersMayRead()) {
                     return;
                 }
             }
@@ -177,8 +155,14 @@ final class WorkerPool {
         }
     }
 
-    private boolean hasRunnableTask() {
-        return running < size && !tasks.isEmpty();
+    /** Whether one more thread should run tasks. */
+    private boolean wantsRunner() {
+        return !tasks.isEmpty() && running < size && (running == 0 || slow || !hasQuickRunner(null));
+    }
+
+    /** Whether a runner other than this one takes tasks and is not held up in one. */
+    private synchronized boolean hasQuickRunner(Member asking) {
+        return members.stream().anyMatch(member -> member != asking && member.isQuick());
     }
 
     /** One turn of reading, under the role. */
@@ -213,7 +197,7 @@ final class WorkerPool {
 
     private void restWhileHeld(Member member) {
         synchronized (this) {
-            if (stopping || hasRunnableTask() || !isHeld()) {
+            if (stopping || wantsRunner() || !isHeld()) {
                 return;
             }
             resting.push(member);
@@ -221,32 +205,37 @@ final class WorkerPool {
         member.rest();
     }
 
-    private synchronized boolean begin() {
-        if (running >= size) {
-            return false;
+    private synchronized boolean begin(Member member) {
+        boolean wanted = wantsRunner();
+        if (wanted) {
+            running++;
+            member.beginRun();
         }
-        running++;
-        return true;
+        return wanted;
     }
 
-    /** Runs tasks until none is queued; answers leave in between when they are many or old. */
+    /** The next task of a runner; null when there is none, or when another runner takes them. */
+    private synchronized Runnable next(Member member) {
+        member.leave();
+        Runnable task = running > 1 && !slow && hasQuickRunner(member) ? null : tasks.poll();
+        if (task == null) {
+            member.endRun();
+            running--;
+            notifyAll();
+        }
+        return task;
+    }
+
+    /** Runs tasks until none is left to it; answers leave in between when they are many or old. */
     private void runTasks(Member member) {
         relief.watch();
-        member.isRunner = true;
         long looked = System.nanoTime();
         long flushed = looked;
-        while (!stopping) {
-            Runnable task = tasks.poll();
-            if (task == null) {
-                flush();
-                if (tasks.isEmpty()) {
-                    break;
-                }
-                continue;
-            }
+        for (Runnable task = next(member); task != null && !stopping; task = next(member)) {
             run(task);
             long now = System.nanoTime();
-            if (now - flushed > FLUSH_NANOS || reading.waitingAnswers() >= FLUSH_ANSWERS) {
+            if (tasks.isEmpty() || now - flushed > FLUSH_NANOS || reading.waitingAnswers() >= FLUSH_ANSWERS) {
+                member.enter();
                 flush();
                 flushed = now;
             }
@@ -255,11 +244,7 @@ final class WorkerPool {
                 looked = now;
             }
         }
-        member.isRunner = false;
-        synchronized (this) {
-            running--;
-            notifyAll();
-        }
+        flush();
     }
 
     private void run(Runnable task) {
@@ -341,6 +326,16 @@ final class WorkerPool {
 
     boolean hasTasks() {
         return !tasks.isEmpty();
+    }
+
+    /** Lets each member see whether it is held up; returns how long all of them had a processor since the last look. */
+    synchronized long inspect() {
+        return members.stream().mapToLong(Member::inspect).sum();
+    }
+
+    /** Whether tasks take so long that several runners should take them side by side. */
+    void tasksAreSlow(boolean areSlow) {
+        slow = areSlow;
     }
 
     boolean isRunning() {

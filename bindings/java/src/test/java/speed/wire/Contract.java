@@ -1,0 +1,140 @@
+package speed.wire;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+
+/** Reads the files of registry_spec/ for the tests. */
+public final class Contract {
+    private static final Path HOME = Path.of(System.getProperty("speed.contract"));
+
+    private final Map<?, ?> values;
+
+    public Contract(Map<?, ?> values) {
+        this.values = values;
+    }
+
+    /** One JSON file of the contract. */
+    public static Contract file(String name) {
+        try {
+            return new Contract((Map<?, ?>) Json.parse(Files.readString(HOME.resolve(name))));
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    public static Contract vectors(String name) {
+        return file("vectors/" + name + ".json");
+    }
+
+    /** One test for each case of a list, named after the case and the mistake that it catches. */
+    public Stream<DynamicTest> each(String list, Consumer<Contract> test) {
+        return cases(list).stream().map(one -> DynamicTest.dynamicTest(
+                one.values.get("name") + ": " + one.values.get("bug"), () -> test.accept(one)));
+    }
+
+    public List<Contract> cases(String list) {
+        return ((List<?>) values.get(list)).stream().map(item -> new Contract((Map<?, ?>) item)).toList();
+    }
+
+    public Object get(String name) {
+        return values.get(name);
+    }
+
+    public boolean has(String name) {
+        return values.containsKey(name);
+    }
+
+    public Map<?, ?> values() {
+        return values;
+    }
+
+    public Contract object(String name) {
+        return new Contract((Map<?, ?>) values.get(name));
+    }
+
+    public String text(String name) {
+        return (String) values.get(name);
+    }
+
+    public long number(String name) {
+        return (Long) values.get(name);
+    }
+
+    public byte[] bytes(String name) {
+        return HexFormat.of().parseHex(text(name));
+    }
+
+    /** A sequence: 16 hexadecimal digits. */
+    public long sequence(String name) {
+        return Long.parseUnsignedLong(text(name), 16);
+    }
+
+    public List<byte[]> keys(String name) {
+        return ((List<?>) values.get(name)).stream().map(key -> HexFormat.of().parseHex((String) key)).toList();
+    }
+
+    /** A value in the notation of the vectors. */
+    public Object value(String name) {
+        return value(values.get(name));
+    }
+
+    private static Object value(Object noted) {
+        if (noted instanceof List<?> items) {
+            List<Object> values = new ArrayList<>();
+            items.forEach(item -> values.add(value(item)));
+            return values;
+        }
+        if (!(noted instanceof Map<?, ?> map)) {
+            return noted;
+        }
+        if (map.get("int") instanceof String digits) {
+            BigInteger number = new BigInteger(digits);
+            return number.bitLength() < Long.SIZE ? (Object) number.longValue() : number;
+        }
+        if (map.get("float") instanceof String hex) {
+            return ByteBuffer.wrap(HexFormat.of().parseHex(hex)).getDouble();
+        }
+        if (map.get("bytes") instanceof String hex) {
+            return HexFormat.of().parseHex(hex);
+        }
+        if (map.get("timestamp") instanceof List<?> time) {
+            return Instant.ofEpochSecond(Long.parseLong(time.get(0).toString()), (Long) time.get(1));
+        }
+        Map<Object, Object> members = new LinkedHashMap<>();
+        ((List<?>) map.get("map")).forEach(pair ->
+                members.put(value(((List<?>) pair).get(0)), value(((List<?>) pair).get(1))));
+        return members;
+    }
+
+    /** A value as text that is equal exactly for equal values of equal kinds in equal order. */
+    public static String spelled(Object value) {
+        if (value instanceof byte[] bytes) {
+            return "bytes " + HexFormat.of().formatHex(bytes);
+        }
+        if (value instanceof Double number) {
+            return "float " + Long.toHexString(Double.doubleToRawLongBits(number));
+        }
+        if (value instanceof List<?> items) {
+            return items.stream().map(Contract::spelled).toList().toString();
+        }
+        if (value instanceof Map<?, ?> map) {
+            StringBuilder spelled = new StringBuilder("map");
+            map.forEach((key, item) -> spelled.append(" <").append(spelled(key)).append("=").append(spelled(item)).append(">"));
+            return spelled.toString();
+        }
+        return value == null ? "nil" : value.getClass().getSimpleName() + " " + value;
+    }
+}

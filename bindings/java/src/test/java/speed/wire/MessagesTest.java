@@ -1,0 +1,101 @@
+package speed.wire;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import speed.errors.WireException;
+
+/** M-1 to M-14: messages. */
+class MessagesTest {
+    private final Contract vectors = Contract.vectors("messages");
+
+    @TestFactory
+    Stream<DynamicTest> aValidMessageHasTheStatedFields() {
+        return vectors.each("valid", one -> {
+            Map<String, Object> read = fields(MessageView.of(one.bytes("hex")));
+            one.object("expected").values().forEach((name, value) -> {
+                if (read.containsKey(name)) {
+                    assertEquals(Json.write(value), Json.write(read.get(name)), name.toString());
+                }
+            });
+            assertArrayEquals(one.bytes("hex"), MessageView.of(one.bytes("hex")).bytes());
+        });
+    }
+
+    private static Map<String, Object> fields(MessageView view) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("topic", view.topic());
+        fields.put("namespace", view.namespace());
+        fields.put("message_id", view.messageId());
+        fields.put("published_at_ms", view.publishedAtMs());
+        fields.put("priority", view.priority());
+        fields.put("ttl_seconds", view.ttlSeconds());
+        fields.put("content_type", view.contentType());
+        fields.put("content_encoding", view.contentEncoding());
+        fields.put("payload_hex", HexFormat.of().formatHex(view.payloadBytes()));
+        fields.put("correlation_id", view.correlationId());
+        fields.put("causality_parent", view.causalityParent());
+        fields.put("traceparent", view.traceparent());
+        fields.put("publisher_id", view.publisherId());
+        fields.put("labels", view.labels());
+        fields.put("baggage", view.baggage());
+        Map<String, String> extensions = new LinkedHashMap<>();
+        view.extensions().forEach((key, value) -> extensions.put(key, HexFormat.of().formatHex(value)));
+        fields.put("extensions_hex", extensions);
+        return fields;
+    }
+
+    @TestFactory
+    Stream<DynamicTest> anInvalidMessageIsRefusedWithItsField() {
+        return vectors.each("invalid", one -> {
+            WireException refused = assertThrows(WireException.class, () -> MessageView.of(one.bytes("hex")));
+            assertEquals("BAD_MESSAGE", refused.reason());
+            boolean notText = one.text("name").endsWith("not UTF-8");
+            assertTrue(notText || refused.getMessage().contains(": " + one.text("field") + ":"), refused.getMessage());
+        });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> aMessageIdIsMadeOfTimeAndRandomBytes() {
+        return vectors.cases("message_ids").stream().map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
+            byte[] random = one.bytes("random_hex");
+            String made = MessageDraft.newMessageId(one.number("unix_ms"), Arrays.copyOfRange(random, 6, 16));
+            assertEquals(one.text("message_id"), made);
+        }));
+    }
+
+    @Test
+    void traceparentsAreReadStrictly() {
+        Contract traces = vectors.object("traceparents");
+        for (Object valid : (List<?>) traces.get("valid")) {
+            TraceParent.parse((String) valid);
+        }
+        for (Object invalid : (List<?>) traces.get("invalid")) {
+            assertThrows(WireException.class, () -> TraceParent.parse((String) invalid), invalid::toString);
+        }
+    }
+
+    @Test
+    void aWrittenMessageIsReadBack() {
+        String trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        MessageDraft draft = new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_123L, 8, 60, "c", "p",
+                "billing", trace, Map.of("region", "eu"), Map.of("tenant", "a"), Map.of("x-retry", new byte[] {3}));
+        MessageView view = MessageView.of(draft.encode(Map.of("amount", 1000)));
+        assertEquals(Map.of("amount", 1000L), view.payload());
+        assertEquals(trace, view.traceparent());
+        assertEquals(8, view.priority());
+        assertEquals(Map.of("region", "eu"), view.labels());
+        assertTrue(view.isExpired(1_700_000_060_123L));
+    }
+}
