@@ -18,13 +18,15 @@ class Repeats:
         self._all = all_types
         self._seen: set[int] = set()
 
-    def may_include(self, type_: int, token: Token) -> bool:
-        """Whether it lay there when the process died, which handled messages and events one at a time.
+    def are_over(self, token: Token) -> bool:
+        """Whether this envelope and all after it were written since the process died."""
+        return (token.generation, token.segment, token.start) >= self._until
+
+    def may_include(self, type_: int) -> bool:
+        """Whether the dead process, which handled messages and events one at a time, may have handled the next.
 
         So only the first of each of these types can be repeated, unless ``all_types`` says that more was lost.
         """
-        if (token.generation, token.segment, token.start) >= self._until:
-            return False
         if self._all or type_ not in _IN_ORDER:
             return True
         first = type_ not in self._seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 
 from speed.errors import KeyFileError
 from speed.wire import names
@@ -22,7 +21,7 @@ def default_root() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return names.child_path(runtime, "speed")
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return names.child_path(shared, f"speed-{os.geteuid()}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from speed.core.lane import Damage, LaneDecoder, Opened, Scan
@@ -20,6 +21,8 @@ from speed.wire.envelope import EnvelopeType, Header
 from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
+_new = tuple.__new__
+"""A named tuple at the price of a tuple, for what every envelope needs."""
 _LAZY_BYTES = 1 << 20
 _SAMPLE_BYTES = 1 << 20
 _DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
@@ -77,7 +80,7 @@ class LaneReader:
     @property
     def unfinished(self) -> int:
         """Number of envelopes that were handed out and not finished."""
-        return self._progress.unfinished
+        return len(self._progress.pending)
 
     # --- where a former process stopped (L-15) ---
 
@@ -98,11 +101,15 @@ class LaneReader:
             )
             self._again.append((entry, token))
         until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
-        self._repeats = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
+        self._repeats: Repeats | None = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
 
     # --- reading ---
+
+    def has_more(self) -> bool:
+        """Whether bytes lie behind the position in its segment; for the thread that reads, and cheap."""
+        return self._fd >= 0 and os.lseek(self._fd, 0, os.SEEK_END) > self._position.offset
 
     def read(
         self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False
@@ -114,7 +121,13 @@ class LaneReader:
         """
         received: list[Received] = []
         self._opened_lent = False
-        taken = self._read_again(received, max_envelopes, max_bytes) if self._again else 0
+        taken = 0
+        if self._fd >= 0 and not (scan or self._again) and self._needed <= CHUNK_BYTES:
+            taken, is_all = self._read_sound(received, max_envelopes, now)
+            if is_all:
+                return received, False
+        if self._again:
+            taken = self._read_again(received, max_envelopes, max_bytes)
         if scan:
             self._ahead.look(self._position, now)
             if self._dirty:
@@ -131,6 +144,25 @@ class LaneReader:
                 return received, False
         return received, True
 
+    def _read_sound(self, received: list[Received], limit: int, now: float) -> tuple[int, bool]:
+        """The usual case in few steps: authentic envelopes in a segment that is still written.
+
+        Returns the bytes taken, and whether they were all: else ``read`` goes on behind them.
+        """
+        generation, segment, offset = position = self._position
+        length = self._buffer.fill(self._fd, offset)
+        ahead = self._ahead
+        ahead.look_if_due(position, now)
+        if not length or ahead.is_eventful(generation, segment):
+            return 0, False
+        items, end = self._decoder.run(self._buffer.data, length, offset, generation, limit)
+        if not items:
+            return 0, False
+        self._needed = 0
+        self._position = _new(Position, (generation, segment, offset + end))
+        self._accept(items, received)
+        return end, end == length < CHUNK_BYTES
+
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
     ) -> tuple[int, bool]:
@@ -139,7 +171,7 @@ class LaneReader:
         ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
         """
         position = self._position
-        want = self._window_bytes(scan or last)
+        want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
         if not want:
             self._ahead.look_if_due(position, now)
             return 0, True
@@ -159,7 +191,7 @@ class LaneReader:
             limit=limit,
         )
         self._take(scanned, position, ended)
-        self._accept(scanned, received)
+        self._accept(scanned.items, received)
         if scanned.more:
             # A search after damage may have authenticated the whole window many times over.
             searched = any(isinstance(item, Damage) for item in scanned.items)
@@ -178,9 +210,7 @@ class LaneReader:
         return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
 
     def _window_bytes(self, whole: bool) -> int:
-        """How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it."""
-        if self._needed <= CHUNK_BYTES:
-            return CHUNK_BYTES
+        """How much to read of a large envelope: all once it is there; 0: wait for it."""
         available = os.fstat(self._fd).st_size - self._position.offset
         if available < self._needed and not whole:
             return 0
@@ -191,9 +221,10 @@ class LaneReader:
         self._needed = scanned.needed
         if not scanned.consumed:
             return
-        self._position = position._replace(offset=position.offset + scanned.consumed)
+        generation, segment, offset = position
+        self._position = _new(Position, (generation, segment, offset + scanned.consumed))
         for item in scanned.items:
-            if isinstance(item, Damage):
+            if type(item) is Damage:
                 self._put_aside(item, position.offset, torn=ended and item is scanned.items[-1])
 
     def _put_aside(self, damage: Damage, base: int, *, torn: bool) -> None:
@@ -207,24 +238,33 @@ class LaneReader:
         name = names.segment_name(self._position.generation, self._position.segment)
         self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
 
-    def _accept(self, scanned: Scan, received: list[Received]) -> None:
+    def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
         generation, segment, offset = self._position
-        for item in scanned.items:
-            if not isinstance(item, Opened):
+        link, progress = self._link, self._progress
+        for item in items:
+            if type(item) is not Opened:
                 continue
             header, payload, start, end = item
-            verdict = self._link.judge(header.sequence)
+            sequence = header.sequence
+            verdict = link.judge(sequence)
             if verdict:
                 self._count(_VERDICTS[verdict])
                 if verdict > Verdict.GAP:
                     continue
-            token = self._progress.dispatched(header.sequence, generation, segment, start, end)
-            received.append(Received(header, payload, self._repeats.may_include(header.type, token), token))
-        if scanned.consumed and self._progress.tail.offset != offset:
-            self._progress.skip_to(self._position)
+            token = progress.dispatched(sequence, generation, segment, start, end)
+            repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header.type, token)
+            received.append(_new(Received, (header, payload, repeated, token)))
+        if progress.tail_offset != offset:
+            progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
+
+    def _may_be_repeated(self, repeats: Repeats, type_: int, token: Token) -> bool:
+        if repeats.are_over(token):
+            self._repeats = None
+            return False
+        return repeats.may_include(type_)
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from speed.core.access import granted
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim
@@ -22,8 +21,6 @@ from speed.wire.seal import Keyring
 _RACY_NS = 20_000_000
 """A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
 TORN_READS = 3
-FRESH_SECONDS = 0.001
-"""How long what was seen counts as what is: a burst of sends looks once."""
 
 
 def monotonic_ms() -> int:
@@ -40,7 +37,6 @@ class _Known:
     """Whether the stamp was already old when the file was read: only then can no write hide behind it."""
     entry: Entry | None
     since_ms: int
-    fresh_until: float = 0.0
 
 
 class Registry:
@@ -131,21 +127,6 @@ class Registry:
             return fresh
         alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
         return judge(entry, self._boot_id, now, alive, now - known.since_ms)
-
-    def grants(self, name: str, sender: str) -> Entry | None:
-        """The entry of ``name`` if it was live and allowed ``sender`` at most 1 ms ago (R-11).
-
-        None says only that somebody must look more closely before refusing.
-        """
-        now = time.monotonic()
-        known = self._known.get(name)
-        if known is None or now >= known.fresh_until:
-            entry = self.live(name)
-            known = self._known.get(name)
-            if entry is None or known is None:
-                return None
-            known.fresh_until = now + FRESH_SECONDS
-        return known.entry if known.entry is not None and granted(known.entry.allow, sender) else None
 
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""

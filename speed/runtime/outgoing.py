@@ -21,6 +21,8 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
+FRESH_SECONDS = 0.001
+"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 ROOM_POLL_SECONDS = (0.001, 0.05)
 """First and longest pause between two looks at a full lane; no bell announces room."""
 
@@ -35,6 +37,7 @@ class OutgoingLink:
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
+        self._sequence_base = make_sequence(context.generation, 0)
         self._synced = 0
         self._is_full = False
         """While one sender waits for room; urgent ones then do not queue up behind it."""
@@ -82,13 +85,9 @@ class OutgoingLink:
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
-        total = 0
-        for payload in payloads:
-            total += len(payload)
-            if len(payload) > MAX_PAYLOAD_BYTES:
-                raise PayloadTooLargeError(
-                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
-                )
+        total = sum(map(len, payloads))
+        if total > MAX_PAYLOAD_BYTES:
+            self._check_sizes(payloads)
         context = self._context
         if urgent and self._is_full:
             raise self._inbox_full()
@@ -96,25 +95,34 @@ class OutgoingLink:
             if not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
-            counter, now = self._counter, unix_ms()
+            first = counter = self._counter
+            now = unix_ms()
             parts: list[bytes | memoryview] = []
+            seal, draw = self._sealer.seal_parts, self._nonces.draw
             for payload in payloads:
                 counter += 1
-                parts += self._sealer.seal_parts(type_, flags, counter, now, payload, self._nonces.draw())
-            sequence = make_sequence(context.generation, counter)
+                parts += seal(type_, flags, counter, now, payload, draw())
+            sequence = self._sequence_base | counter
             if track is not None:
                 track(sequence)
+            self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
             try:
                 self._writer.append(parts)
             except StorageError as error:
-                self._counter += error.envelopes_written // 2  # each envelope is two parts
+                self._counter = first + error.envelopes_written // 2  # each envelope is two parts
                 raise
-            self._counter = counter
         if context.durable:
             self._sync(counter)
         if self.ringer.ring(context.id) is RingResult.NOBODY:
             context.stats.count("rings_unheard")
         return sequence
+
+    def _check_sizes(self, payloads: Sequence[bytes]) -> None:
+        for payload in payloads:
+            if len(payload) > MAX_PAYLOAD_BYTES:
+                raise PayloadTooLargeError(
+                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
+                )
 
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Hold the link until the receiver has committed enough; the order of senders is kept."""
@@ -163,6 +171,8 @@ class Links:
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
         self._generations: dict[str, int] = {}
+        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
+        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
 
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
@@ -173,15 +183,18 @@ class Links:
 
         Raises UnknownNodeError or AccessDeniedError.
         """
-        recent = self._context.registry.grants(target, self._context.name)
-        if recent is not None:
-            return self.open(target, recent.generation)
+        now = monotonic()
+        fresh = self._fresh.get(target)
+        if fresh is not None and now < fresh[0]:
+            return fresh[1]
         entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(self._context.registry.absence(target))
         self._check_grant(entry)
-        return self.open(target, entry.generation)
+        link = self.open(target, entry.generation)
+        self._fresh[target] = (now + FRESH_SECONDS, link)
+        return link
 
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry.allow, self._context.name):
@@ -218,6 +231,7 @@ class Links:
 
     def drop(self, target: str) -> None:
         """Forget files of a node that left; the sequence of the link goes on if it returns."""
+        self._fresh.pop(target, None)
         link = self._links.get(target)
         if link is not None:
             with link.lock:

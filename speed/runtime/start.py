@@ -24,7 +24,7 @@ from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
 from speed.runtime.outgoing import Links
-from speed.runtime.protocol import Protocol
+from speed.runtime.protocol import SPIN_SECONDS, Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
@@ -35,6 +35,7 @@ from speed.wire.envelope import EnvelopeType
 log = logging.getLogger("speed.node")
 
 MAX_WORKERS = 256
+MAX_SPIN_SECONDS = 0.01
 MAX_LEASE_SECONDS = 10_000_000
 JOIN_SECONDS = 5.0
 
@@ -55,6 +56,7 @@ class Options:
     namespace: str
     bell: str
     max_lane_bytes: int
+    spin_seconds: float | None
 
 
 @dataclass(slots=True)
@@ -141,15 +143,13 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(
-        context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
-    )
+    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
+    pool.start(protocol.step, protocol.expect, answers.flush, answers.__len__, context.pending.__len__)
     registrar.start()
     return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
 
@@ -201,12 +201,22 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
+        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
     )
     return context, bell, inbox
+
+
+def _spin_seconds(asked: float | None) -> float:
+    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
+    if asked is None:
+        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
+    if not 0 <= asked <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
+    return asked
 
 
 def _lacks_bells(root: str, filesystem: Filesystem) -> bool:

@@ -70,12 +70,14 @@ class WorkerPool:
     def start(
         self,
         step: Callable[[bool], None],
+        expect: Callable[[], None],
         flush: Callable[[], None],
         waiting: Callable[[], int],
         calls: Callable[[], int],
     ) -> None:
         """Begin to read. ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node."""
         self._step = step
+        self._expect = expect
         self._flush = flush
         self._waiting = waiting
         self._calls = calls
@@ -237,6 +239,7 @@ class WorkerPool:
             return
         try:
             self._leader = threading.get_ident()
+            self._expect()
             while not caller.done and not self._stopping:
                 self._turns += 1
                 self._guarded_step(True)

@@ -51,6 +51,7 @@ def is_node_name(name: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def check_service_name(name: str) -> str:
     """Return ``name`` if it is a service name (W-1)."""
     return _checked(name, _NAME, MAX_NAME_BYTES, "service name")
