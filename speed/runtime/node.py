@@ -175,11 +175,18 @@ class Node:
         timeout: float | None = None,
         traceparent: str | None = None,
     ) -> Future[Any]:
-        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order."""
+        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
+
+        A small request behind more than 8 unanswered ones to the same node leaves together with others, with
+        the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
+        writing then ends its Future. Never with ``durability="disk"``.
+        """
         self._check_open()
-        future: Future[Any] = Future()
+        calls = self._parts.calls
+        future = calls.future()
         completion = complete_future(future)
-        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), completion, traceparent)
+        patient = not self._context.durable
+        calls.start(target, service, arguments or {}, _seconds(timeout), completion, traceparent, can_wait=patient)
         self._parts.pool.ensure_reader()
         return future
 

@@ -149,7 +149,15 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    pool.start(protocol.step, protocol.expect, answers.flush, answers.__len__, context.pending.__len__)
+    pool.start(
+        protocol.step,
+        protocol.expect,
+        answers.flush,
+        answers.__len__,
+        context.pending.__len__,
+        links.delayed,
+        links.hurry,
+    )
     registrar.start()
     return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
 
