@@ -15,8 +15,9 @@ from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.delayed import DelayedRequests
 from speed.wire.entry import Entry
-from speed.wire.envelope import make_sequence
+from speed.wire.envelope import EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
@@ -44,6 +45,7 @@ class OutgoingLink:
         self._sync_lock = threading.Lock()
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
+        self.delayed = DelayedRequests(target, context.pending, self._send_requests)
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -62,13 +64,20 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
+        if self.delayed.waiting and not urgent:
+            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, urgent, None)
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
+        if self.delayed.waiting:
+            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, False, track)
+
+    def _send_requests(self, payloads: Sequence[bytes], deadline: float, urgent: bool) -> None:
+        self._append(EnvelopeType.SPC_REQUEST, 0, payloads, deadline, urgent, None)
 
     def send_all(
         self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
@@ -224,6 +233,22 @@ class Links:
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
+
+    def hurry(self) -> None:
+        """Send all delayed requests that there is room for."""
+        for link in list(self._links.values()):
+            if link.delayed.waiting:
+                link.delayed.flush_at_once()
+
+    def hurry_to(self, target: str) -> None:
+        """Send the delayed requests to one node."""
+        link = self._links.get(target)
+        if link is not None and link.delayed.waiting:
+            link.delayed.flush_at_once()
+
+    def delayed(self) -> int:
+        """How many requests wait to leave."""
+        return sum(len(link.delayed.waiting) for link in list(self._links.values()))
 
     def known(self, name: str) -> bool:
         """Whether this process ever wrote to ``name``, so that answers may come from there."""

@@ -254,6 +254,7 @@ class Protocol:
         if received:
             self._idle_seconds = POLLING_SECONDS[0]
             self._heat(lane)
+            self._dispatch.after(lane.source)
         if more:
             self._resume(lane.id)
 

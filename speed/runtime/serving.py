@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 from speed.core.progress import Token
@@ -61,13 +61,17 @@ class Serving:
         except WireError as error:
             self._reject(lane.source, generation_of(token.sequence), payload, "INVALID_ARGUMENTS", str(error))
             raise
-        deadline = monotonic() + (request.deadline_ms - unix_ms()) / 1000
+        now = monotonic()
+        deadline = now + (request.deadline_ms - unix_ms()) / 1000
         key = (lane.source, request.request_id)
         if key in self._running:
             self._context.stats.count("requests_duplicate")
             lane.drop(token)
             return
         running = Running(lane, generation_of(token.sequence), token, request, deadline, key)
+        if deadline <= now:
+            self._time_out(running)
+            return
         self._running[key] = running
         if deadline < self._earliest:
             self._earliest = deadline
@@ -86,8 +90,12 @@ class Serving:
     def _serve(self, running: Running) -> None:
         if running.key not in self._running:
             return
+        began = monotonic()
+        if running.deadline <= began:
+            if self._running.pop(running.key, None) is not None:
+                self._time_out(running)
+            return
         running.started = True
-        began = perf_counter()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:
             self._answers.add(running.lane, running.source_generation, reply, running.token)
@@ -95,7 +103,7 @@ class Serving:
                 self._answers.flush()
         else:
             self._context.stats.count("answers_too_late")
-        self._context.stats.served(running.request.service, perf_counter() - began, error)
+        self._context.stats.served(running.request.service, monotonic() - began, error)
 
     def _answer(self, running: Running) -> tuple[bytes, str]:
         """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""

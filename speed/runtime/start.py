@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -23,6 +22,7 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
+from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
 from speed.runtime.protocol import SPIN_SECONDS, Protocol
 from speed.runtime.registrar import Registrar
@@ -66,18 +66,13 @@ class Parts:
     context: Context
     links: Links
     calls: Calls
+    outbox: Outbox
     serving: Serving
     delivery: Delivery
     introspection: Introspection
     pool: WorkerPool
     protocol: Protocol
     registrar: Registrar
-
-    def encode(self, payload: Any, **metadata: Any) -> tuple[str, bytes]:
-        """A message envelope for ``payload``: its id and bytes (M-n)."""
-        from speed.runtime.outbox import encode
-
-        return encode(self.context, payload, metadata)
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
@@ -149,9 +144,28 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    pool.start(protocol.step, protocol.expect, answers.flush, answers.__len__, context.pending.__len__)
+    pool.start(
+        protocol.step,
+        protocol.expect,
+        answers.flush,
+        answers.__len__,
+        context.pending.__len__,
+        links.delayed,
+        links.hurry,
+    )
     registrar.start()
-    return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
+    return Parts(
+        context,
+        links,
+        calls,
+        Outbox(context, links, calls),
+        serving,
+        delivery,
+        introspection,
+        pool,
+        protocol,
+        registrar,
+    )
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
