@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from speed.core.lane import LaneDecoder, Opened
+from typing import NamedTuple
+
+from speed.core.lane import Damage, LaneDecoder, Opened
+from speed.core.progress import Token
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire.envelope import EnvelopeType, Header
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -10,6 +13,17 @@ from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
 
 _DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
 """Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
+
+_SAMPLE_BYTES = 1 << 20
+
+
+class Received(NamedTuple):
+    """One authentic envelope; ``token`` finishes it. The payload of a call is valid until the next ``read``."""
+
+    header: Header
+    payload: bytes | memoryview
+    redelivered: bool
+    token: Token
 
 
 class EnvelopeReader:
@@ -45,3 +59,8 @@ class EnvelopeReader:
                 break
             needed = scanned.needed
         return next((item for item in scanned.items if isinstance(item, Opened)), None)  # at most one was asked for
+
+    def sample(self, damage: Damage, base: int) -> bytes:
+        """The damaged bytes, at most 1 MiB of them (L-20); ``base`` is the place that was read last."""
+        end = min(damage.end, damage.start + _SAMPLE_BYTES)
+        return bytes(self.buffer.data[damage.start - base : end - base])

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from speed.core.lane import Damage, Opened, Scan
 from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
-from speed.fs.envelope_reader import EnvelopeReader
+from speed.fs.envelope_reader import EnvelopeReader, Received
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
-from speed.wire.envelope import Header
 from speed.wire.limits import MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
 _new = tuple.__new__
 """A named tuple at the price of a tuple, for what every envelope needs."""
 _LAZY_BYTES = 1 << 20
-_SAMPLE_BYTES = 1 << 20
-
-
-class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it. The payload of a call is valid until the next ``read``."""
-
-    header: Header
-    payload: bytes | memoryview
-    redelivered: bool
-    token: Token
 
 
 class LaneReader:
@@ -222,10 +210,8 @@ class LaneReader:
             self._count("torn_tails")
             return
         self._count(f"damaged_{damage.reason.lower()}")
-        end = min(damage.end, damage.start + _SAMPLE_BYTES)
-        sample = bytes(self._buffer.data[damage.start - base : end - base])
-        name = names.segment_name(self._position.generation, self._position.segment)
-        self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
+        where = f"{self._source} {names.segment_name(*self._position[:2])}"
+        self._quarantine.put(self._envelopes.sample(damage, base), where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
