@@ -74,7 +74,8 @@ final class Links {
         return links.values();
     }
 
-    void close() {
-        links.values().forEach(OutgoingLink::close);
+    /** Ends all links for good. */
+    void shut() {
+        links.values().forEach(OutgoingLink::shut);
     }
 }
