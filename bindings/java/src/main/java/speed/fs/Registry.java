@@ -212,6 +212,12 @@ public final class Registry {
         return judged.verdict == Lease.Verdict.STALE ? null : judged.entry;
     }
 
+    /** Whether a node is known not to be alive, its process looked at even while its heartbeat is young. */
+    public boolean isGone(String name) {
+        Entry entry = live(name);
+        return entry == null || ThisProcess.isGone(entry.process());
+    }
+
     /** Entries of nodes that may be alive, sorted by name. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();
