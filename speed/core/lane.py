@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from speed.errors import WireError
-from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, generation_of, parse_header
-from speed.wire.limits import AAD_BYTES
+from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
+from speed.wire.limits import AAD_BYTES, COUNTER_BITS
 
 _IDS_OFFSET = 32
+_new_opened = tuple.__new__
 _MAX_CANDIDATES = 16
 _MAX_DAMAGES = 4
 """Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
@@ -75,8 +76,8 @@ class LaneDecoder:
         ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
         length (L-16). At most ``limit`` items are returned.
         """
-        items: list[Opened | Damage] = []
-        at = 0
+        run, at = self.run(data, length, base, generation, limit)
+        items: list[Opened | Damage] = [*run]
         needed = 0
         searches = 0
         with memoryview(data) as view:
@@ -107,6 +108,34 @@ class LaneDecoder:
                 at = end
         return Scan(items, at, needed, False)
 
+    def run(
+        self, data: bytearray | bytes, length: int, base: int, generation: int, limit: int
+    ) -> tuple[list[Opened], int]:
+        """The valid envelopes at the start, as almost all are, and the offset where something else begins."""
+        items: list[Opened] = []
+        at = 0
+        with memoryview(data) as view:
+            try:
+                while length - at > AAD_BYTES and len(items) < limit:
+                    header = parse_header(data, at)
+                    _, _, sequence, _, size, source, target, _, _ = header
+                    end = at + ENVELOPE_OVERHEAD + size
+                    if (
+                        end > length
+                        or source != self._source
+                        or target != self._target
+                        or sequence >> COUNTER_BITS != generation
+                        or size > self._max_payload
+                    ):
+                        break
+                    with view[at:end] as envelope:
+                        payload = self._opener(header, envelope)
+                    items.append(_new_opened(Opened, (header, payload, base + at, base + end)))
+                    at = end
+            except WireError:
+                pass  # looked at again by who knows what to do about it
+        return items, at
+
     def _one(
         self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
     ) -> Opened | int | str:
@@ -116,9 +145,13 @@ class LaneDecoder:
             return ENVELOPE_OVERHEAD
         try:
             header = parse_header(data, at)
-            reason = self._misplaced(header, generation)
-            if reason:
-                return reason
+            if (
+                header.source != self._source
+                or header.target != self._target
+                or header.payload_bytes > self._max_payload
+                or header.sequence >> COUNTER_BITS != generation
+            ):
+                return self._misplaced(header)
             total = ENVELOPE_OVERHEAD + header.payload_bytes
             if left < total:
                 return total
@@ -126,16 +159,17 @@ class LaneDecoder:
                 payload = self._opener(header, envelope)
         except WireError as error:
             return error.reason
-        return Opened(header, payload, base + at, base + at + total)
+        return _new_opened(Opened, (header, payload, base + at, base + at + total))
 
-    def _misplaced(self, header: Header, generation: int) -> str:
+    def _misplaced(self, header: Header) -> str:
+        """Why an envelope does not belong into this segment."""
         if header.source != self._source:
             return "WRONG_SOURCE"
         if header.target != self._target:
             return "WRONG_TARGET"
         if header.payload_bytes > self._max_payload:
             return "TOO_LARGE"
-        return "" if generation_of(header.sequence) == generation else "BAD_SEQUENCE"
+        return "BAD_SEQUENCE"
 
     def _valid_at(
         self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int

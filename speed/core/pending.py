@@ -19,71 +19,83 @@ class PendingCall(NamedTuple):
 
 
 class PendingCalls:
-    """The table of waiting callers, by key (request id, or sequence for acknowledgements).
+    """The table of waiting callers, by target and key (request id, or sequence for acknowledgements).
 
-    Not locked itself. `add`, `complete` and `forget` are single dict operations, atomic under CPython's GIL, so any
-    thread may call them at any time; whoever pops a call completes it, hence at most one completion. `expire` and
-    `fail_target` belong to one thread. A deadline added while `expire` scans is noticed within a second at the latest.
+    Not locked itself. `add`, `complete`, `forget` and `waiting` are single dict operations, atomic under CPython's GIL,
+    so any thread may call them at any time; whoever pops a call completes it, hence at most one completion. `expire`
+    and `fail_target` belong to one thread. A deadline added while `expire` scans is noticed within a second.
     """
 
     __slots__ = ("_calls", "_earliest", "_scanned")
 
     def __init__(self) -> None:
-        self._calls: dict[Hashable, PendingCall] = {}
+        self._calls: dict[str, dict[Hashable, PendingCall]] = {}
         self._earliest = math.inf
         self._scanned = -math.inf
 
     def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
         """Wait for ``key``; ``completion(outcome)`` runs on the thread that completes it and must not block."""
-        self._calls[key] = PendingCall(key, deadline, target, completion)
+        call = PendingCall(key, deadline, target, completion)
+        try:
+            self._calls[target][key] = call
+        except KeyError:
+            self._calls.setdefault(target, {})[key] = call
         if deadline < self._earliest:
             self._earliest = deadline
 
-    def target_of(self, key: Hashable) -> str | None:
-        """Who was asked: only that node's answer may complete the call (rule S-6). None: nobody waits."""
-        call = self._calls.get(key)
-        return None if call is None else call.target
+    def complete(self, source: str, key: Hashable, outcome: object) -> bool:
+        """Hand ``outcome`` to the caller that waits for ``key`` of ``source``, and of nobody else (rule S-6).
 
-    def complete(self, key: Hashable, outcome: object) -> bool:
-        """Hand ``outcome`` to the caller waiting for ``key``; False when nobody waits any more."""
-        call = self._calls.pop(key, None)
+        False when nobody waits any more.
+        """
+        call = self._calls.get(source, _NONE).pop(key, None)
         if call is None:
             return False
         call.completion(outcome)
         return True
 
-    def forget(self, key: Hashable) -> bool:
+    def forget(self, target: str, key: Hashable) -> bool:
         """Stop waiting without completing; False when nobody waits any more."""
-        return self._calls.pop(key, None) is not None
+        return self._calls.get(target, _NONE).pop(key, None) is not None
+
+    def waiting(self, target: str) -> int:
+        """How many callers wait for ``target``."""
+        return len(self._calls.get(target, _NONE))
 
     def expire(self, now: float) -> list[PendingCall]:
         """Take out the calls whose deadline has passed; the caller of this method completes them."""
         if now < min(self._earliest, self._scanned + _RESCAN_SECONDS):
             return []
         self._earliest, self._scanned = math.inf, now
-        calls = list(self._calls.values())
+        calls = self._all()
         late = [call for call in calls if call.deadline <= now]
         rest = min((call.deadline for call in calls if call.deadline > now), default=math.inf)
         self._earliest = min(self._earliest, rest)
-        return [call for call in late if self._calls.pop(call.key, None) is not None]
+        return [call for call in late if self.forget(call.target, call.key)]
 
     def fail_target(self, target: str, error: BaseException) -> int:
         """Complete every call to ``target`` with ``error`` (the node left); returns how many."""
-        keys = [call.key for call in list(self._calls.values()) if call.target == target]
-        return sum(self.complete(key, error) for key in keys)
+        return sum(self.complete(target, key, error) for key in list(self._calls.get(target, _NONE)))
 
     def fail_all(self, error: BaseException) -> int:
         """Complete every call with ``error``: the node stops. Returns how many."""
-        return sum(self.complete(key, error) for key in list(self._calls))
+        return sum(self.complete(call.target, call.key, error) for call in self._all())
 
     def targets(self) -> set[str]:
         """Nodes that somebody waits for."""
-        return {call.target for call in list(self._calls.values())}
+        return {target for target, calls in list(self._calls.items()) if calls}
 
     def next_deadline(self) -> float:
         """A time not after the earliest deadline; infinity when nothing waits."""
-        return self._earliest if self._calls else math.inf
+        return self._earliest if len(self) else math.inf
 
     def __len__(self) -> int:
         """How many callers wait."""
-        return len(self._calls)
+        return sum(map(len, list(self._calls.values())))
+
+    def _all(self) -> list[PendingCall]:
+        return [call for calls in list(self._calls.values()) for call in list(calls.values())]
+
+
+_NONE: dict[Hashable, PendingCall] = {}
+"""Stands for the table of a target that was never asked; only read and popped from."""

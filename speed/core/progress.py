@@ -42,50 +42,42 @@ class Progress:
     Not thread-safe: the lane's lock guards it.
     """
 
-    __slots__ = ("_done_last", "_pending", "_tail", "_tail_sequence")
+    __slots__ = ("_done", "_tail", "pending")
 
     def __init__(self, start: Position, last_sequence: int) -> None:
-        self._pending: dict[int, Token] = {}
-        self._tail = start
-        self._tail_sequence = last_sequence
-        self._done_last = (last_sequence, start)
+        self.pending: dict[int, Token] = {}
+        """Dispatched envelopes that are not finished, by sequence."""
+        self._tail = self._done = _mark(start, last_sequence)
 
     @property
-    def unfinished(self) -> int:
-        """Number of dispatched envelopes that are not finished."""
-        return len(self._pending)
-
-    @property
-    def tail(self) -> Position:
-        """End of everything that was dispatched or skipped."""
-        return self._tail
+    def tail_offset(self) -> int:
+        """End, in its segment, of everything that was dispatched or skipped."""
+        return self._tail.end
 
     def redispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
         """Take over an envelope that the predecessor's cursor lists as unfinished (L-15)."""
         token = Token(sequence, generation, segment, start, end, 0)
-        self._pending[sequence] = token
+        self.pending[sequence] = token
         return token
 
     def dispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
         """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
-        token = Token(sequence, generation, segment, start, end, self._tail_sequence)
-        self._pending[sequence] = token
-        self._tail = Position(generation, segment, end)
-        self._tail_sequence = sequence
+        token = Token(sequence, generation, segment, start, end, self._tail.sequence)
+        self.pending[sequence] = self._tail = token
         return token
 
     def skip_to(self, position: Position) -> None:
         """Note that the bytes before ``position`` hold nothing more to dispatch (damage, duplicates)."""
-        self._tail = position
+        self._tail = _mark(position, self._tail.sequence)
 
     def finish(self, token: Token) -> bool:
         """Mark one envelope as done; False when it was already."""
         if token.finished:
             return False
         token.finished = True
-        self._pending.pop(token.sequence, None)
-        if token.sequence > self._done_last[0]:
-            self._done_last = (token.sequence, Position(token.generation, token.segment, token.end))
+        self.pending.pop(token.sequence, None)
+        if token.sequence > self._done.sequence:
+            self._done = token
         return True
 
     def cursor(self, receiver_generation: int, clean: bool = False) -> Cursor:
@@ -93,23 +85,24 @@ class Progress:
 
         L-15: at most 64 entries; a 65th moves the position back to its start.
         """
-        if not self._pending:
-            return _cursor(receiver_generation, self._tail, self._tail_sequence, (), clean)
-        last, position = self._done_last
+        if not self.pending:
+            tail = self._tail
+            return Cursor(receiver_generation, tail.generation, tail.segment, tail.end, tail.sequence, (), clean)
+        done = self._done
+        last, place = done.sequence, (done.generation, done.segment, done.end)
         listed: list[Unfinished] = []
-        for token in self._pending.values():
+        for token in self.pending.values():
             if token.sequence > last:
                 break
             if len(listed) == MAX_UNFINISHED:
-                position = Position(token.generation, token.segment, token.start)
+                place = (token.generation, token.segment, token.start)
                 last = token.previous
                 break
             listed.append(Unfinished(token.sequence, token.segment, token.generation, token.start))
-        return _cursor(receiver_generation, position, last, tuple(listed), clean)
+        return Cursor(receiver_generation, *place, last, tuple(listed), clean)
 
 
-def _cursor(
-    receiver_generation: int, position: Position, last: int, unfinished: tuple[Unfinished, ...], clean: bool
-) -> Cursor:
+def _mark(position: Position, sequence: int) -> Token:
+    """A place in the lane that no envelope has to finish."""
     generation, segment, offset = position
-    return Cursor(receiver_generation, generation, segment, offset, last, unfinished, clean)
+    return Token(sequence, generation, segment, offset, offset, 0)

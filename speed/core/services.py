@@ -6,9 +6,9 @@ signature. The table lives in memory only; nothing about services is ever writte
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
@@ -60,14 +60,13 @@ def _is(value: object, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, kinds) or (isinstance(value, int) and float in kinds)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """What a service answers: a result, or an error code of `codes.json` with a message and details."""
 
     result: Any = None
     error_code: str | None = None
     error_message: str = ""
-    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    details: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def ok(self) -> bool:
@@ -170,7 +169,9 @@ class ServiceRegistry:
         """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
         row = self._services.get(request.service)
         if row is None:
-            return Response.error("SERVICE_NOT_FOUND", f"no service {request.service!r} here")
+            return Response.error(
+                "SERVICE_NOT_FOUND", f"no service {request.service!r} here: `speed services` lists those you may call"
+            )
         if row.policy is not None and not row.policy.allows(request.caller):
             return Response.error(
                 "ACCESS_DENIED", f"service {request.service!r} does not allow node {request.caller!r}"

@@ -44,6 +44,9 @@ def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
         return False
     try:
         os.write(fd, _encode(claimant))
+    except OSError:
+        os.fchmod(fd, 0o400)  # no entry will follow it: see ``release``
+        raise
     finally:
         os.close(fd)
     return True

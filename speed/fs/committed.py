@@ -16,19 +16,21 @@ MAX_LANE_FILES = 65536
 class Outstanding:
     """Bytes written and not committed, per segment, in lane order."""
 
-    __slots__ = ("_segments", "bytes")
+    __slots__ = ("_growing", "_segments", "bytes")
 
     def __init__(self) -> None:
         self._segments: dict[tuple[int, int], list[int]] = {}
+        self._growing = [0, 0]
         self.bytes = 0
 
     def add(self, generation: int, segment: int, size: int) -> None:
-        """Count ``size`` more bytes of a segment."""
-        record = self._segments.get((generation, segment))
-        if record is None:
-            self._segments[(generation, segment)] = [size, 0]
-        else:
-            record[0] += size
+        """A segment of ``size`` bytes is there, or begins with them; ``grow`` counts what follows in it."""
+        self._growing = self._segments[(generation, segment)] = [size, 0]
+        self.bytes += size
+
+    def grow(self, size: int) -> None:
+        """Count ``size`` more bytes of the segment that was added last."""
+        self._growing[0] += size
         self.bytes += size
 
     def commit(self, generation: int, segment: int, offset: int) -> None:

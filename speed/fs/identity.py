@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,7 +50,7 @@ def _place() -> tuple[str, str, str]:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
         namespace = ""
-    return namespace, platform.node(), _first_line("/proc/sys/kernel/random/boot_id")
+    return namespace, os.uname().nodename, _first_line("/proc/sys/kernel/random/boot_id")
 
 
 def identity() -> Identity:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 
 from speed.errors import KeyFileError
 from speed.wire import names
@@ -22,7 +21,7 @@ def default_root() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return names.child_path(runtime, "speed")
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return names.child_path(shared, f"speed-{os.geteuid()}")
 
 
@@ -57,9 +56,9 @@ def load_key_file(path: str, backend: str = "openssl") -> Keyring:
 def _check_private(fd: int, path: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise KeyFileError(f"{path} is no regular file")
+        raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
-        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid})")
+        raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
     if status.st_mode & 0o077:
         raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
 

@@ -1,44 +1,28 @@
-"""The receiver's end of a lane: reading, checking, committing (L-10 to L-19).
-
-Every byte is read into private memory first, so that nothing can change after it was verified.
-"""
+"""The receiver's end of a lane: reading, checking, committing (L-10 to L-19). What is verified is a private copy."""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from speed.core.lane import Damage, LaneDecoder, Opened, Scan
-from speed.core.link import LinkReceiver, Verdict
+from speed.core.lane import Damage, Opened, Scan
+from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
+from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
+from speed.fs.envelope_reader import EnvelopeReader, Received
+from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
-from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
-from speed.wire.cursor import Cursor, Fence, Unfinished
-from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, Header
-from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_UNFINISHED
-from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
+from speed.wire.cursor import Cursor, Unfinished
+from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.seal import Keyring
 
-LOOK_SECONDS = 0.1
-"""How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
-MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
+_new = tuple.__new__
+"""A named tuple at the price of a tuple, for what every envelope needs."""
 _LAZY_BYTES = 1 << 20
-_SAMPLE_BYTES = 1 << 20
-_DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
-"""Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
-_IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
-
-
-class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it. The payload of a call is valid until the next ``read``."""
-
-    header: Header
-    payload: bytes | memoryview
-    redelivered: bool
-    token: Token
 
 
 class LaneReader:
@@ -59,27 +43,18 @@ class LaneReader:
     ) -> None:
         source_id, target_id = names.node_id(source), names.node_id(target)
         keys = keyring.lane_keys(source_id, target_id)
-        self._opener = LinkOpener(keyring, source_id, target_id)
-        self._opened = ReusedBuffer()
-        self._opened_lent = False
         self._files = LaneFiles(names.lane_dir(root, target, source), keys, quarantine)
         self._source = source
         self._quarantine = quarantine
-        self._buffer = buffer or ReadBuffer()
-        self._decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, self._open)
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, buffer or ReadBuffer())
+        self._buffer, self._decoder = self._envelopes.buffer, self._envelopes.decoder
         self._generation = generation
         self._fd = -1
         self._needed = 0
-        self._fences: list[Fence] = []
-        self._fenced: tuple[int, int] | None = None
-        self._looked = float("-inf")
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
-        self._suspect_until = Position(0, 0, 0)
-        self._suspect_all = False
-        self._seen_types: set[int] = set()
         self.counts: dict[str, int] = {}
-        self._listing = self._files.list()
+        self._ahead = LaneAhead(self._files, self._count)
         try:
             self._recover()
         except BaseException:
@@ -89,18 +64,18 @@ class LaneReader:
     @property
     def unfinished(self) -> int:
         """Number of envelopes that were handed out and not finished."""
-        return self._progress.unfinished
+        return len(self._progress.pending)
 
     # --- where a former process stopped (L-15) ---
 
     def _recover(self) -> None:
         """Take over the newest valid cursor and publish an own one before anything is handed out."""
-        if any(generation > self._generation for generation in self._listing.cursors):
+        if any(generation > self._generation for generation in self._ahead.cursors):
             raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
-        cursor = self._newest_cursor()
+        cursor, damaged = self._ahead.newest_cursor()
         if cursor is None:
-            first = self._listing.segments[0] if self._listing.segments else (0, 0)
-            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not self._suspect_all)
+            first = self._ahead.segments[0] if self._ahead.segments else (0, 0)
+            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not damaged)
         self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
@@ -109,31 +84,16 @@ class LaneReader:
                 entry.sequence, entry.generation, entry.segment, entry.offset, entry.offset
             )
             self._again.append((entry, token))
-        if not cursor.clean:
-            self._suspect_until = self._lane_end()
-            self._suspect_all |= len(cursor.unfinished) >= MAX_UNFINISHED
+        until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
+        self._repeats: Repeats | None = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
-            for generation in self._listing.cursors:
-                if generation < self._generation:
-                    self._files.remove(names.cursor_name(generation))
-
-    def _newest_cursor(self) -> Cursor | None:
-        for generation in self._listing.cursors:
-            cursor = self._files.read_cursor(generation)
-            if cursor is not None:
-                return cursor
-            self._count("cursors_damaged")
-            self._suspect_all = True
-        return None
-
-    def _lane_end(self) -> Position:
-        """The present end of the lane: what lies before it may have been handled already."""
-        if not self._listing.segments:
-            return self._position
-        last = self._listing.segments[-1]
-        return Position(*last, self._files.segment_bytes(*last))
+            self._ahead.remove_cursors_below(self._generation)
 
     # --- reading ---
+
+    def has_more(self) -> bool:
+        """Whether bytes lie behind the position in its segment; for the thread that reads, and cheap."""
+        return self._fd >= 0 and os.lseek(self._fd, 0, os.SEEK_END) > self._position.offset
 
     def read(
         self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False
@@ -144,23 +104,48 @@ class LaneReader:
         filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
-        self._opened_lent = False
-        taken = self._read_again(received, max_envelopes, max_bytes) if self._again else 0
+        self._envelopes.begin()
+        taken = 0
+        if self._fd >= 0 and not (scan or self._again) and self._needed <= CHUNK_BYTES:
+            taken, is_all = self._read_sound(received, max_envelopes, now)
+            if is_all:
+                return received, False
+        if self._again:
+            taken = self._read_again(received, max_envelopes, max_bytes)
         if scan:
-            self._look(now)
+            self._ahead.look(self._position, now)
             if self._dirty:
                 self.commit()
         while len(received) < max_envelopes and taken < max_bytes:
             if self._fd < 0 and not self._open_next(now):
                 return received, False
-            final = self._successor() is not None
+            final = self._ahead.successor(self._position) is not None
             passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
             taken += passed
             if at_end and final:
                 self._leave_segment()
-            elif at_end and self._successor() is None:
+            elif at_end and self._ahead.successor(self._position) is None:
                 return received, False
         return received, True
+
+    def _read_sound(self, received: list[Received], limit: int, now: float) -> tuple[int, bool]:
+        """The usual case in few steps: authentic envelopes in a segment that is still written.
+
+        Returns the bytes taken, and whether they were all: else ``read`` goes on behind them.
+        """
+        generation, segment, offset = position = self._position
+        length = self._buffer.fill(self._fd, offset)
+        ahead = self._ahead
+        ahead.look_if_due(position, now)
+        if not length or ahead.is_eventful(generation, segment):
+            return 0, False
+        items, end = self._decoder.run(self._buffer.data, length, offset, generation, limit)
+        if not items:
+            return 0, False
+        self._needed = 0
+        self._position = _new(Position, (generation, segment, offset + end))
+        self._accept(items, received)
+        return end, end == length < CHUNK_BYTES
 
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
@@ -170,15 +155,15 @@ class LaneReader:
         ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
         """
         position = self._position
-        want = self._window_bytes(scan or last)
+        want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
         if not want:
-            self._look_if_due(now)
+            self._ahead.look_if_due(position, now)
             return 0, True
         length = self._buffer.fill(self._fd, position.offset, want)
-        self._look_if_due(now)
+        self._ahead.look_if_due(position, now)
         if not length:
             return 0, True
-        visible = self._before_fence(length)
+        visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
         scanned = self._decoder.scan(
             self._buffer.data,
@@ -190,27 +175,19 @@ class LaneReader:
             limit=limit,
         )
         self._take(scanned, position, ended)
-        self._accept(scanned, received)
+        self._accept(scanned.items, received)
         if scanned.more:
             # A search after damage may have authenticated the whole window many times over.
-            return max(scanned.consumed, CHUNK_BYTES) if _has_damage(scanned) else scanned.consumed, False
+            searched = any(isinstance(item, Damage) for item in scanned.items)
+            return max(scanned.consumed, CHUNK_BYTES) if searched else scanned.consumed, False
         if scanned.consumed or ended:
             return scanned.consumed, length < want or ended
         # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
         # writes to any more the next window is all that is left.
         return 0, not last and os.fstat(self._fd).st_size - position.offset < scanned.needed
 
-    def _open(self, header: Header, envelope: memoryview) -> bytes | memoryview:
-        """Decrypt; a large payload that is decoded before the next read goes into memory used again and again."""
-        if len(envelope) < ReusedBuffer.LARGE_BYTES or header.type not in _DECODED_AT_ONCE or self._opened_lent:
-            return self._opener.open(header, envelope)  # type: ignore[no-any-return]
-        self._opened_lent = True
-        return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
-
     def _window_bytes(self, whole: bool) -> int:
-        """How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it."""
-        if self._needed <= CHUNK_BYTES:
-            return CHUNK_BYTES
+        """How much to read of a large envelope: all once it is there; 0: wait for it."""
         available = os.fstat(self._fd).st_size - self._position.offset
         if available < self._needed and not whole:
             return 0
@@ -221,9 +198,10 @@ class LaneReader:
         self._needed = scanned.needed
         if not scanned.consumed:
             return
-        self._position = position._replace(offset=position.offset + scanned.consumed)
+        generation, segment, offset = position
+        self._position = _new(Position, (generation, segment, offset + scanned.consumed))
         for item in scanned.items:
-            if isinstance(item, Damage):
+            if type(item) is Damage:
                 self._put_aside(item, position.offset, torn=ended and item is scanned.items[-1])
 
     def _put_aside(self, damage: Damage, base: int, *, torn: bool) -> None:
@@ -232,42 +210,36 @@ class LaneReader:
             self._count("torn_tails")
             return
         self._count(f"damaged_{damage.reason.lower()}")
-        end = min(damage.end, damage.start + _SAMPLE_BYTES)
-        sample = bytes(self._buffer.data[damage.start - base : end - base])
-        name = names.segment_name(self._position.generation, self._position.segment)
-        self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
+        where = f"{self._source} {names.segment_name(*self._position[:2])}"
+        self._quarantine.put(self._envelopes.sample(damage, base), where, damage.reason, damage.start)
 
-    def _accept(self, scanned: Scan, received: list[Received]) -> None:
+    def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
         generation, segment, offset = self._position
-        for item in scanned.items:
-            if not isinstance(item, Opened):
+        link, progress = self._link, self._progress
+        for item in items:
+            if type(item) is not Opened:
                 continue
             header, payload, start, end = item
-            verdict = self._link.judge(header.sequence)
+            sequence = header.sequence
+            verdict = link.judge(sequence)
             if verdict:
-                self._count(_VERDICTS[verdict])
+                self._count(COUNTED_AS[verdict])
                 if verdict > Verdict.GAP:
                     continue
-            token = self._progress.dispatched(header.sequence, generation, segment, start, end)
-            received.append(Received(header, payload, self._may_be_repeated(header, token), token))
-        if scanned.consumed and self._progress.tail.offset != offset:
-            self._progress.skip_to(self._position)
+            token = progress.dispatched(sequence, generation, segment, start, end)
+            repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header.type, token)
+            received.append(_new(Received, (header, payload, repeated, token)))
+        if progress.tail_offset != offset:
+            progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
 
-    def _may_be_repeated(self, header: Header, token: Token) -> bool:
-        """L-15: what existed when a former process died may have been handled by it.
-
-        Messages and events of one sender are handled one at a time: only the first of each can be repeated.
-        """
-        if (token.generation, token.segment, token.start) >= self._suspect_until:
+    def _may_be_repeated(self, repeats: Repeats, type_: int, token: Token) -> bool:
+        if repeats.are_over(token):
+            self._repeats = None
             return False
-        if self._suspect_all or header.type not in _IN_ORDER:
-            return True
-        first = header.type not in self._seen_types
-        self._seen_types.add(header.type)
-        return first
+        return repeats.may_include(type_)
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""
@@ -291,115 +263,36 @@ class LaneReader:
         except OSError:
             return None
         try:
-            needed = CHUNK_BYTES
-            while True:
-                length = self._buffer.fill(fd, entry.offset, needed)
-                scanned = self._decoder.scan(self._buffer.data, length, entry.offset, entry.generation, limit=1)
-                if scanned.items or scanned.needed <= needed:
-                    break
-                needed = scanned.needed
+            return self._envelopes.at(fd, entry.generation, entry.offset)
         finally:
             os.close(fd)
-        found = scanned.items[0] if scanned.items else None
-        return found if isinstance(found, Opened) else None
 
-    # --- fences and segments ---
-
-    def _look_if_due(self, now: float) -> None:
-        """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
-        if now - self._looked > LOOK_SECONDS or self._files.changed():
-            self._look(now)
-
-    def _look(self, now: float) -> None:
-        """List the lane again: fences, newer segments, foreign files."""
-        self._looked = now
-        listing = self._listing = self._files.list()
-        for filename in listing.foreign:
-            self._count("foreign_files")
-            self._files.put_aside(filename, "NO_LANE_FILE")
-        if listing.fences or self._fences:
-            self._read_fences()
-
-    def _read_fences(self) -> None:
-        """Know all fences ahead of the position; remove those that it has passed."""
-        known = {fence.new_generation: fence for fence in self._fences}
-        self._fences = []
-        for generation in self._listing.fences:
-            if generation <= self._position.generation:
-                self._files.remove(names.fence_name(generation))
-                continue
-            fence = known.get(generation) or self._files.read_fence(generation)
-            if fence is None:
-                self._count("fences_damaged")
-            else:
-                self._fences.append(fence)
-
-    def _before_fence(self, length: int) -> int:
-        """How many of ``length`` bytes at the position were written before the sender lost its name."""
-        if not self._fences:
-            return length
-        here = (self._position.generation, self._position.segment)
-        visible = length
-        for fence in self._fences:
-            end = (fence.old_generation, fence.segment)
-            if fence.new_generation > here[0] and here >= end:
-                allowed = fence.size - self._position.offset if here == end else 0
-                visible = min(visible, max(0, allowed))
-        if visible < length and self._fenced != here:
-            self._fenced = here
-            self._count("rejected_behind_fence")
-        return visible
-
-    def _successor(self) -> tuple[int, int] | None:
-        here = (self._position.generation, self._position.segment)
-        segments = self._listing.segments
-        if not segments or segments[-1] <= here:
-            return None
-        return next(segment for segment in segments if segment > here)
+    # --- segments ---
 
     def _leave_segment(self) -> None:
         """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
         self._release()
-        successor = self._successor()
+        successor = self._ahead.successor(self._position)
         if successor is not None:
-            self._position = Position(*successor, 0)
-            self._progress.skip_to(self._position)
+            self._begin(successor)
         self.commit()
 
     def _open_next(self, now: float) -> bool:
         """Open the segment at the position, or the next one there is."""
-        segment = self._first_from_here()
+        segment = self._ahead.segment_at(self._position, now)
         if segment is None:
-            self._look_if_due(now)
-            segment = self._first_from_here()
-            if segment is None:
-                return False
-        try:
-            self._fd = self._open_trusted(segment)
-        except FileNotFoundError:
-            self._look(now)
             return False
-        except OSError:
-            self._count("segments_refused")
-            self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
-            self._look(now)
+        self._fd = self._ahead.open(segment, self._position, now)
+        if self._fd < 0:
             return False
         if segment != (self._position.generation, self._position.segment):
-            self._position = Position(*segment, 0)
-            self._progress.skip_to(self._position)
+            self._begin(segment)
         self._needed = 0
         return True
 
-    def _first_from_here(self) -> tuple[int, int] | None:
-        here = (self._position.generation, self._position.segment)
-        return next((segment for segment in self._listing.segments if segment >= here), None)
-
-    def _open_trusted(self, segment: tuple[int, int]) -> int:
-        fd = self._files.open_segment(*segment)
-        if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
-            os.close(fd)
-            raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
-        return fd
+    def _begin(self, segment: Segment) -> None:
+        self._position = Position(*segment, 0)
+        self._progress.skip_to(self._position)
 
     # --- finishing ---
 
@@ -416,14 +309,12 @@ class LaneReader:
         """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
-        segments = self._listing.segments
-        if segments and segments[0] < (cursor.sender_generation, cursor.segment):
-            if not written and self.unfinished:
-                return
-            # Without space for a cursor only this frees some; the next start begins at what is left.
-            self._remove_passed(cursor)
-            if not written:
-                self._write_cursor(cursor)
+        if not self._ahead.is_passed(cursor) or (not written and self.unfinished):
+            return
+        # Without space for a cursor only this frees some; the next start begins at what is left.
+        self._ahead.remove_passed(cursor)
+        if not written:
+            self._write_cursor(cursor)
 
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""
@@ -435,14 +326,6 @@ class LaneReader:
             return False
         self._dirty = 0
         return True
-
-    def _remove_passed(self, cursor: Cursor) -> None:
-        """Unlink the segments before the committed position, but for those with an unfinished envelope."""
-        needed = {(entry.generation, entry.segment) for entry in cursor.unfinished}
-        here = (cursor.sender_generation, cursor.segment)
-        for segment in [one for one in self._listing.segments if one < here and one not in needed]:
-            self._files.remove(names.segment_name(*segment))
-            self._listing.segments.remove(segment)
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -464,14 +347,3 @@ class LaneReader:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
-
-
-def _has_damage(scanned: Scan) -> bool:
-    return any(isinstance(item, Damage) for item in scanned.items)
-
-
-_VERDICTS = {
-    Verdict.GAP: "gaps",
-    Verdict.DUPLICATE: "duplicates",
-    Verdict.OLD_GENERATION: "rejected_old_generation",
-}

@@ -89,6 +89,8 @@ class LaneWriter:
             self._open_segment()
         if isinstance(envelopes, bytes):
             self._write([envelopes], 0)
+        elif len(envelopes) <= _MAX_PARTS:
+            self._write(envelopes, 0)
         else:
             for first in range(0, len(envelopes), _MAX_PARTS):
                 self._write(envelopes[first : first + _MAX_PARTS], first)
@@ -98,26 +100,27 @@ class LaneWriter:
     def _write(self, parts: Sequence[bytes | memoryview], before: int) -> None:
         """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
         written = 0
-        total = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        total = sum(map(len, parts))
         try:
-            written = os.write(self._fd, parts[0]) if len(parts) == 1 else os.writev(self._fd, parts)
+            written = os.writev(self._fd, parts)
             if written < total:
                 rest = memoryview(b"".join(parts))
                 while written < total:
                     written += os.write(self._fd, rest[written:])
         except OSError as error:
-            self._grown(written)
+            self._size += written
+            self._outstanding.grow(written)
             whole = _whole(parts, written)
             if self._size:
                 # Never truncated: the reader may have read torn bytes already. A successor also lets the
                 # receiver remove this segment, which may be what frees the space that is missing.
                 self._leave_segment()
             raise self._storage_error(error, before + whole) from error
-        self._grown(written)
-
-    def _grown(self, written: int) -> None:
+        except BaseException:
+            self._leave_segment()  # a signal handler raised: what is torn must not lie before whole envelopes
+            raise
         self._size += written
-        self._outstanding.add(self._generation, self._segment, written)
+        self._outstanding.grow(written)
 
     def _open_segment(self) -> None:
         """Create the next free segment of this generation (L-2)."""
@@ -134,6 +137,7 @@ class LaneWriter:
         self._segment += 1
         self._size = 0
         self._created = True
+        self._outstanding.add(self._generation, self._segment, 0)
 
     def _publish(self, batch: bytes) -> None:
         """Make one complete segment appear at once: temporary file, rename (L-23)."""

@@ -115,7 +115,9 @@ def make_private_directory(path: str, owner: int | None = None) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise RootError(f"cannot make the directory {path}: {error.strerror}") from error
+        raise RootError(
+            f"cannot make the directory {path}: {error.strerror}; make room in the root, or choose another"
+        ) from error
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise RootError(f"{path} is not a directory; remove it")

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.core.lease import OwnLease, Verdict, check_lease
-from speed.errors import LeaseLostError, NameTakenError, RegistrationError, StorageError
+from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
+from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -23,6 +24,7 @@ WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
 """How long a claim that tells nothing about its maker is respected without an entry."""
 MAX_ATTEMPTS = 64
+_MEND = "make room in the root, or choose another"
 
 
 def _now_ms() -> int:
@@ -41,6 +43,23 @@ def register(
 ) -> Registration:
     """See ``Registry.register``."""
     check_lease(lease_ms, heartbeat_ms)
+    try:
+        return _register(registry, name, lease_ms, heartbeat_ms, fabrics, allow, before_publish)
+    except OSError as error:
+        if isinstance(error, SpeedError):
+            raise
+        raise RegistrationError(f"cannot register {name!r}: {error.strerror}: {_MEND}") from None
+
+
+def _register(
+    registry: Registry,
+    name: str,
+    lease_ms: int,
+    heartbeat_ms: int,
+    fabrics: tuple[str, ...],
+    allow: tuple[str, ...],
+    before_publish: Callable[[int], None],
+) -> Registration:
     claimant, generation = _claim(registry, name, claim.Claimant(identity(), lease_ms))
     try:
         before_publish(generation)
@@ -126,16 +145,19 @@ def _wait_until_stale(registry: Registry, name: str) -> Entry | None:
 def _respect_claim(registry: Registry, name: str, generation: int) -> None:
     """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4)."""
     claimant = claim.read(registry.root, name, generation)
-    if claimant is not None and (claimant.is_dead or claim.is_released(registry.root, name, generation)):
+    if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
         return
     lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
     deadline = _now_ms() + lease_ms
     if claimant is not None and claimant.identity.boot_id == identity().boot_id:
+        maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
+        if registry.is_unreadable(name):
+            raise NameTakenError(
+                f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
+            )
         if claimant.is_expired(_now_ms()):
             return
-        raise NameTakenError(
-            f"{name!r} is being claimed by process {claimant.identity.pid} on {claimant.identity.host}"
-        )
+        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
     while _now_ms() < deadline:
         if registry.newest_generation(name) > generation or registry.read(name) is not None:
             return
@@ -194,18 +216,14 @@ class Registration:
         entry = replace(self.entry, **changes)
         data = encode_entry(entry, self._registry.keyring.registry_key, self._capacity)
         self.entry = entry
-        if len(data) != self._capacity or not self._is_installed():
+        if len(data) != self._capacity or not self._is_at(self._path):
             self._check_claim()
             self._install()
         else:
             os.pwrite(self._fd, data, 0)
 
-    def _is_installed(self) -> bool:
-        """Whether the path still leads to this entry's file."""
-        try:
-            return os.stat(self._path, follow_symlinks=False).st_ino == os.fstat(self._fd).st_ino
-        except OSError:
-            return False
+    def _is_at(self, path: str) -> bool:
+        return is_file(path, self._fd)
 
     def _check_claim(self) -> None:
         newest = self._registry.newest_generation(self.entry.name)
@@ -227,26 +245,28 @@ class Registration:
         try:
             fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
+            raise self._unpublished(error) from None
         try:
             os.write(fd, data)
             os.rename(temporary, self._path)
         except OSError as error:
             os.close(fd)
             os.unlink(temporary)
-            raise RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}") from None
+            raise self._unpublished(error) from None
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd
         self._capacity = len(data)
+
+    def _unpublished(self, error: OSError) -> RegistrationError:
+        return RegistrationError(f"cannot publish the entry of {self.entry.name!r}: {error.strerror}: {_MEND}")
 
     def remove(self) -> None:
         """Leave: remove the entry if it is still this one, release the claim."""
         with self._lock:
             if self._fd < 0:
                 return
-            if self._is_installed():
-                os.unlink(self._path)
+            remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 

@@ -8,22 +8,19 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from speed.core.access import granted
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, WireError
 from speed.fs import claim
+from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import identity, process_alive
 from speed.fs.registration import Registration, register
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry
-from speed.wire.limits import MAX_ENTRY_BYTES
 from speed.wire.seal import Keyring
 
 _RACY_NS = 20_000_000
 """A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
 TORN_READS = 3
-FRESH_SECONDS = 0.001
-"""How long what was seen counts as what is: a burst of sends looks once."""
 
 
 def monotonic_ms() -> int:
@@ -40,7 +37,6 @@ class _Known:
     """Whether the stamp was already old when the file was read: only then can no write hide behind it."""
     entry: Entry | None
     since_ms: int
-    fresh_until: float = 0.0
 
 
 class Registry:
@@ -80,7 +76,7 @@ class Registry:
         return known.entry if known else None
 
     def _look(self, name: str) -> _Known | None:
-        path = names.entry_path(self.root, name)
+        path = names.entry_path(self.root, names.check_node_name(name))
         known = self._known.get(name)
         try:
             status = os.stat(path, follow_symlinks=False)
@@ -100,7 +96,7 @@ class Registry:
         problem = ""
         for _ in range(TORN_READS):
             try:
-                entry = decode_entry(_read_file(path), self.keyring.registry_keys)
+                entry = decode_entry(read_entry_file(path), self.keyring.registry_keys)
             except WireError as error:
                 problem = str(error)  # a heartbeat may be half written: look again
                 continue
@@ -132,21 +128,6 @@ class Registry:
         alive = process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id)
         return judge(entry, self._boot_id, now, alive, now - known.since_ms)
 
-    def grants(self, name: str, sender: str) -> Entry | None:
-        """The entry of ``name`` if it was live and allowed ``sender`` at most 1 ms ago (R-11).
-
-        None says only that somebody must look more closely before refusing.
-        """
-        now = time.monotonic()
-        known = self._known.get(name)
-        if known is None or now >= known.fresh_until:
-            entry = self.live(name)
-            known = self._known.get(name)
-            if entry is None or known is None:
-                return None
-            known.fresh_until = now + FRESH_SECONDS
-        return known.entry if known.entry is not None and granted(known.entry.allow, sender) else None
-
     def live(self, name: str, *, sure: bool = False) -> Entry | None:
         """The entry of ``name`` if its node may be alive; ``sure`` looks at its process as well."""
         entry, verdict = self.verdict(name)
@@ -175,6 +156,16 @@ class Registry:
     def live_entries(self) -> list[Entry]:
         """Entries of nodes that may be alive, sorted by name."""
         return [entry for entry, verdict in self.entries() if verdict is not Verdict.STALE]
+
+    def is_unreadable(self, name: str) -> bool:
+        """Whether there is a file that should be the entry of ``name``, but is not authentic."""
+        return self.read(name) is None and name in self._known
+
+    def absence(self, name: str) -> str:
+        """Why there is no live node of this name, and what to do."""
+        if self.is_unreadable(name):
+            return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
+        return f"no live node named {name!r} in {self.root}: start it, or see `speed nodes`"
 
     def problems(self) -> dict[str, str]:
         """Foreign and corrupt things in the registry directory, by file name, as of now."""
@@ -228,24 +219,15 @@ class Registry:
         return removed
 
     def _remove(self, entry: Entry) -> None:
-        """Unlink a stale entry unless its owner changed it meanwhile."""
-        path = names.entry_path(self.root, entry.name)
+        """Remove a stale entry unless its owner changed it, or a new one published, meanwhile (R-13)."""
+
+        def is_unchanged(path: str) -> bool:
+            try:
+                return decode_entry(read_entry_file(path), self.keyring.registry_keys) == entry
+            except (OSError, WireError):
+                return False
+
         try:
-            if decode_entry(_read_file(path), self.keyring.registry_keys) == entry:
-                os.unlink(path)
-        except (OSError, WireError):
-            pass
-
-
-def _read_file(path: str) -> bytes:
-    """A regular file's first bytes; never follows a link, never waits, never reads more than an entry may have."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise WireError("BAD_ENTRY", "no regular file")
-        if status.st_size > MAX_ENTRY_BYTES:
-            raise WireError("BAD_ENTRY", "too large")
-        return os.read(fd, MAX_ENTRY_BYTES)
-    finally:
-        os.close(fd)
+            remove_entry_file(self.root, entry.name, is_unchanged)
+        except OSError:
+            pass  # it stays and is stale: the next one to look tries again

@@ -26,11 +26,11 @@ REPLY_WAIT_SECONDS = 5.0
 
 
 class Answer(NamedTuple):
-    """What is to be done for one handled envelope: send ``payload`` (if any), then commit ``token``."""
+    """What is to be done for one request: send ``payload``, then commit ``token``."""
 
     lane: InboundLane
     generation: int
-    payload: bytes | None
+    payload: bytes
     token: Token
 
 
@@ -42,7 +42,7 @@ class Answers:
         self._links = links
         self._waiting: deque[Answer] = deque()
 
-    def add(self, lane: InboundLane, generation: int, payload: bytes | None, token: Token) -> None:
+    def add(self, lane: InboundLane, generation: int, payload: bytes, token: Token) -> None:
         """Queue an answer for the next flush."""
         self._waiting.append(Answer(lane, generation, payload, token))
 
@@ -52,6 +52,8 @@ class Answers:
     def flush(self) -> None:
         """Send and commit what waits; links with room first, so that no full inbox holds up the others."""
         waiting = self._waiting
+        if len(waiting) == 1 and self._flush_one():
+            return
         while waiting:
             groups: dict[tuple[InboundLane, int], list[Answer]] = {}
             try:
@@ -64,15 +66,25 @@ class Answers:
             for key in full:
                 self._send(key, groups[key], REPLY_WAIT_SECONDS)
 
+    def _flush_one(self) -> bool:
+        """The usual case between two calls; False if it is to be tried with patience."""
+        try:
+            answer = self._waiting.popleft()
+        except IndexError:
+            return True
+        if self._send((answer.lane, answer.generation), [answer], 0.0):
+            return True
+        self._waiting.appendleft(answer)
+        return False
+
     def _send(self, key: tuple[InboundLane, int], answers: list[Answer], wait_seconds: float) -> bool:
         """Send and commit the answers of one link; False if there is no room and ``wait_seconds`` is 0."""
         lane, generation = key
-        payloads = [answer.payload for answer in answers if answer.payload is not None]
+        payloads = [answer.payload for answer in answers]
         try:
-            if payloads:
-                link = self._links.open(lane.source, generation)
-                deadline = monotonic() + wait_seconds
-                link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds)
+            link = self._links.open(lane.source, generation)
+            deadline = monotonic() + wait_seconds
+            link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds)
         except (SpeedError, OSError) as error:
             if isinstance(error, InboxFullError) and not wait_seconds:
                 return False

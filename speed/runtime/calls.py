@@ -56,6 +56,26 @@ class Waiter:
         return self._outcome
 
 
+class CallFuture(Future[Any]):
+    """The result of a call to come. Whoever waits for it has delayed requests sent at once."""
+
+    def __init__(self, hurry: Callable[[], None]) -> None:
+        super().__init__()
+        self._hurry = hurry
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
+        if not self.done():
+            self._hurry()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end; the exception of the call, None for a result."""
+        if not self.done():
+            self._hurry()
+        return super().exception(timeout)
+
+
 def complete_future(future: Future[Any]) -> Completion:
     """A completion that sets ``future``; an abandoned (cancelled) future is left alone."""
 
@@ -82,6 +102,10 @@ class Calls:
         self._numbers = count(1)
         self._prefix = f"{context.generation:x}."
 
+    def future(self) -> CallFuture:
+        """A place for the outcome of a call that is asked for later."""
+        return CallFuture(self._links.hurry)
+
     def waiter(self) -> Waiter:
         """A place for the calling thread to wait for one answer."""
         return Waiter(self._pool)
@@ -94,8 +118,13 @@ class Calls:
         timeout_seconds: float,
         completion: Completion,
         traceparent: str | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
-        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises."""
+        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises.
+
+        ``can_wait``: nobody blocks on it yet, so it may leave together with those that follow.
+        """
         link = self._links.granted(target)
         request_id = self._next_id()
         deadline_ms = unix_ms() + int(timeout_seconds * 1000)
@@ -110,9 +139,13 @@ class Calls:
         deadline = monotonic() + timeout_seconds
         self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
         try:
-            link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
+            if can_wait and link.delayed.takes(payload):
+                link.delayed.add(request_id, payload, deadline)
+                self._pool.watch()
+            else:
+                link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
         except BaseException:
-            self._pending.forget(request_id)
+            self._pending.forget(target, request_id)
             raise
 
     def ask(
@@ -126,7 +159,7 @@ class Calls:
         try:
             link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
         except BaseException:
-            self._pending.forget(request_id)
+            self._pending.forget(target, request_id)
             raise
 
     def send_acknowledged(
@@ -139,13 +172,13 @@ class Calls:
 
         def track(sequence: int) -> None:
             tracked.append(sequence)
-            self._track((target, sequence), deadline, target, completion)
+            self._track(sequence, deadline, target, completion)
 
         try:
             return link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
         except BaseException:
             for sequence in tracked:
-                self._pending.forget((target, sequence))
+                self._pending.forget(target, sequence)
             raise
 
     def _next_id(self) -> str:
@@ -157,7 +190,7 @@ class Calls:
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
-        if self._pending.target_of(key) != source or not self._pending.complete(key, outcome):
+        if not self._pending.complete(source, key, outcome):
             self._context.stats.count("answers_unexpected")
 
     def answered(self, source: str, payload: bytes | memoryview) -> None:
@@ -175,12 +208,12 @@ class Calls:
 
     def acknowledged(self, source: str, sequence: int) -> None:
         """An ACK completes the message it names."""
-        self._complete((source, sequence), source, sequence)
+        self._complete(sequence, source, sequence)
 
     def refused(self, source: str, body: dict[str, Any]) -> None:
         """An ERROR envelope ends the request or message that it names."""
         error_class = CALL_ERRORS.get(str(body.get("errorCode")), InternalError)
-        key = body.get("requestId") or (source, body.get("sequence"))
+        key = body.get("requestId") or body.get("sequence")
         self._complete(key, source, error_class(f"{source}: {body.get('errorMessage', '')}"))
 
     def expire(self, now: float) -> None:
@@ -191,7 +224,7 @@ class Calls:
 
 def _overdue(call: PendingCall) -> SpeedError:
     """What the deadline of a call, question or acknowledgement means for its caller."""
-    if isinstance(call.key, tuple):
+    if isinstance(call.key, int):
         return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
     return CallTimeoutError(
         f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}

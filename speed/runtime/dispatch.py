@@ -10,10 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from speed.core.progress import Token
 from speed.errors import NodeLeftError, SpeedError
-from speed.fs.lane_reader import Received
-from speed.runtime.answers import Answers
+from speed.fs.envelope_reader import Received
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Arrival, Delivery
@@ -21,7 +19,6 @@ from speed.runtime.inbound import InboundLane
 from speed.runtime.message import Message
 from speed.runtime.outgoing import Links
 from speed.runtime.serving import Serving
-from speed.runtime.workers import WorkerPool
 from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
 from speed.wire.message import MessageView
@@ -46,8 +43,6 @@ class Dispatch:
         delivery: Delivery,
         answer: Answer,
         left: Callable[[str], None],
-        pool: WorkerPool,
-        answers: Answers,
     ) -> None:
         self._context = context
         self._links = links
@@ -56,8 +51,6 @@ class Dispatch:
         self._delivery = delivery
         self._answer = answer
         self._left = left
-        self._pool = pool
-        self._answers = answers
         self._table: dict[int, Callable[[InboundLane, Received], None]] = {
             EnvelopeType.MESSAGE: self._message,
             EnvelopeType.SPC_REQUEST: self._request,
@@ -84,19 +77,16 @@ class Dispatch:
         else:
             self._table[header.type](lane, received)
 
+    def after(self, source: str) -> None:
+        """Envelopes of ``source`` were dispatched: what waited for answers from there may leave now."""
+        self._links.hurry_to(source)
+
     def _unauthorised(self, lane: InboundLane, received: Received) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
         lane.drop(received.token)
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
-
-    def _finish(self, lane: InboundLane, token: Token) -> None:
-        """A message is handled: on a worker it is committed with others, elsewhere at once."""
-        if self._pool.on_worker:
-            self._answers.add(lane, 0, None, token)
-        else:
-            lane.finish((token,))
 
     def _message(self, lane: InboundLane, received: Received) -> None:
         header, source = received.header, lane.source
@@ -108,7 +98,7 @@ class Dispatch:
             sequence=header.sequence,
             timestamp_ms=header.timestamp_ms,
             redelivered=received.redelivered,
-            finish=partial(self._finish, lane, received.token),
+            finish=partial(lane.finish, (received.token,)),  # before the next is begun: one redelivery a crash (L-15)
         )
         if header.flags & FLAG_ACK_REQUESTED:
             arrival = Arrival(

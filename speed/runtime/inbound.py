@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 
 from speed.core.progress import Token
-from speed.fs.lane_reader import LaneReader, Received
+from speed.fs.envelope_reader import Received
+from speed.fs.lane_reader import LaneReader
 from speed.runtime.stats import Stats
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import node_id
@@ -38,13 +39,14 @@ class InboundLane:
     def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
         with self.lock:
-            self._paused = self.reader.unfinished >= MAX_UNFINISHED
+            reader = self.reader
+            self._paused = reader.unfinished >= MAX_UNFINISHED
             if self._paused or self._closed:
                 return [], False
-            received, more = self.reader.read(max_envelopes, max_bytes, now, scan=scan)
-            for envelope in received:
-                if envelope.header.type not in WORK:
-                    self.reader.finish(envelope.token, lazy=True)
+            received, more = reader.read(max_envelopes, max_bytes, now, scan=scan)
+            for header, _, _, token in received:
+                if header.type not in WORK:
+                    reader.finish(token, lazy=True)
             return received, more
 
     def finish(self, tokens: Iterable[Token]) -> None:

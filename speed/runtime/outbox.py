@@ -1,14 +1,20 @@
-"""Message envelopes of outgoing messages and events: ids, times and the trace at hand are filled in (M-2)."""
+"""Outgoing messages and events: their envelopes, with ids, times and the trace at hand, and their way (M-2)."""
 
 from __future__ import annotations
 
 import os
+from time import monotonic
 from typing import Any
 
-from speed.errors import ConfigurationError
+from speed.core.access import granted
+from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
+from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
-from speed.wire.message import encode_message, new_message_id
+from speed.wire import names
+from speed.wire.entry import Entry
+from speed.wire.envelope import EnvelopeType
 
 OPTIONS = frozenset(
     {
@@ -25,20 +31,79 @@ OPTIONS = frozenset(
 )
 
 
-def encode(context: Context, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
-    """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
-    unknown = metadata.keys() - OPTIONS
-    if unknown:
-        raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(OPTIONS)}")
-    now = unix_ms()
-    message_id = new_message_id(now, os.urandom(16))
-    metadata.setdefault("traceparent", current_traceparent.get())
-    encoded = encode_message(
-        payload,
-        namespace=context.namespace,
-        message_id=message_id,
-        published_at_ms=now,
-        publisher_id=context.name,
-        **metadata,
-    )
-    return message_id, encoded
+class Outbox:
+    """Sends messages and publishes events for one node. Thread-safe."""
+
+    def __init__(self, context: Context, links: Links, calls: Calls) -> None:
+        self._context = context
+        self._links = links
+        self._calls = calls
+
+    def send(self, target: str, payload: Any, acknowledged: bool, timeout_seconds: float, options: Any) -> str:
+        """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
+        message_id, encoded = self._encode(payload, {"topic": "message", **options})
+        if acknowledged:
+            waiter = self._calls.waiter()
+            self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
+            waiter.result()
+        else:
+            self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
+        return message_id
+
+    def publish(self, topic: str, payload: Any, timeout_seconds: float, options: Any) -> int:
+        """Send an event to all who subscribe to it and allow this node; returns how many got it."""
+        names.check_topic(topic)
+        _, encoded = self._encode(payload, {"topic": topic, **options})
+        deadline = monotonic() + timeout_seconds
+        delivered = 0
+        for entry in self._subscribers(topic):
+            try:
+                self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
+                delivered += 1
+            except SpeedError:
+                self._context.stats.count("events_undelivered")
+        return delivered
+
+    def _subscribers(self, topic: str) -> list[Entry]:
+        return [
+            entry
+            for entry in self._context.registry.live_entries()
+            if entry.name != self._context.name
+            and any(names.matches(pattern, topic) for pattern in entry.subscriptions)
+            and granted(entry.allow, self._context.name)
+        ]
+
+    def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
+        """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
+        from speed.wire.message import encode_message, new_message_id  # imported by those who send only
+
+        unknown = metadata.keys() - OPTIONS
+        if unknown:
+            raise ConfigurationError(
+                f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(OPTIONS)}"
+            )
+        now = unix_ms()
+        message_id = new_message_id(now, os.urandom(16))
+        metadata.setdefault("traceparent", current_traceparent.get())
+        encoded = encode_message(
+            payload,
+            namespace=self._context.namespace,
+            message_id=message_id,
+            published_at_ms=now,
+            publisher_id=self._context.name,
+            **metadata,
+        )
+        return message_id, encoded
+
+
+def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
+    """Wait until ``target`` is live and allows this node; UnknownNodeError after the timeout."""
+    deadline = monotonic() + timeout_seconds
+    while True:
+        entry = context.registry.live(target)
+        if entry is not None and granted(entry.allow, context.name):
+            return entry
+        if monotonic() >= deadline or context.stopping.wait(0.01):
+            break
+    why = "is not live" if entry is None else f"does not allow {context.name!r}"
+    raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")

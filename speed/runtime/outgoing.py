@@ -15,12 +15,15 @@ from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.delayed import DelayedRequests
 from speed.wire.entry import Entry
-from speed.wire.envelope import make_sequence
+from speed.wire.envelope import EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
+FRESH_SECONDS = 0.001
+"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 ROOM_POLL_SECONDS = (0.001, 0.05)
 """First and longest pause between two looks at a full lane; no bell announces room."""
 
@@ -35,12 +38,14 @@ class OutgoingLink:
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
+        self._sequence_base = make_sequence(context.generation, 0)
         self._synced = 0
         self._is_full = False
         """While one sender waits for room; urgent ones then do not queue up behind it."""
         self._sync_lock = threading.Lock()
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
+        self.delayed = DelayedRequests(target, context.pending, self._send_requests)
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -59,13 +64,20 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
+        if self.delayed.waiting and not urgent:
+            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, urgent, None)
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
+        if self.delayed.waiting:
+            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, False, track)
+
+    def _send_requests(self, payloads: Sequence[bytes], deadline: float, urgent: bool) -> None:
+        self._append(EnvelopeType.SPC_REQUEST, 0, payloads, deadline, urgent, None)
 
     def send_all(
         self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
@@ -82,13 +94,9 @@ class OutgoingLink:
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
-        total = 0
-        for payload in payloads:
-            total += len(payload)
-            if len(payload) > MAX_PAYLOAD_BYTES:
-                raise PayloadTooLargeError(
-                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
-                )
+        total = sum(map(len, payloads))
+        if total > MAX_PAYLOAD_BYTES:
+            self._check_sizes(payloads)
         context = self._context
         if urgent and self._is_full:
             raise self._inbox_full()
@@ -96,25 +104,34 @@ class OutgoingLink:
             if not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
-            counter, now = self._counter, unix_ms()
+            first = counter = self._counter
+            now = unix_ms()
             parts: list[bytes | memoryview] = []
+            seal, draw = self._sealer.seal_parts, self._nonces.draw
             for payload in payloads:
                 counter += 1
-                parts += self._sealer.seal_parts(type_, flags, counter, now, payload, self._nonces.draw())
-            sequence = make_sequence(context.generation, counter)
+                parts += seal(type_, flags, counter, now, payload, draw())
+            sequence = self._sequence_base | counter
             if track is not None:
                 track(sequence)
+            self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
             try:
                 self._writer.append(parts)
             except StorageError as error:
-                self._counter += error.envelopes_written // 2  # each envelope is two parts
+                self._counter = first + error.envelopes_written // 2  # each envelope is two parts
                 raise
-            self._counter = counter
         if context.durable:
             self._sync(counter)
         if self.ringer.ring(context.id) is RingResult.NOBODY:
             context.stats.count("rings_unheard")
         return sequence
+
+    def _check_sizes(self, payloads: Sequence[bytes]) -> None:
+        for payload in payloads:
+            if len(payload) > MAX_PAYLOAD_BYTES:
+                raise PayloadTooLargeError(
+                    f"{len(payload)} bytes for {self.target!r}; the limit is {MAX_PAYLOAD_BYTES}: send less or in parts"
+                )
 
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Hold the link until the receiver has committed enough; the order of senders is kept."""
@@ -163,6 +180,8 @@ class Links:
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
         self._generations: dict[str, int] = {}
+        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
+        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
 
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
@@ -173,17 +192,18 @@ class Links:
 
         Raises UnknownNodeError or AccessDeniedError.
         """
-        recent = self._context.registry.grants(target, self._context.name)
-        if recent is not None:
-            return self.open(target, recent.generation)
+        now = monotonic()
+        fresh = self._fresh.get(target)
+        if fresh is not None and now < fresh[0]:
+            return fresh[1]
         entry = self._context.registry.live(target)
         if entry is None:
             self.drop(target)
-            raise UnknownNodeError(
-                f"no live node named {target!r} in {self._context.root}: start it, or see `speed nodes`"
-            )
+            raise UnknownNodeError(self._context.registry.absence(target))
         self._check_grant(entry)
-        return self.open(target, entry.generation)
+        link = self.open(target, entry.generation)
+        self._fresh[target] = (now + FRESH_SECONDS, link)
+        return link
 
     def _check_grant(self, entry: Entry) -> None:
         if not granted(entry.allow, self._context.name):
@@ -214,12 +234,29 @@ class Links:
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
 
+    def hurry(self) -> None:
+        """Send all delayed requests that there is room for."""
+        for link in list(self._links.values()):
+            if link.delayed.waiting:
+                link.delayed.flush_at_once()
+
+    def hurry_to(self, target: str) -> None:
+        """Send the delayed requests to one node."""
+        link = self._links.get(target)
+        if link is not None and link.delayed.waiting:
+            link.delayed.flush_at_once()
+
+    def delayed(self) -> int:
+        """How many requests wait to leave."""
+        return sum(len(link.delayed.waiting) for link in list(self._links.values()))
+
     def known(self, name: str) -> bool:
         """Whether this process ever wrote to ``name``, so that answers may come from there."""
         return name in self._links
 
     def drop(self, target: str) -> None:
         """Forget files of a node that left; the sequence of the link goes on if it returns."""
+        self._fresh.pop(target, None)
         link = self._links.get(target)
         if link is not None:
             with link.lock:

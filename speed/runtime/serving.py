@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 
 from speed.core.progress import Token
@@ -56,16 +56,22 @@ class Serving:
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
     def accept(self, lane: InboundLane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
-        request = spc.decode_request(payload)
-        if request.caller != lane.source:
-            raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {lane.source!r}")
-        deadline = monotonic() + (request.deadline_ms - unix_ms()) / 1000
+        try:
+            request = _decode(lane.source, payload)
+        except WireError as error:
+            self._reject(lane.source, generation_of(token.sequence), payload, "INVALID_ARGUMENTS", str(error))
+            raise
+        now = monotonic()
+        deadline = now + (request.deadline_ms - unix_ms()) / 1000
         key = (lane.source, request.request_id)
         if key in self._running:
             self._context.stats.count("requests_duplicate")
             lane.drop(token)
             return
         running = Running(lane, generation_of(token.sequence), token, request, deadline, key)
+        if deadline <= now:
+            self._time_out(running)
+            return
         self._running[key] = running
         if deadline < self._earliest:
             self._earliest = deadline
@@ -73,16 +79,23 @@ class Serving:
 
     def refuse(self, source: str, generation: int, payload: bytes | memoryview) -> None:
         """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
-        request = spc.decode_request(payload)
-        text = f"{self._context.name!r} does not allow {source!r}"
-        reply = spc.encode_error(request.request_id, "ACCESS_DENIED", text, None)
-        self._send_urgently(source, generation, reply)
+        self._reject(source, generation, payload, "ACCESS_DENIED", f"{self._context.name!r} does not allow {source!r}")
+
+    def _reject(self, source: str, generation: int, payload: bytes | memoryview, code: str, text: str) -> None:
+        """Tell the caller of a request that was not accepted, if its id can be read (S-2)."""
+        request_id = spc.readable_request_id(payload)
+        if request_id is not None:
+            self._send_urgently(source, generation, spc.encode_error(request_id, code, text, None))
 
     def _serve(self, running: Running) -> None:
         if running.key not in self._running:
             return
+        began = monotonic()
+        if running.deadline <= began:
+            if self._running.pop(running.key, None) is not None:
+                self._time_out(running)
+            return
         running.started = True
-        began = perf_counter()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:
             self._answers.add(running.lane, running.source_generation, reply, running.token)
@@ -90,7 +103,7 @@ class Serving:
                 self._answers.flush()
         else:
             self._context.stats.count("answers_too_late")
-        self._context.stats.served(running.request.service, perf_counter() - began, error)
+        self._context.stats.served(running.request.service, monotonic() - began, error)
 
     def _answer(self, running: Running) -> tuple[bytes, str]:
         """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""
@@ -136,7 +149,7 @@ class Serving:
     def _time_out(self, running: Running) -> None:
         phase = "running" if running.started else "queued"
         self._context.stats.count(f"requests_timed_out_{phase}")
-        text = f"the deadline of {running.request.service!r} passed while {phase}"
+        text = f"the deadline of {running.request.service!r} passed while {phase}: allow it more time"
         reply = spc.encode_error(running.request.request_id, "TIMEOUT", text, {"phase": phase})
         self._send_urgently(running.lane.source, running.source_generation, reply)
         running.lane.finish((running.token,))
@@ -144,6 +157,14 @@ class Serving:
     def next_deadline(self) -> float:
         """Monotonic seconds, not after the earliest open deadline; infinity when nothing runs."""
         return self._earliest if self._running else math.inf
+
+
+def _decode(source: str, payload: bytes | memoryview) -> spc.WireRequest:
+    """The request in ``payload``; WireError unless it keeps S-1, its caller being the sender."""
+    request = spc.decode_request(payload)
+    if request.caller != source:
+        raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {source!r}")
+    return request
 
 
 def _encode_result(request_id: str, result: Any) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -14,7 +14,7 @@ from speed.fs.bell import Bell
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
-from speed.fs.probe import filesystem_of
+from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -22,8 +22,9 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
+from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
-from speed.runtime.protocol import Protocol
+from speed.runtime.protocol import SPIN_SECONDS, Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
@@ -31,7 +32,11 @@ from speed.wire import control, names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
+log = logging.getLogger("speed.node")
+
 MAX_WORKERS = 256
+MAX_SPIN_SECONDS = 0.01
+MAX_LEASE_SECONDS = 10_000_000
 JOIN_SECONDS = 5.0
 
 
@@ -51,6 +56,7 @@ class Options:
     namespace: str
     bell: str
     max_lane_bytes: int
+    spin_seconds: float | None
 
 
 @dataclass(slots=True)
@@ -60,18 +66,13 @@ class Parts:
     context: Context
     links: Links
     calls: Calls
+    outbox: Outbox
     serving: Serving
     delivery: Delivery
     introspection: Introspection
     pool: WorkerPool
     protocol: Protocol
     registrar: Registrar
-
-    def encode(self, payload: Any, **metadata: Any) -> tuple[str, bytes]:
-        """A message envelope for ``payload``: its id and bytes (M-n)."""
-        from speed.runtime.outbox import encode
-
-        return encode(self.context, payload, metadata)
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
@@ -137,25 +138,42 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(
-        context, links, calls, serving, delivery, introspection.answer, registrar.notice_left, pool, answers
-    )
+    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)
-    pool.start(protocol.step, answers.flush, answers.__len__, context.pending.__len__)
+    pool.start(
+        protocol.step,
+        protocol.expect,
+        answers.flush,
+        answers.__len__,
+        context.pending.__len__,
+        links.delayed,
+        links.hurry,
+    )
     registrar.start()
-    return Parts(context, links, calls, serving, delivery, introspection, pool, protocol, registrar)
+    return Parts(
+        context,
+        links,
+        calls,
+        Outbox(context, links, calls),
+        serving,
+        delivery,
+        introspection,
+        pool,
+        protocol,
+        registrar,
+    )
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
     names.check_node_name(options.name)
     policy = AccessPolicy(options.allow)
-    if not 1 <= options.workers <= MAX_WORKERS:
-        raise ConfigurationError(f"workers is {options.workers}; use 1 to {MAX_WORKERS}")
+    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
+        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     keyring = load_key_file(key)
@@ -167,7 +185,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
-    polling = options.bell == "polling" or filesystem.is_remote or not filesystem.supports_fifo
+    polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
 
     def prepare(generation: int) -> None:
@@ -180,8 +198,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
 
     registration = registry.register(
         options.name,
-        lease_ms=int(options.lease_seconds * 1000),
-        heartbeat_ms=int(options.heartbeat_seconds * 1000),
+        lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
+        heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
         fabrics=options.fabrics,
         allow=policy.allowed(),
         before_publish=prepare,
@@ -197,12 +215,37 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
+        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
     )
     return context, bell, inbox
+
+
+def _spin_seconds(asked: float | None) -> float:
+    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
+    if asked is None:
+        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
+    if not 0 <= asked <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
+    return asked
+
+
+def _lacks_bells(root: str, filesystem: Filesystem) -> bool:
+    """Whether lanes must be polled here (L-22); says so."""
+    if filesystem.supports_fifo and not filesystem.is_remote:
+        return False
+    why = f"lies on {filesystem.kind}, a remote filesystem" if filesystem.is_remote else "has no FIFOs"
+    log.warning("%s %s: lanes are polled, which is slower", root, why)
+    return True
+
+
+def _milliseconds(what: str, seconds: float) -> int:
+    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
+    return int(seconds * 1000)
 
 
 def _durable(durability: str, root: str, is_memory: bool) -> bool:

@@ -70,15 +70,25 @@ class WorkerPool:
     def start(
         self,
         step: Callable[[bool], None],
+        expect: Callable[[], None],
         flush: Callable[[], None],
         waiting: Callable[[], int],
         calls: Callable[[], int],
+        delayed: Callable[[], int],
+        hurry: Callable[[], None],
     ) -> None:
-        """Begin to read. ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node."""
+        """Begin to read.
+
+        ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node, ``delayed()`` those whose
+        requests wait to leave; ``hurry()`` sends them.
+        """
         self._step = step
+        self._expect = expect
         self._flush = flush
         self._waiting = waiting
         self._calls = calls
+        self._delayed = delayed
+        self._hurry = hurry
         self._relief.start()
         self._call_member()
 
@@ -161,7 +171,7 @@ class WorkerPool:
                 return False
             self._resting.append(gate)
         if yielding:
-            self._watch()
+            self.watch()
         gate.acquire()
         return True
 
@@ -175,14 +185,14 @@ class WorkerPool:
 
     def _run(self) -> None:
         """Run tasks until none is queued; answers leave in between when they are many or old."""
-        self._watch()
+        self.watch()
         tasks = self._tasks
         looked = flushed = monotonic()
         while not self._stopping:
             try:
                 function, arguments = tasks.popleft()
             except IndexError:
-                self._guarded_flush()
+                self._guarded(self._flush)
                 if not tasks:
                     break
                 continue
@@ -194,7 +204,7 @@ class WorkerPool:
             del function, arguments
             now = monotonic()
             if now - flushed > FLUSH_SECONDS or self._waiting() >= FLUSH_ANSWERS:
-                self._guarded_flush()
+                self._guarded(self._flush)
                 flushed = now
             if now - looked > TICK_SECONDS:
                 self._look_in()
@@ -214,11 +224,11 @@ class WorkerPool:
             finally:
                 self.role.release()
 
-    def _guarded_flush(self) -> None:
+    def _guarded(self, send: Callable[[], None]) -> None:
         try:
-            self._flush()
+            send()
         except Exception:
-            log.exception("answers not sent")
+            log.exception("answers or requests not sent")
 
     # --- callers ---
 
@@ -237,6 +247,7 @@ class WorkerPool:
             return
         try:
             self._leader = threading.get_ident()
+            self._expect()
             while not caller.done and not self._stopping:
                 self._turns += 1
                 self._guarded_step(True)
@@ -248,7 +259,7 @@ class WorkerPool:
         if self._tasks or self._calls():
             self._call_member()
         else:
-            self._watch()
+            self.watch()
 
     def ensure_reader(self) -> None:
         """Have somebody read, since an answer is awaited that no thread waits for."""
@@ -257,7 +268,7 @@ class WorkerPool:
 
     # --- relief ---
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """Have the relief look on: the role is free for now, and somebody should notice if it stays so."""
         if self._relief_sleeps:
             with self._lock:
@@ -274,19 +285,21 @@ class WorkerPool:
                     self._relief_gate.acquire()
                     idle = 0
                 else:
-                    self._watch()
+                    self.watch()
                     self._relief_gate.acquire()
             ended, turns, waiting = self._ended, self._turns, self._waiting()
             sleep(TICK_SECONDS)
             idle = 0 if self._needs_relief() else idle + 1
+            if self._delayed():
+                self._guarded(self._hurry)
             if waiting and self._ended == ended:
-                self._guarded_flush()
+                self._guarded(self._flush)
             slow = self._ended - ended < SLOW_TASKS
             if slow and not self.role.locked() and (self._tasks or self._turns == turns):
                 self._call_member()
 
     def _needs_relief(self) -> bool:
-        return self._running > 0 or not self.role.locked()
+        return self._running > 0 or not self.role.locked() or self._delayed() > 0
 
     # --- the end ---
 
@@ -305,7 +318,7 @@ class WorkerPool:
         wake()
         if self.role.acquire(timeout=timeout_seconds):
             self.role.release()
-        self._watch()
+        self.watch()
         with self._lock:
             while self._resting:
                 self._resting.pop().release()

@@ -29,7 +29,7 @@ def _checked(name: str, pattern: re.Pattern[str], limit: int, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise InvalidNameError(f"{what} is empty or no text: {_RULE}")
     if len(name) > limit:
-        raise InvalidNameError(f"{what} has {len(name)} characters; the limit is {limit}")
+        raise InvalidNameError(f"{what} has {len(name)} characters; the limit is {limit}: choose a shorter one")
     if not pattern.fullmatch(name):
         raise InvalidNameError(f"{what} {name!r} is not allowed: {_RULE}")
     return name
@@ -51,6 +51,7 @@ def is_node_name(name: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def check_service_name(name: str) -> str:
     """Return ``name`` if it is a service name (W-1)."""
     return _checked(name, _NAME, MAX_NAME_BYTES, "service name")

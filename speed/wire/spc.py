@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 from speed.errors import InvalidNameError, UnserialisableError, WireError
 from speed.wire.limits import MAX_REQUEST_ID_BYTES
 from speed.wire.names import check_node_name, check_service_name
-from speed.wire.value import pack, unpack_map
+from speed.wire.value import check_sound, is_flat, pack, unpack_map, unpack_unchecked_map
+
+_TEXT = frozenset({str})
+_REQUEST_FIELDS = 5
 
 
 class WireRequest(NamedTuple):
@@ -41,9 +44,9 @@ def encode_request(
     traceparent: str | None = None,
 ) -> bytes:
     """The payload of an SPC_REQUEST; UnserialisableError names the argument."""
-    for name in arguments:
-        if type(name) is not str:
-            raise UnserialisableError(f"arguments has a name of type {type(name).__name__}: use str")
+    if not _TEXT.issuperset(map(type, arguments)):
+        odd = next(name for name in arguments if type(name) is not str)
+        raise UnserialisableError(f"arguments has a name of type {type(odd).__name__}: use str")
     request = {
         "requestId": request_id,
         "service": service,
@@ -54,41 +57,53 @@ def encode_request(
     if traceparent is not None:
         request["traceparent"] = traceparent
     try:
-        return pack(request, "request")
+        return pack(request, "request", sound=is_flat(arguments.values()) and type(service) is str)
     except UnserialisableError as error:
         raise UnserialisableError(str(error).removeprefix("request.")) from None
 
 
 def decode_request(payload: bytes | memoryview) -> WireRequest:
     """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
-    values = unpack_map(payload, "request")
-    service: Any = values.get("service")
-    arguments, caller = values.get("arguments"), values.get("caller")
-    deadline, traceparent = values.get("deadline"), values.get("traceparent")
+    values = unpack_unchecked_map(payload, "request")
+    get = values.get
+    service: Any = get("service")
+    arguments, caller, deadline, traceparent = get("arguments"), get("caller"), get("deadline"), get("traceparent")
+    fields = _REQUEST_FIELDS if traceparent is None else _REQUEST_FIELDS + 1
+    if len(values) != fields or type(arguments) is not dict or not is_flat(arguments.values()):
+        check_sound(values, "request")
     try:
         check_service_name(service)
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
-    if type(arguments) is not dict or not all(type(key) is str for key in arguments):
+    if type(arguments) is not dict or not _TEXT.issuperset(map(type, arguments)):
         raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
     if type(deadline) is not int or not 0 <= deadline < 2**63:
         raise WireError("BAD_PAYLOAD", "deadline is no Unix time in ms")
     if traceparent is not None and type(traceparent) is not str:
         raise WireError("BAD_PAYLOAD", "traceparent is no text")
-    return WireRequest(_request_id(values), str(service), arguments, str(caller), deadline, traceparent)
+    return WireRequest(_checked_id(get("requestId")), service, arguments, str(caller), deadline, traceparent)
 
 
-def _request_id(values: dict[str, Any]) -> str:
-    request_id = values.get("requestId")
+def _checked_id(request_id: Any) -> str:
     if type(request_id) is not str or not 0 < len(request_id.encode()) <= MAX_REQUEST_ID_BYTES:
         raise WireError("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes")
     return request_id
 
 
+def readable_request_id(payload: bytes | memoryview) -> str | None:
+    """The id of a request that breaks another rule, so that its caller can be told; None if it has none."""
+    try:
+        request_id = unpack_map(payload, "request").get("requestId")
+        return _checked_id(request_id)
+    except WireError:
+        return None
+
+
 def encode_success(request_id: str, result: Any) -> bytes:
     """The payload of a successful SPC_RESPONSE."""
-    return pack({"requestId": request_id, "status": "SUCCESS", "result": result}, "response")
+    response = {"requestId": request_id, "status": "SUCCESS", "result": result}
+    return pack(response, "response", sound=is_flat((result,)))
 
 
 def encode_error(request_id: str, code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
@@ -104,8 +119,10 @@ def encode_error(request_id: str, code: str, message: str, details: dict[str, An
 
 def decode_response(payload: bytes | memoryview) -> WireResponse:
     """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
-    values = unpack_map(payload, "response")
-    request_id = _request_id(values)
+    values = unpack_unchecked_map(payload, "response")
+    if not is_flat(values.values()) or not _TEXT.issuperset(map(type, values)):
+        check_sound(values, "response")
+    request_id = _checked_id(values.get("requestId"))
     status = values.get("status")
     if status == "SUCCESS":
         return WireResponse(request_id, True, values.get("result"), "", "", {})

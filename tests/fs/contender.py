@@ -2,7 +2,9 @@
 
 Usage: contender.py <root> <lease ms> <heartbeat ms>.
 Commands: ``register <name> <monotonic ns to wait for>``, ``heartbeat <name>``,
-``remove <name>``, ``churn <name> <times>`` (take and give back; answers how often it was not alone).
+``remove <name>``, ``churn <name> <times>`` (take and give back; answers how often it was not alone),
+``succeed <name> <times>`` (let a lease run out, take the name anew; answers how often that entry vanished),
+``sweep <name> <file>`` (remove stale entries until the file is gone; answers how many).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from speed.errors import LeaseLostError, NameTakenError
 from speed.fs.registration import Registration
@@ -17,6 +21,7 @@ from speed.fs.registry import Registry
 from speed.wire.seal import Keyring
 
 KEY = bytes(range(32))
+LATE_SECONDS = 0.004
 
 
 def alone(registry: Registry, name: str, lease: int, heartbeat: int) -> bool:
@@ -38,6 +43,45 @@ def alone(registry: Registry, name: str, lease: int, heartbeat: int) -> bool:
     return True
 
 
+def taken(registry: Registry, name: str, lease: int, heartbeat: int) -> Registration:
+    """Take the name as soon as it is free."""
+    while True:
+        try:
+            return registry.register(name, lease_ms=lease, heartbeat_ms=heartbeat)
+        except (NameTakenError, LeaseLostError):
+            time.sleep(0.0005)
+
+
+def stays(registry: Registry, name: str, lease: int, heartbeat: int) -> bool:
+    """Succeed an owner whose lease ran out; whether the new entry outlives those who look at the old one."""
+    taken(registry, name, 4, 1)
+    successor = taken(registry, name, lease, heartbeat)
+    time.sleep(3 * LATE_SECONDS)
+    deadline = time.monotonic() + 1
+    while not (there := registry.read(name) == successor.entry) and time.monotonic() < deadline:
+        pass  # it may be in the hands of one who is about to put it back
+    successor.remove()
+    return there
+
+
+def late(call: Callable[..., None]) -> Callable[..., None]:
+    """``call`` a little later: whatever can come between a look and what follows from it does come."""
+
+    def called(*arguments: Any, **options: Any) -> None:
+        time.sleep(LATE_SECONDS)
+        call(*arguments, **options)
+
+    return called
+
+
+def sweep(registry: Registry, until_gone: str) -> int:
+    os.rename, os.unlink = late(os.rename), late(os.unlink)
+    removed = 0
+    while os.path.exists(until_gone):
+        removed += len(registry.remove_stale())
+    return removed
+
+
 def main(root: str, lease: int, heartbeat: int) -> None:
     registry = Registry(root, Keyring((KEY,)))
     registry.prepare()
@@ -54,6 +98,11 @@ def main(root: str, lease: int, heartbeat: int) -> None:
             elif command == "churn":
                 held_alone = [alone(registry, name, lease, heartbeat) for _ in range(int(rest[0]))]
                 answer = f"intruders {held_alone.count(False)}"
+            elif command == "succeed":
+                stayed = [stays(registry, name, lease, heartbeat) for _ in range(int(rest[0]))]
+                answer = f"vanished {stayed.count(False)}"
+            elif command == "sweep":
+                answer = f"removed {sweep(registry, rest[0])}"
             elif command == "heartbeat":
                 held[name].heartbeat()
                 answer = "ok"

@@ -67,6 +67,21 @@ def test_a_name_that_changes_hands_hundreds_of_times_never_has_two_holders(
     assert registry.newest_generation("ball") >= 240
 
 
+@pytest.mark.slow
+def test_those_who_remove_stale_entries_never_remove_that_of_a_successor(
+    contender: Callable[..., Any], registry: Registry
+):
+    """R-13: it is published at the very moment when they look at the entry that it replaces."""
+    going_on = f"{registry.root}/going-on"
+    open(going_on, "x").close()
+    owner, sweeper = contender(), contender()
+    sweeper.tell(f"sweep ball {going_on}")
+    assert owner.ask("succeed ball 100") == "vanished 0"
+    os.unlink(going_on)
+    assert sweeper.answer() != "removed 0", "the race did not take place"
+    assert not [name for name in os.listdir(names.registry_dir(registry.root)) if name.startswith(".tmp-")]
+
+
 def test_the_name_of_a_killed_process_is_free_at_once(contender: Callable[..., Any], registry: Registry):
     """R-8: although its lease has 30 seconds left, and although nobody has waited for the corpse yet."""
     victim = contender()

@@ -13,6 +13,7 @@ import pytest
 from speed.core.lease import Verdict
 from speed.errors import ConfigurationError, LeaseLostError, NameTakenError, RegistrationError
 from speed.fs import claim
+from speed.fs.entry_file import remove_entry_file
 from speed.fs.identity import identity
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
@@ -307,6 +308,51 @@ def test_stale_entries_are_removed_and_their_claims_stay(registry: Registry, rea
     assert [entry.name for entry in reader.live_entries()] == ["analytics"]
     assert reader.newest_generation("billing") == 1
     kept.heartbeat()
+
+
+def test_an_entry_published_while_a_stale_one_is_removed_is_put_back(registry: Registry, reader: Registry):
+    """R-13."""
+    run_out(registry.register("billing", **SHORT))
+    successors: list[Registration] = []
+
+    def is_meant(path: str) -> bool:
+        if not successors:  # it was looked at, and is replaced before it is removed
+            successors.append(registry.register("billing", **LONG))
+            return True
+        return False
+
+    assert not remove_entry_file(registry.root, "billing", is_meant)
+    assert reader.read("billing") == successors[0].entry
+    inode = os.stat(names.entry_path(registry.root, "billing")).st_ino
+    successors[0].heartbeat()
+    assert os.stat(names.entry_path(registry.root, "billing")).st_ino == inode
+    assert set(os.listdir(names.registry_dir(registry.root))) == {"billing.node", ".claims"}
+
+
+def test_an_entry_put_back_never_replaces_a_newer_one(registry: Registry, reader: Registry):
+    """R-14."""
+    first = registry.register("billing", **LONG)
+    asked: list[str] = []
+
+    def is_meant(path: str) -> bool:
+        asked.append(path)
+        if len(asked) == 2:
+            first.update(allow=("analytics",))  # its owner misses it and publishes again
+        return len(asked) == 1
+
+    assert not remove_entry_file(registry.root, "billing", is_meant)
+    entry = reader.read("billing")
+    assert entry is not None
+    assert entry.allow == ("analytics",)
+
+
+def test_leaving_removes_no_successors_entry(registry: Registry, reader: Registry):
+    """R-15."""
+    former = registry.register("billing", **SHORT)
+    run_out(former)
+    successor = registry.register("billing", **LONG)
+    former.remove()
+    assert reader.read("billing") == successor.entry
 
 
 def test_a_name_whose_stale_entry_was_removed_is_free_although_its_process_lives(registry: Registry, reader: Registry):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import stat
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,6 +19,7 @@ from speed.wire.seal import Keyring
 
 KEY = bytes(range(32))
 KEYS = Keyring((KEY,))
+NOBODY = 65534
 
 
 def mode(path: pathlib.Path) -> int:
@@ -57,12 +61,60 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
             Registry(str(wrong), KEYS).prepare()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_root_is_refused(root: pathlib.Path):
+def as_nobody(action: Callable[[], None]) -> None:
+    """Run ``action`` in a child without the rights of root, to whom nothing is forbidden; it must not raise."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            action()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def open_to_nobody() -> Iterator[pathlib.Path]:
+    """A directory that every user may enter, unlike those of ``tmp_path``."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield pathlib.Path(path)
+
+
+def test_a_root_that_this_user_may_not_write_is_refused(open_to_nobody: pathlib.Path):
     """R-1."""
-    root.mkdir(mode=0o500)
-    with pytest.raises(RootError):
-        Registry(str(root), KEYS).prepare()
+    read_only = open_to_nobody / "root"
+    read_only.mkdir(mode=0o555)
+    if os.geteuid() == 0:
+        os.chown(read_only, NOBODY, NOBODY)
+
+    def refused() -> None:
+        for wrong in (read_only, open_to_nobody / "not" / "made"):
+            with pytest.raises(RootError, match=r"choose another root"):
+                Registry(str(wrong), KEYS).prepare()
+
+    if os.geteuid() != 0:
+        open_to_nobody.chmod(0o555)
+    as_nobody(refused)
+
+
+def test_a_root_of_another_user_is_refused(open_to_nobody: pathlib.Path):
+    """R-1."""
+    foreign = open_to_nobody / "root"
+    foreign.mkdir(mode=0o755)
+
+    def refused() -> None:
+        with pytest.raises(RootError, match=r"choose"):
+            Registry(str(foreign) if os.geteuid() == NOBODY else "/", KEYS).prepare()
+
+    as_nobody(refused)
 
 
 def test_the_default_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,12 +21,44 @@ Make = Callable[..., speed.Node]
 Start = Callable[..., Any]
 
 
+DOCTOR_ON_FIFOS = "warning polling: this filesystem has no FIFOs"
+WITHOUT_FIFOS = """
+import errno, logging, os, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+def refuse(*arguments, **options):
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+os.mkfifo = refuse
+import speed
+from speed.cli.checks import examine
+from speed.cli.options import Settings
+
+root = sys.argv[1]
+with speed.Node("billing", root=root, allow=["analytics"]) as billing, speed.Node("analytics", root=root) as analytics:
+    billing.register("double", lambda x: 2 * x)
+    print(analytics.call("billing", "double", {"x": 21}))
+    for finding in examine(Settings(root, f"{root}/speed.key", True)):
+        if finding.check == "wake-up":
+            print(finding.state, finding.found)
+"""
+
+
 def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
     """Wait for something another thread or process does; bounded."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
+
+
+def reports(root: str, check: str, says: str) -> list[dict[str, str]]:
+    """The findings of ``speed doctor`` of one kind in which ``says`` occurs."""
+    command = [sys.executable, "-m", "speed.cli", "doctor", "--json", "--root", root]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [
+        finding
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["check"] == check and says in finding["found"] + finding["todo"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,8 +96,23 @@ def test_nodes_with_another_key_do_not_see_each_other(root: str, node: Make) -> 
     node("billing", allow=["analytics"])
     write_key_file(f"{root}/other.key", (os.urandom(32),))
     analytics = node("analytics", key=f"{root}/other.key")
-    with pytest.raises(speed.UnknownNodeError):
+    with pytest.raises(speed.UnknownNodeError, match="use the key of"):
         analytics.call("billing", "any")
+    assert reports(root, "registry", "of another key")
+
+
+def test_a_node_with_another_key_cannot_wait_for_a_name_to_be_free(root: str, node: Make) -> None:
+    """R-5: its holder lives, although its entry cannot be read."""
+    billing = node("billing", lease_seconds=0.2, heartbeat_seconds=0.05)
+    write_key_file(f"{root}/other.key", (os.urandom(32),))
+    until_lease_has_passed = time.monotonic() + 0.3
+    while True:
+        passed = time.monotonic() > until_lease_has_passed
+        with pytest.raises(speed.NameTakenError, match="use the key of this root"):
+            node("billing", key=f"{root}/other.key", lease_seconds=0.2, heartbeat_seconds=0.05)
+        if passed:
+            break
+    assert billing.generation == 1
 
 
 def test_a_root_that_is_a_file_is_refused(root: str) -> None:
@@ -73,8 +123,43 @@ def test_a_root_that_is_a_file_is_refused(root: str) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a" * 129, "speed_registry", "é", "a b", "a.", "inbox"])
 def test_a_name_that_breaks_the_rule_is_refused(root: str, name: str) -> None:
     """W-1."""
-    with pytest.raises(speed.InvalidNameError):
+    with pytest.raises(speed.InvalidNameError, match=r"use letters|choose another|choose a shorter"):
         speed.Node(name, root=root)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lease_seconds": 1.0},
+        {"lease_seconds": float("nan")},
+        {"lease_seconds": "30"},
+        {"heartbeat_seconds": 0},
+        {"workers": 0},
+        {"workers": "4"},
+        {"durability": "later"},
+        {"bell": "loud"},
+        {"max_lane_bytes": 0},
+    ],
+    ids=str,
+)
+def test_an_impossible_option_is_named_with_what_is_possible(root: str, options: dict[str, Any]) -> None:
+    """R-7."""
+    with pytest.raises(speed.ConfigurationError, match=r"use |must exceed") as caught:
+        speed.Node("billing", root=root, **options)
+    assert next(iter(options)).split("_")[0] in str(caught.value)
+    assert not os.path.exists(f"{root}/billing")
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), "5"])
+def test_a_timeout_that_is_no_span_is_refused(node: Make, timeout: Any) -> None:
+    """S-4."""
+    node("billing", allow=["analytics"])
+    analytics = node("analytics")
+    for verb in (analytics.call, analytics.submit, analytics.send):
+        with pytest.raises(speed.ConfigurationError, match="seconds"):
+            verb("billing", "any", timeout=timeout)
+    with pytest.raises(speed.ConfigurationError, match="seconds"):
+        analytics.ping("billing", timeout=timeout)
 
 
 def test_nobody_can_be_granted_to_everyone(node: Make) -> None:
@@ -121,6 +206,13 @@ def test_polling_nodes_do_everything_without_bells(node: Make) -> None:
     assert handled == ["hello"]
 
 
+def test_where_no_fifo_can_be_made_nodes_poll_and_say_so(root: str, child: Start) -> None:
+    """L-22."""
+    lines = child(WITHOUT_FIFOS, root).rest()
+    assert lines == [*[f"{root} has no FIFOs: lanes are polled, which is slower"] * 2, "42", DOCTOR_ON_FIFOS]
+    assert not os.path.exists(f"{root}/billing/bell")
+
+
 def test_foreign_files_in_an_inbox_are_put_aside_and_traffic_goes_on(root: str, node: Make) -> None:
     """L-10, L-20."""
     billing, analytics = node("billing", allow=["analytics"]), node("analytics")
@@ -139,6 +231,7 @@ def test_foreign_files_in_an_inbox_are_put_aside_and_traffic_goes_on(root: str, 
     assert analytics.call("billing", "echo", {"x": 2}) == 2
     assert os.path.exists("/etc/passwd")
     assert billing.stats()["counters"]["foreign_files"] >= 5
+    assert reports(root, "left: quarantined file", "read its .reason file")
     sock.close()
 
 
@@ -156,7 +249,8 @@ print("up"); sys.stdin.readline()
 """
     stopped = child(heir, root)  # accepts the grant's publication, then is stopped before it reads
     assert stopped.line() == "up"
-    stopped.signal(19)
+    stopped.signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.process.pid, os.WSTOPPED | os.WNOWAIT)  # from here on no file comes or goes
     lane = f"{root}/billing/inbox/analytics"
     sizes = {name: os.path.getsize(f"{lane}/{name}") for name in os.listdir(lane)}
     for text in ("bad", "good"):
@@ -196,7 +290,14 @@ def test_junk_in_the_registry_is_ignored_and_reported(root: str, node: Make) -> 
     with open(f"{registry}/forged.node", "w", encoding="utf-8") as file:
         file.write('{"name":"forged"}\nAAAA\n')
     os.mkfifo(f"{registry}/pipe.node")
+    with open(f"{registry}/notes.txt", "w", encoding="utf-8") as file:
+        file.write("hello")
     assert [entry.name for entry in billing.nodes()] == ["billing"]
+    found = " ".join(finding["found"] for finding in reports(root, "registry", "remove it if it is not yours"))
+    assert all(name in found for name in ("forged.node", "pipe.node", "notes.txt"))
+    analytics = node("analytics", allow=["billing"])
+    analytics.register("echo", lambda x: x)
+    assert billing.call("analytics", "echo", {"x": 1}) == 1
 
 
 @pytest.fixture
@@ -231,6 +332,20 @@ def test_a_full_disk_is_an_error_and_nothing_accepted_is_lost(small_disk: str) -
         message = billing.receive(timeout=10)
         assert message is not None
         assert message.payload == "after"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small filesystem")
+def test_a_node_cannot_start_on_a_full_disk_and_says_so(small_disk: str) -> None:
+    """R-5: and it can as soon as there is room."""
+    write_key_file(f"{small_disk}/speed.key", (os.urandom(32),))
+    with open(f"{small_disk}/filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="space"):
+        while True:
+            filler.write(bytes(4096))
+    with pytest.raises(speed.RegistrationError, match=r"No space left.*make room"):
+        speed.Node("billing", root=small_disk)
+    os.unlink(f"{small_disk}/filler")
+    with speed.Node("billing", root=small_disk) as billing:
+        assert [entry.name for entry in billing.nodes()] == ["billing"]
 
 
 def _sends(node: speed.Node) -> bool:

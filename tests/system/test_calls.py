@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import speed
+from speed.wire import spc
+from speed.wire.value import pack, unpack
 
 Make = Callable[..., speed.Node]
 
@@ -48,20 +50,107 @@ def test_an_object_with_invoke_is_a_service(pair: tuple[speed.Node, speed.Node])
 def test_each_error_code_is_an_exception_of_its_own(pair: tuple[speed.Node, speed.Node]) -> None:
     """S-8."""
     billing, analytics = pair
-    billing.register("typed", lambda x: x)
+    billing.register("large", lambda: bytes(65 << 20))
     billing.register("raises", lambda: 1 / 0)
     billing.register("unserialisable", lambda: object())
     billing.register("narrow", lambda: 1, allow=["somebody"])
-    with pytest.raises(speed.ServiceNotFoundError):
+    with pytest.raises(speed.ServiceNotFoundError, match="speed services"):
         analytics.call("billing", "missing")
-    with pytest.raises(speed.InvalidArgumentsError, match="y"):
-        analytics.call("billing", "typed", {"y": 1})
     with pytest.raises(speed.ExecutionFailedError, match="ZeroDivisionError"):
         analytics.call("billing", "raises")
     with pytest.raises(speed.ExecutionFailedError, match="cannot be sent"):
         analytics.call("billing", "unserialisable")
+    with pytest.raises(speed.ExecutionFailedError, match="limit"):
+        analytics.call("billing", "large")
     with pytest.raises(speed.AccessDeniedError):
         analytics.call("billing", "narrow")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "missing argument 'amount'; expected"),
+        ({"amount": 1.0, "rat": 2.0}, "unknown argument 'rat'; expected"),
+        ({"amount": "1"}, "argument 'amount' must be float, not str"),
+        ({"amount": True}, "argument 'amount' must be float, not bool"),
+        ({"amount": 1.0, "tags": "x"}, r"argument 'tags' must be"),
+    ],
+)
+def test_arguments_of_wrong_names_or_types_are_named_with_what_is_expected(
+    pair: tuple[speed.Node, speed.Node], arguments: dict[str, Any], says: str
+) -> None:
+    """S-9."""
+    billing, analytics = pair
+    ran: list[float] = []
+
+    @billing.service("tax")
+    def tax(amount: float, tags: list[str] | None = None) -> None:
+        ran.append(amount)
+
+    with pytest.raises(speed.InvalidArgumentsError, match=says):
+        analytics.call("billing", "tax", arguments)
+    assert ran == []
+
+
+@pytest.fixture
+def change_request(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+    """Have requests leave with other fields than a right caller gives them; None removes one."""
+
+    def change(changes: dict[str, Any]) -> None:
+        encode = spc.encode_request
+
+        def changed(*arguments: Any) -> bytes:
+            fields = {**unpack(encode(*arguments)), **changes}
+            return pack({name: value for name, value in fields.items() if value is not None})
+
+        monkeypatch.setattr(spc, "encode_request", changed)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"arguments": [1, 2]}, "arguments"),
+        ({"deadline": 1.5}, "deadline"),
+        ({"service": "a/b"}, "service"),
+        ({"caller": "somebody"}, "caller"),
+        ({"traceparent": 1}, "traceparent"),
+    ],
+)
+def test_a_request_that_breaks_the_rule_is_answered_and_harms_no_other(
+    pair: tuple[speed.Node, speed.Node],
+    change_request: Callable[[dict[str, Any]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    says: str,
+) -> None:
+    """S-1, S-2."""
+    billing, analytics = pair
+    billing.register("echo", lambda x: x)
+    change_request(changes)
+    with pytest.raises(speed.InvalidArgumentsError, match=says):
+        analytics.call("billing", "echo", {"x": 1}, timeout=20)
+    monkeypatch.undo()
+    assert analytics.call("billing", "echo", {"x": 2}) == 2
+    assert billing.stats()["counters"]["rejected_bad_payload"] == 1
+
+
+def test_a_request_without_a_readable_id_is_counted_and_not_answered(
+    pair: tuple[speed.Node, speed.Node],
+    change_request: Callable[[dict[str, Any]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S-2."""
+    billing, analytics = pair
+    billing.register("echo", lambda x: x)
+    change_request({"requestId": None})
+    with pytest.raises(speed.CallTimeoutError) as caught:
+        analytics.call("billing", "echo", {"x": 1}, timeout=0.2)
+    assert caught.value.details["phase"] == "unanswered"
+    monkeypatch.undo()
+    assert analytics.call("billing", "echo", {"x": 2}) == 2
+    assert billing.stats()["counters"]["rejected_bad_payload"] == 1
 
 
 def test_without_a_grant_nothing_is_written(root: str, node: Make) -> None:
@@ -104,6 +193,7 @@ def test_a_deadline_that_passes_while_running_says_so(pair: tuple[speed.Node, sp
         analytics.call("billing", "slow", timeout=0.2)
     release.set()
     assert caught.value.details["phase"] == "running"
+    assert "more time" in str(caught.value)
 
 
 def test_a_slow_call_blocks_nobody(pair: tuple[speed.Node, speed.Node]) -> None:
@@ -134,9 +224,9 @@ def test_pipelined_calls_start_in_order(node: Make) -> None:
     server = node("server", allow=["client"], workers=1)
     server.register("note", lambda n: seen.append(n))
     client = node("client")
-    futures = [client.submit("server", "note", {"n": number}) for number in range(2000)]
+    futures = [client.submit("server", "note", {"n": number}) for number in range(10_000)]
     wait(futures, 60)
-    assert seen == list(range(2000))
+    assert seen == list(range(10_000))
 
 
 def test_a_large_payload_travels_and_a_larger_one_is_refused(pair: tuple[speed.Node, speed.Node]) -> None:
@@ -145,6 +235,8 @@ def test_a_large_payload_travels_and_a_larger_one_is_refused(pair: tuple[speed.N
     assert analytics.call("billing", "size", {"data": bytes(20 << 20)}) == 20 << 20
     with pytest.raises(speed.PayloadTooLargeError, match="limit"):
         analytics.call("billing", "size", {"data": bytes(65 << 20)})
+    with pytest.raises(speed.PayloadTooLargeError, match="in parts"):
+        analytics.send("billing", bytes(65 << 20))
     assert analytics.call("billing", "size", {"data": b"x"}) == 1
 
 
@@ -154,8 +246,17 @@ def test_arguments_that_cannot_be_serialised_are_named(pair: tuple[speed.Node, s
 
 
 def test_an_unknown_node_is_an_error_of_its_own(node: Make) -> None:
-    with pytest.raises(speed.UnknownNodeError, match="nobody"):
+    with pytest.raises(speed.UnknownNodeError, match="start it"):
         node("analytics").call("nobody", "anything")
+
+
+@pytest.mark.parametrize("target", ["", "../billing", "a/b", "bell", "x" * 129])
+def test_a_target_that_is_no_name_is_refused_before_a_path_is_made_of_it(node: Make, target: str) -> None:
+    """W-1."""
+    analytics = node("analytics")
+    for verb in (analytics.call, analytics.submit, analytics.send):
+        with pytest.raises(speed.InvalidNameError, match="name"):
+            verb(target, "anything")
 
 
 def test_a_closed_node_says_so(node: Make) -> None:

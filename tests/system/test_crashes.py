@@ -1,4 +1,4 @@
-"""Killed, paused and forked processes (registry_spec/lanes.md, registry.md)."""
+"""Killed, paused and forked processes (registry_spec/lanes.md, registry.md); kills in a row: test_kill_loops.py."""
 
 from __future__ import annotations
 
@@ -19,23 +19,6 @@ SERVER = """
 import sys, speed, time
 node = speed.Node("server", root=sys.argv[1], allow=["client"])
 node.register("hang", lambda: (print("hanging"), time.sleep(60)))
-print("up"); sys.stdin.read()
-"""
-
-SENDER = """
-import sys, speed
-node = speed.Node("sender", root=sys.argv[1])
-number = 0
-while True:
-    node.send("receiver", number, ack=True)
-    print(number)
-    number += 1
-"""
-
-RECEIVER = """
-import sys, speed
-node = speed.Node("receiver", root=sys.argv[1], allow=["sender"])
-node.on_message(lambda message: print(message.payload, int(message.redelivered)))
 print("up"); sys.stdin.read()
 """
 
@@ -70,45 +53,6 @@ def test_the_name_of_a_killed_process_is_free_at_once(root: str, node: Make, chi
         node("server")
     server.kill()
     assert node("server").generation == 2
-
-
-def test_a_killed_sender_loses_nothing_acknowledged(root: str, node: Make, child: Start) -> None:
-    receiver = node("receiver", allow=["sender"])
-    received: list[int] = []
-    receiver.on_message(lambda message: received.append(message.payload))
-    for _ in range(5):
-        before = len(received)
-        sender = child(SENDER, root)
-        acknowledged = [int(sender.line()) for _ in range(20)]
-        sender.kill()
-        acknowledged += [int(line) for line in sender.rest()]
-        mine = received[before:]
-        assert mine[: len(acknowledged)] == acknowledged
-        assert mine == list(range(len(mine)))
-
-
-def test_a_killed_receiver_loses_nothing_and_flags_what_comes_again(root: str, node: Make, child: Start) -> None:
-    """L-15."""
-    sender = node("sender")
-    lines: list[str] = []
-    sent = 0
-    for _ in range(5):
-        receiver = child(RECEIVER, root)
-        while (line := receiver.line()) != "up":
-            lines.append(line)  # what waited may be handled before this program says so
-        for _ in range(20):
-            sender.wait_for("receiver")
-            sender.send("receiver", sent)
-            sent += 1
-        receiver.kill()
-        lines += receiver.rest()
-    handled = [(int(number), int(flagged)) for number, flagged in map(str.split, lines)]
-    final = node("receiver", allow=["sender"])
-    while (message := final.receive(timeout=1)) is not None:
-        handled.append((message.payload, int(message.redelivered)))
-    first_time = [number for number, flagged in handled if not flagged]
-    assert {number for number, _ in handled} == set(range(sent)), "something was lost"
-    assert len(first_time) == len(set(first_time)), "something came twice without its flag"
 
 
 def test_a_paused_and_replaced_owner_gets_nothing_accepted(root: str, node: Make, child: Start) -> None:

@@ -17,14 +17,24 @@ def test_a_call_is_completed_once():
     outcomes: list[Any] = []
     calls = PendingCalls()
     calls.add("a", 10.0, "billing", outcomes.append)
-    assert calls.complete("a", 1)
-    assert not calls.complete("a", 2)
+    assert calls.complete("billing", "a", 1)
+    assert not calls.complete("billing", "a", 2)
     assert outcomes == [1]
 
 
 def test_an_answer_nobody_waits_for_is_reported_as_such():
     """S-7: late answers are dropped."""
-    assert not PendingCalls().complete("unknown", 1)
+    assert not PendingCalls().complete("billing", "unknown", 1)
+
+
+def test_only_the_node_that_was_asked_can_answer():
+    """S-6."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 10.0, "billing", outcomes.append)
+    assert not calls.complete("mallory", "a", 1)
+    assert calls.complete("billing", "a", 2)
+    assert outcomes == [2]
 
 
 def test_calls_expire_at_their_deadline_and_not_before():
@@ -44,7 +54,7 @@ def test_an_answered_call_does_not_expire():
     """S-7."""
     calls = PendingCalls()
     calls.add("a", 1.0, "billing", lambda outcome: None)
-    calls.complete("a", 1)
+    calls.complete("billing", "a", 1)
     assert calls.expire(2.0) == []
 
 
@@ -57,7 +67,7 @@ def test_when_a_node_leaves_its_callers_fail_and_no_others():
     error = RuntimeError("left")
     assert calls.fail_target("billing", error) == 1
     assert outcomes == [error]
-    assert calls.target_of("b") == "analytics"
+    assert calls.targets() == {"analytics"}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["push", "done"]), st.sampled_from("ab"))))

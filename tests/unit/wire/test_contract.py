@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from scripts.vectors.__main__ import FILES, text_of
 from speed import errors
 from speed.wire import limits
 from tests.vectors import DIRECTORY
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = ROOT / "registry_spec"
-
-
-def script(name: str) -> ModuleType:
-    """A script without suffix, as a module."""
-    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "scripts" / name))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def test_the_limits_are_those_of_the_contract() -> None:
@@ -47,10 +35,10 @@ def test_every_code_an_exception_carries_is_published() -> None:
     assert set(errors.CALL_ERRORS) == set(codes["spc"])
 
 
-@pytest.mark.parametrize("stem", ["names", "keys", "envelopes", "entries", "cursors", "values", "payloads"])
+@pytest.mark.parametrize("stem", FILES)
 def test_the_vectors_are_what_the_code_writes(stem: str) -> None:
-    """A change of bytes shows here first: run scripts/vectors only if the contract changes."""
-    assert (DIRECTORY / f"{stem}.json").read_text() == script("vectors").text_of(stem)
+    """A change of bytes shows here first: run scripts.vectors only if the contract changes."""
+    assert (DIRECTORY / f"{stem}.json").read_text() == text_of(stem)
 
 
 def test_every_vector_names_the_bug_it_catches() -> None:

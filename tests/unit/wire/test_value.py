@@ -153,6 +153,12 @@ def test_a_broken_payload_is_refused(case: dict[str, str]) -> None:
     assert refusal.value.reason == "BAD_PAYLOAD"
 
 
+@pytest.mark.parametrize("case", [one for one in PAYLOADS["invalid"] if one["kind"] == "request"], ids=case_name)
+def test_the_id_of_a_broken_request_is_read_where_it_can_be(case: dict[str, str]) -> None:
+    """S-2."""
+    assert spc.readable_request_id(bytes.fromhex(case["hex"])) == case["answered"]
+
+
 @given(st.dictionaries(texts, values, max_size=4), texts.filter(bool))
 def test_a_request_is_read_back(arguments: dict[str, Any], request_id: str) -> None:
     """S-1."""

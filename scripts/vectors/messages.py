@@ -1,10 +1,7 @@
-#!/usr/bin/env python3
-"""Write registry_spec/vectors/messages.json (M-n): usage PYTHONPATH=. scripts/vectors_messages"""
+"""Messages: the payload of MESSAGE and EVENT (M-n)."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.any_pb2 import Any as ProtoAny
@@ -14,7 +11,6 @@ from speed.wire.message import encode_message, new_message_id
 from speed.wire.records import varint
 
 pb: Any = message_pb2
-OUTPUT = Path(__file__).resolve().parent.parent / "registry_spec" / "vectors" / "messages.json"
 ID = new_message_id(1_700_000_000_123, bytes(range(16)))
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 BASE: dict[str, Any] = {"topic": "orders.created", "namespace": "default", "message_id": ID}
@@ -100,9 +96,7 @@ def valid() -> list[dict[str, Any]]:
             content_type="text/plain",
             payload_hex="68c3a9",
         ),
-        case(
-            "map", "msgpack content type", encode_message({"a": 1}, **BASE), payload_hex="81a16101", **msgpack
-        ),
+        case("map", "msgpack content type", encode_message({"a": 1}, **BASE), payload_hex="81a16101", **msgpack),
         case("everything", "a field number mixed up", full, **everything),
         case(
             "json",
@@ -217,9 +211,7 @@ def invalid() -> list[dict[str, Any]]:
         changed("negative priority", "priority", "no lower bound", priority=-1),
         changed("negative ttl", "ttl_seconds", "negative accepted", ttl_seconds=-1),
         changed("custom without name", "content_type_custom", "not required", content_type_custom=None),
-        changed(
-            "custom encoding without name", "content_encoding_custom", "not required", content_encoding=99
-        ),
+        changed("custom encoding without name", "content_encoding_custom", "not required", content_encoding=99),
         case("no payload", "payload", "payload not required", META),
         case(
             "protobuf without type url",
@@ -275,24 +267,16 @@ def traceparents() -> dict[str, list[str]]:
     }
 
 
-def main() -> None:
-    """Write the file; running it twice gives the same bytes."""
+def messages() -> dict[str, Any]:
+    """Messages with what a reader sees in them, trace contexts, message ids."""
     ids = [
         {"unix_ms": ms, "random_hex": rnd.hex(), "message_id": new_message_id(ms, rnd)}
         for ms, rnd in ((0, bytes(16)), (1_700_000_000_123, bytes(range(16))), ((1 << 48) - 1, b"\xff" * 16))
     ]
-    about = (
-        "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names."
-    )
-    document = {
-        "about": about,
+    return {
+        "about": "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names.",
         "valid": valid(),
         "invalid": invalid(),
         "traceparents": traceparents(),
         "message_ids": ids,
     }
-    OUTPUT.write_text(json.dumps(document, indent=1, ensure_ascii=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,30 @@
+"""Write registry_spec/vectors: ``.venv/bin/python -m scripts.vectors``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scripts.vectors.envelopes import envelopes
+from scripts.vectors.files import cursors, entries
+from scripts.vectors.messages import messages
+from scripts.vectors.naming import keys, names
+from scripts.vectors.payloads import payloads, values
+
+OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
+FILES: dict[str, Callable[[], dict[str, Any]]] = {
+    one.__name__: one for one in (names, keys, envelopes, entries, cursors, values, payloads, messages)
+}
+
+
+def text_of(stem: str) -> str:
+    """The exact text of one vector file."""
+    return json.dumps(FILES[stem](), indent=1, ensure_ascii=True) + "\n"
+
+
+if __name__ == "__main__":
+    for stem in FILES:
+        (OUTPUT / f"{stem}.json").write_text(text_of(stem), encoding="ascii")
+        print(f"{stem}.json")

@@ -1,0 +1,165 @@
+"""Entries of the registry (R-2, R-3), cursors and fences of a lane (L-14, L-18)."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from base64 import b64encode
+from dataclasses import asdict, replace
+from typing import Any
+
+from scripts.vectors.fixed import ACCEPTED, FOREIGN, LANE_KEY, OLD, OTHER, RING, SOURCE, TARGET, TIME, flipped, patched
+from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
+from speed.wire.entry import Entry, encode_entry
+from speed.wire.envelope import make_sequence
+from speed.wire.names import node_id
+from speed.wire.seal import Keyring
+
+ENTRY = Entry(
+    name=TARGET,
+    generation=7,
+    pid=4242,
+    pid_start=123456,
+    pid_namespace="pid:[4026531836]",
+    host="büro-1",
+    boot_id="0f0e0d0c-0b0a-4908-8706-050403020100",
+    startup_timestamp=TIME,
+    last_heartbeat=TIME + 5000,
+    heartbeat_monotonic_ms=987654,
+    lease=30000,
+    heartbeat_interval=5000,
+    fabrics=("Finance",),
+    allow=("analytics", "etl.*"),
+    subscriptions=("orders.*",),
+    language="python",
+    version="0.1.0",
+)
+
+
+def entry_bytes(line: bytes, key: bytes | None = None, capacity: int = 2048) -> bytes:
+    mac = b64encode(hmac.digest(key or RING.registry_key, line, "sha256"))
+    return (line + b"\n" + mac + b"\n").ljust(capacity, b" ")
+
+
+def entries() -> dict[str, Any]:
+    """Registry entry files; hexadecimal without the padding, which the reader of the vector adds."""
+    whole = encode_entry(ENTRY, RING.registry_key)
+    line = whole.split(b"\n")[0]
+    fields = json.loads(line)
+
+    def seen(entry: Entry) -> dict[str, Any]:
+        return {**asdict(entry), "node_id": entry.id.hex()}
+
+    def good(name: str, bug: str, data: bytes, entry: Entry = ENTRY) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "bytes": len(data), "content": data.rstrip(b" ").hex(), "entry": seen(entry)}
+
+    def bad(name: str, bug: str, data: bytes) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "bytes": len(data), "content": data.rstrip(b" ").hex()}
+
+    def changed(**changes: Any) -> bytes:
+        return entry_bytes(json.dumps({**fields, **changes}).encode())
+
+    many = replace(ENTRY, allow=tuple(f"node{number}" for number in range(300)))
+    without = {key: value for key, value in fields.items() if key != "lease"}
+    raw = json.dumps(fields, ensure_ascii=False, indent=None).encode()
+    return {
+        "about": "R-2, R-3. `content` is the file without its padding: add spaces up to `bytes`.",
+        "accepted_keys": ACCEPTED,
+        "valid": [
+            good("entry", "basic form", whole),
+            good("other spelling", "MAC over a canonical form instead of the exact bytes", entry_bytes(raw)),
+            good("unknown field", "new fields refused", changed(colour="red", nested={"a": [1]})),
+            good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
+            good("large", "fixed buffer of 2,048 bytes", encode_entry(many, RING.registry_key), many),
+        ],
+        "invalid": [
+            bad("empty", "an empty file read as an entry", b" " * 2048),
+            bad("torn", "half a heartbeat accepted", patched(whole, line.find(b"lastHeartbeat") + 18, b"9")),
+            bad("foreign key", "MAC unchecked", entry_bytes(line, Keyring((FOREIGN,)).registry_key)),
+            bad("lane key", "one MAC key for everything", entry_bytes(line, LANE_KEY)),
+            bad("MAC cut", "prefix of the MAC accepted", whole[: len(line) + 20].ljust(2048)),
+            bad("MAC missing", "line 2 optional", (line + b"\n").ljust(2048)),
+            bad("array", "any JSON taken for an object", entry_bytes(b"[]")),
+            bad("field missing", "a default invented", entry_bytes(json.dumps(without).encode())),
+            bad("number as text", "types converted", changed(lease="30000")),
+            bad("boolean as number", "true is 1", changed(pid=True)),
+            bad("fraction", "number cut", changed(lease=30000.5)),
+            bad("negative", "sign unchecked", changed(lease=-1)),
+            bad("no lease", "division by zero, immortal entries", changed(lease=0)),
+            bad("too large a number", "overflow", changed(lastHeartbeat=1 << 63)),
+            bad("generation 0", "range unchecked", changed(generation=0)),
+            bad("generation 2^24", "range unchecked", changed(generation=1 << 24)),
+            bad("id of another", "name and id disagree", changed(nodeId=node_id(OTHER).hex())),
+            bad("bad name", "path traversal", changed(name="../x", nodeId=node_id("../x").hex())),
+            bad("unknown status", "status unchecked", changed(status="asleep")),
+            bad("grant for everyone", "deny by default undone", changed(allow=["*"])),
+            bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
+        ],
+    }
+
+
+def cursors() -> dict[str, Any]:
+    """Cursor and fence files of the lane analytics -> billing."""
+    unfinished = (Unfinished(make_sequence(3, 5), 1, 3, 900), Unfinished(make_sequence(3, 7), 2, 3, 0))
+    base = Cursor(12, 3, 2, 4096, make_sequence(3, 9), unfinished)
+    full = base._replace(unfinished=tuple(Unfinished(make_sequence(3, n), 1, 3, n * 200) for n in range(1, 65)))
+    data, fence = encode_cursor(base, LANE_KEY), Fence(3, 2, 5, 8_388_700)
+    fence_data = encode_fence(fence, LANE_KEY)
+
+    def seen(cursor: Cursor) -> dict[str, Any]:
+        fields = cursor._asdict()
+        fields["last_sequence"] = f"{cursor.last_sequence:016x}"
+        fields["unfinished"] = [{**one._asdict(), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished]
+        return fields
+
+    def good(name: str, bug: str, cursor: Cursor, *, tail: bytes = b"", key: bytes = LANE_KEY) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "hex": (encode_cursor(cursor, key) + tail).hex(), "cursor": seen(cursor)}
+
+    def bad(name: str, bug: str, content: bytes) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "hex": content.hex()}
+
+    older = Keyring((OLD,)).lane_key(node_id(SOURCE), node_id(TARGET))
+    reverse = RING.lane_key(node_id(TARGET), node_id(SOURCE))
+    return {
+        "about": "L-14 cursors and L-18 fences of the lane analytics -> billing.",
+        "source": SOURCE,
+        "target": TARGET,
+        "accepted_keys": ACCEPTED,
+        "cursors_valid": [
+            good("fresh", "no position yet", Cursor(1, 0, 0, 0, 0)),
+            good("position", "field order", Cursor(12, 3, 2, 4096, make_sequence(3, 9))),
+            good("closed", "clean flag lost", Cursor(12, 3, 2, 4096, make_sequence(3, 9), (), clean=True)),
+            good("unfinished", "segment and generation swapped", base),
+            good("64 unfinished", "fixed buffer too small", full),
+            good(
+                "tail",
+                "rest of an earlier, longer cursor",
+                Cursor(12, 3, 2, 8192, make_sequence(3, 9)),
+                tail=b"\xff" * 48,
+            ),
+            good("beyond 4 GiB", "offset in 32 bits", Cursor(12, 3, 2, 1 << 40, make_sequence(3, 9))),
+            good("older key", "only the sealing key verifies", base, key=older),
+        ],
+        "cursors_invalid": [
+            bad("empty", "length unchecked", b""),
+            bad("cut", "MAC optional", data[:-1]),
+            bad("magic", "magic unchecked", patched(data, 0, b"SPDF")),
+            bad("version", "version unchecked", patched(data, 4, b"\x02")),
+            bad("count", "count unchecked: reads past the end", patched(data, 6, b"\x00\x41")),
+            bad("count lowered", "MAC not over the whole", patched(data, 6, b"\x00\x01")),
+            bad("offset flipped", "MAC unchecked", flipped(data, 31)),
+            bad("MAC flipped", "MAC unchecked", flipped(data, len(data) - 1)),
+            bad("reverse lane", "one MAC key for both directions", encode_cursor(base, reverse)),
+        ],
+        "fences_valid": [
+            {"name": "fence", "bug": "field order", "hex": fence_data.hex(), "fence": fence._asdict()},
+        ],
+        "fences_invalid": [
+            bad("cut", "length unchecked", fence_data[:-1]),
+            bad("longer", "length unchecked", fence_data + b"\x00"),
+            bad("magic", "magic unchecked", patched(fence_data, 0, b"SPDC")),
+            bad("version", "version unchecked", patched(fence_data, 4, b"\x02")),
+            bad("size flipped", "MAC unchecked", flipped(fence_data, 31)),
+            bad("other lane", "a fence moved to another lane", encode_fence(fence, reverse)),
+        ],
+    }

@@ -1,0 +1,173 @@
+"""What a listing of a lane tells: segments in order, fences that end older generations, cursors (L-15 to L-18)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from speed.core.progress import Position
+from speed.fs.lane_files import LaneFiles
+from speed.fs.open import UntrustedFileError
+from speed.wire import names
+from speed.wire.cursor import Cursor, Fence
+from speed.wire.envelope import ENVELOPE_OVERHEAD
+from speed.wire.limits import LANE_WINDOW_BYTES, MAX_PAYLOAD_BYTES
+
+LOOK_SECONDS = 0.1
+"""How old the knowledge of fences and newer generations may be when bytes are accepted; below any lease."""
+MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
+
+Segment = tuple[int, int]
+"""Sender generation and number."""
+
+
+class LaneAhead:
+    """The files of a lane as last listed, seen from its reader's position. Not thread-safe: its reader guards it.
+
+    ``count(what)`` hears of foreign files, damaged fences and bytes behind a fence.
+    """
+
+    __slots__ = ("_count", "_fenced", "_fences", "_files", "_listing", "_looked")
+
+    def __init__(self, files: LaneFiles, count: Callable[[str], None]) -> None:
+        self._files = files
+        self._count = count
+        self._fences: list[Fence] = []
+        self._fenced: Segment | None = None
+        self._looked = float("-inf")
+        self._listing = files.list()
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self._listing.segments
+
+    @property
+    def cursors(self) -> list[int]:
+        """Receiver generations that left a cursor, the newest first."""
+        return self._listing.cursors
+
+    def is_eventful(self, generation: int, segment: int) -> bool:
+        """Whether a fence or another segment decides how far this segment may be read."""
+        segments = self._listing.segments
+        return bool(self._fences) or not segments or segments[-1] != (generation, segment)
+
+    def newest_cursor(self) -> tuple[Cursor | None, bool]:
+        """The newest authentic cursor, and whether a newer one is damaged: then it may say too little (L-15)."""
+        damaged = False
+        for generation in self._listing.cursors:
+            cursor = self._files.read_cursor(generation)
+            if cursor is not None:
+                return cursor, damaged
+            self._count("cursors_damaged")
+            damaged = True
+        return None, damaged
+
+    def remove_cursors_below(self, generation: int) -> None:
+        """Remove what former generations of the receiver left, once the own cursor is in place."""
+        for former in self._listing.cursors:
+            if former < generation:
+                self._files.remove(names.cursor_name(former))
+
+    def look_if_due(self, position: Position, now: float) -> None:
+        """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
+        if now - self._looked > LOOK_SECONDS or self._files.changed():
+            self.look(position, now)
+
+    def look(self, position: Position, now: float) -> None:
+        """List the lane again: fences, newer segments, foreign files."""
+        self._looked = now
+        listing = self._listing = self._files.list()
+        for filename in listing.foreign:
+            self._count("foreign_files")
+            self._files.put_aside(filename, "NO_LANE_FILE")
+        if listing.fences or self._fences:
+            self._read_fences(position.generation)
+
+    def _read_fences(self, passed: int) -> None:
+        """Know all fences above the generation ``passed``; remove the others."""
+        known = {fence.new_generation: fence for fence in self._fences}
+        self._fences = []
+        for generation in self._listing.fences:
+            if generation <= passed:
+                self._files.remove(names.fence_name(generation))
+                continue
+            fence = known.get(generation) or self._files.read_fence(generation)
+            if fence is None:
+                self._count("fences_damaged")
+            else:
+                self._fences.append(fence)
+
+    def before_fence(self, position: Position, length: int) -> int:
+        """How many of ``length`` bytes at ``position`` were written before the sender lost its name."""
+        if not self._fences:
+            return length
+        here = (position.generation, position.segment)
+        visible = length
+        for fence in self._fences:
+            end = (fence.old_generation, fence.segment)
+            if fence.new_generation > here[0] and here >= end:
+                allowed = fence.size - position.offset if here == end else 0
+                visible = min(visible, max(0, allowed))
+        if visible < length and self._fenced != here:
+            self._fenced = here
+            self._count("rejected_behind_fence")
+        return visible
+
+    def successor(self, position: Position) -> Segment | None:
+        """The first segment after that of ``position``."""
+        here = (position.generation, position.segment)
+        segments = self._listing.segments
+        if not segments or segments[-1] <= here:
+            return None
+        return next(segment for segment in segments if segment > here)
+
+    def segment_at(self, position: Position, now: float) -> Segment | None:
+        """The segment of ``position``, else the first after it; looked for again if there is none."""
+        found = self._first_from(position)
+        if found is None:
+            self.look_if_due(position, now)
+            found = self._first_from(position)
+        return found
+
+    def _first_from(self, position: Position) -> Segment | None:
+        here = (position.generation, position.segment)
+        return next((segment for segment in self._listing.segments if segment >= here), None)
+
+    def open(self, segment: Segment, position: Position, now: float) -> int:
+        """Descriptor of a segment, -1 if it is gone or was put aside as untrusted."""
+        try:
+            return self._open_trusted(segment)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._count("segments_refused")
+            self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
+        self.look(position, now)
+        return -1
+
+    def _open_trusted(self, segment: Segment) -> int:
+        fd = self._files.open_segment(*segment)
+        if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
+            os.close(fd)
+            raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
+        return fd
+
+    def end(self, start: Position) -> Position:
+        """The present end of the lane; ``start`` where there is no segment."""
+        if not self._listing.segments:
+            return start
+        last = self._listing.segments[-1]
+        return Position(*last, self._files.segment_bytes(*last))
+
+    def is_passed(self, cursor: Cursor) -> bool:
+        """Whether a segment lies before the committed position."""
+        segments = self._listing.segments
+        return bool(segments) and segments[0] < (cursor.sender_generation, cursor.segment)
+
+    def remove_passed(self, cursor: Cursor) -> None:
+        """Unlink the segments before the committed position, but for those with an unfinished envelope."""
+        needed = {(entry.generation, entry.segment) for entry in cursor.unfinished}
+        here = (cursor.sender_generation, cursor.segment)
+        for segment in [one for one in self._listing.segments if one < here and one not in needed]:
+            self._files.remove(names.segment_name(*segment))
+            self._listing.segments.remove(segment)

@@ -1,0 +1,105 @@
+"""Wall clocks jump by an hour: leases follow the monotonic clock, so no live node loses its name (R-8, R-12, S-4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+Start = Callable[..., Any]
+
+HOUR = 3600
+LEASE_SECONDS = 0.8
+
+# A process whose wall clock is what the test says; its monotonic clock is the kernel's, as after a real jump.
+AGENT = """
+import sys, time
+shift, real, real_ns = 0, time.time, time.time_ns
+time.time, time.time_ns = lambda: real() + shift, lambda: real_ns() + shift * 10**9
+import speed
+
+me, other, root = sys.argv[1:]
+node = speed.Node(me, root=root, allow=[other], lease_seconds=0.8, heartbeat_seconds=0.2)
+node.register("double", lambda x: 2 * x)
+left = []
+node.on_leave(lambda entry: left.append(entry))
+for line in sys.stdin:
+    command, number = line.split()
+    try:
+        if command == "jump":
+            shift = int(number)
+            print("jumped")
+        elif command == "call":
+            print(node.call(other, "double", {"x": int(number)}, timeout=5))
+        elif command == "ping":
+            print(node.ping(other) < 5)
+        elif command == "send":
+            node.send(other, int(number), ack=True)
+            print("acknowledged")
+        else:
+            print(sorted(entry.name for entry in node.nodes()), len(left), node.generation)
+    except speed.SpeedError as error:
+        print(type(error).__name__, getattr(error, "details", {}).get("phase"))
+"""
+
+
+@pytest.fixture
+def pair(root: str, child: Start) -> tuple[Any, Any]:
+    """Two agents that allow each other."""
+    agents = child(AGENT, "billing", "analytics", root), child(AGENT, "analytics", "billing", root)
+    for agent in agents:
+        while ask(agent, "look 0") != "['analytics', 'billing'] 0 1":
+            pass
+    return agents
+
+
+def ask(agent: Any, command: str) -> str:
+    agent.tell(command)
+    return str(agent.line())
+
+
+@pytest.mark.parametrize("shift", [HOUR, -HOUR])
+def test_when_the_clock_of_a_host_jumps_calls_go_on_and_nobody_is_evicted(
+    pair: tuple[Any, Any], node: Make, shift: int
+) -> None:
+    """R-8, S-4."""
+    for agent in pair:
+        assert ask(agent, f"jump {shift}") == "jumped"
+    until = time.monotonic() + 2.5 * LEASE_SECONDS
+    while time.monotonic() < until:
+        assert [ask(agent, "call 21") for agent in pair] == ["42", "42"]
+    for agent in pair:
+        assert ask(agent, "look 0") == "['analytics', 'billing'] 0 1"
+    with pytest.raises(speed.NameTakenError):
+        node("billing", lease_seconds=LEASE_SECONDS, heartbeat_seconds=0.2)
+
+
+@pytest.mark.parametrize("shift", [HOUR, -HOUR])
+def test_a_process_whose_clock_alone_is_wrong_keeps_its_name_and_its_messages(
+    pair: tuple[Any, Any], node: Make, shift: int
+) -> None:
+    """R-8: such as one in a container with a clock of its own."""
+    assert ask(pair[0], f"jump {shift}") == "jumped"
+    until = time.monotonic() + 2.5 * LEASE_SECONDS
+    while time.monotonic() < until:
+        for agent in pair:
+            assert ask(agent, "ping 0") == "True"
+            assert ask(agent, "send 7") == "acknowledged"
+            assert ask(agent, "look 0") == "['analytics', 'billing'] 0 1"
+    with pytest.raises(speed.NameTakenError):
+        node("billing", lease_seconds=LEASE_SECONDS, heartbeat_seconds=0.2)
+
+
+def test_a_server_whose_clock_is_ahead_of_a_deadline_says_that_it_passed(pair: tuple[Any, Any]) -> None:
+    """S-4: deadlines travel as Unix time; nothing ran, and the server tells so."""
+    billing, analytics = pair
+    assert ask(billing, f"jump {HOUR}") == "jumped"
+    assert ask(analytics, "call 21") == "CallTimeoutError queued"
+    assert ask(billing, "call 21") == "42"
+    assert ask(billing, "jump 0") == "jumped"
+    assert ask(analytics, "call 21") == "42"
