@@ -215,6 +215,12 @@ public final class Posix {
         check(result, from);
     }
 
+    /** Gives a file a second name; never replaces what has it. */
+    static void link(String path, String newPath) throws PosixException {
+        int result = Libc.linkat(AT_FDCWD, spelled(AT_FDCWD, path), AT_FDCWD, spelled(AT_FDCWD, newPath), 0);
+        check(result, newPath);
+    }
+
     static void changeMode(String path, int mode) throws PosixException {
         check(Libc.chmod(spelled(AT_FDCWD, path), mode), path);
     }

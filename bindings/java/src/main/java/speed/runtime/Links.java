@@ -32,8 +32,7 @@ final class Links {
         Entry entry = context.registry.live(target);
         if (entry == null) {
             drop(target);
-            throw new UnknownNodeException("no live node named '" + target + "' in " + context.options.root()
-                    + ": start it, or see `speed nodes`");
+            throw new UnknownNodeException(context.registry.absence(target));
         }
         if (!entry.grants(context.name())) {
             context.stats.count("sends_denied");

@@ -57,7 +57,7 @@ public final class Runtime {
         Serving serving = new Serving(context, links, pool, answers);
         parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
                 new Introspection(context, serving.services), pool);
-        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, answers, this::left));
+        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, this::left));
         registrar = new Registrar(context, this::abort, this::left, pool::submit);
         outbox = new Outbox(context, links, parts.calls());
         parts.introspection().about(protocol);
