@@ -74,9 +74,13 @@ public final class Posix {
         return Libc.getpid();
     }
 
-    /** CLOCK_MONOTONIC in ms: one clock for all processes of a boot. */
+    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
+    public static long monotonicNanos() {
+        return System.nanoTime() + MONOTONIC_OFFSET;
+    }
+
     public static long monotonicMs() {
-        return (System.nanoTime() + MONOTONIC_OFFSET) / 1_000_000;
+        return monotonicNanos() / 1_000_000;
     }
 
     /** The calling thread, for {@link #threadCpuNanos}. */

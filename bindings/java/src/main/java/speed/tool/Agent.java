@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.concurrent.CompletionException;
 import speed.Node;
 import speed.NodeBuilder;
+import speed.errors.CallException;
 import speed.errors.SpeedException;
 import speed.wire.Limits;
 
@@ -23,21 +24,22 @@ public final class Agent {
     /**
      * Runs until the command {@code close} or the end of the input.
      *
-     * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]}
+     * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
+     *     [--workers N]}
      */
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
         try (Node node = open(arguments)) {
             new AgentServices().register(node);
-            AgentOperations operations = new AgentOperations(node);
+            AgentOperations operations = new AgentOperations(node, arguments);
             say(Map.of("event", "ready", "generation", node.generation(), "pid", ProcessHandle.current().pid()));
             obey(node, operations);
         }
     }
 
     private static Node open(Arguments arguments) {
-        NodeBuilder builder = Node.builder(arguments.get("--name"))
-                .root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")))
+        NodeBuilder builder = builder(arguments, arguments.get("--name"))
+                .workers(Integer.parseInt(arguments.get("--workers", "4")))
                 .allow(arguments.all("--allow").toArray(new String[0]))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
@@ -50,6 +52,11 @@ public final class Agent {
         }
     }
 
+    /** The beginning of a node in the agent's root. */
+    static NodeBuilder builder(Arguments arguments, String name) {
+        return Node.builder(name).root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")));
+    }
+
     private static Duration seconds(String text) {
         return Duration.ofMillis((long) (Double.parseDouble(text) * 1000));
     }
@@ -60,6 +67,7 @@ public final class Agent {
             Map<?, ?> command = (Map<?, ?>) PlainJson.parse(line);
             boolean closes = "close".equals(command.get("op"));
             if (closes) {
+                operations.release();
                 node.close();
             }
             say(closes ? answer(command, null) : run(operations, command));
@@ -98,6 +106,7 @@ public final class Agent {
         answer.put(key, value);
         answer.put("error", error instanceof SpeedException known ? known.code() : error.getClass().getSimpleName());
         answer.put("message", String.valueOf(error.getMessage()));
+        answer.put("details", error instanceof CallException call ? call.details() : Map.of());
         return answer;
     }
 

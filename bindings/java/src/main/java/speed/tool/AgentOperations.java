@@ -17,6 +17,7 @@ import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
 import speed.SendOptions;
+import speed.fs.Posix;
 
 /** The operations of an agent: each takes a command's fields and returns a result. */
 final class AgentOperations {
@@ -56,14 +57,20 @@ final class AgentOperations {
         }
     }
 
+    private static final Duration LATE = Duration.ofSeconds(60);
+
     private final Node node;
     private final BlockingQueue<Message> events = new LinkedBlockingQueue<>();
     private final Queue<String> joined = new ConcurrentLinkedQueue<>();
     private final Queue<String> left = new ConcurrentLinkedQueue<>();
     private final Map<String, Operation> table = new HashMap<>();
+    private final Arguments arguments;
+    private Message inHand;
+    private Node prize;
 
-    AgentOperations(Node node) {
+    AgentOperations(Node node, Arguments arguments) {
         this.node = node;
+        this.arguments = arguments;
         node.onJoin(other -> joined.add(other.name()));
         node.onLeave(other -> left.add(other.name()));
         addAccess();
@@ -93,9 +100,9 @@ final class AgentOperations {
 
     private void addMessages() {
         table.put("send", this::send);
-        table.put("receive", fields -> shown(node.receive(fields.seconds("timeout", 5))));
+        table.put("receive", fields -> shown(receive(fields.seconds("timeout", 5))));
         table.put("finish", fields -> {
-            node.receive(Duration.ZERO);
+            finish();
             return null;
         });
         table.put("burst", this::burst);
@@ -107,6 +114,18 @@ final class AgentOperations {
         });
         table.put("event", fields ->
                 shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
+    }
+
+    private Message receive(Duration timeout) throws InterruptedException {
+        inHand = node.receive(timeout);
+        return inHand;
+    }
+
+    /** Finishes what was received last, without asking for more. */
+    private void finish() {
+        if (inHand != null) {
+            inHand.done();
+        }
     }
 
     private Object send(Fields fields) {
@@ -139,14 +158,12 @@ final class AgentOperations {
 
     private Object burst(Fields fields) {
         long began = System.nanoTime();
-        byte[] padding = new byte[fields.number("bytes", 0)];
+        byte[] filler = new byte[fields.number("bytes", 0)];
         for (int n = 0; n < fields.number("count", 1); n++) {
             Map<String, Object> payload = new LinkedHashMap<>();
             payload.put("n", n);
-            if (padding.length > 0) {
-                payload.put("padding", padding);
-            }
-            node.send(fields.text("target"), payload);
+            payload.put("filler", filler);
+            node.send(fields.text("target"), payload, SendOptions.DEFAULT.withTimeout(LATE));
         }
         return (System.nanoTime() - began) / 1e9;
     }
@@ -157,13 +174,14 @@ final class AgentOperations {
         List<Long> numbers = new ArrayList<>();
         int redelivered = 0;
         while (numbers.size() < wanted) {
-            Message message = node.receive(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
+            Message message = receive(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
             if (message == null) {
                 break;
             }
             redelivered += message.redelivered() ? 1 : 0;
             numbers.add((Long) ((Map<?, ?>) message.payload()).get("n"));
         }
+        finish();
         boolean inOrder = numbers.stream().sorted().toList().equals(numbers);
         return Map.of("received", numbers.size(), "in_order", inOrder, "redelivered", redelivered);
     }
@@ -191,7 +209,7 @@ final class AgentOperations {
         String service = fields.get("service") == null ? "sequence" : fields.text("service");
         List<CompletableFuture<Object>> calls = new ArrayList<>();
         for (int n = 0; n < count; n++) {
-            calls.add(node.submit(target, service, Map.of("n", n)));
+            calls.add(node.submit(target, service, Map.of("n", n), LATE));
         }
         boolean resultsOk = true;
         for (int n = 0; n < count; n++) {
@@ -210,19 +228,45 @@ final class AgentOperations {
         for (int index = 0; index < data.length; index++) {
             data[index] = (byte) (index * 31);
         }
-        Object echo = node.call(fields.text("target"), "echo", Map.of("data", data));
+        Object echo = node.call(fields.text("target"), "echo", Map.of("data", data), LATE);
         return echo instanceof byte[] bytes && Arrays.equals(bytes, data);
     }
 
     private void addNodes() {
         table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
                 .stream().map(NodeInfo::name).toList());
-        table.put("wait_for", fields -> {
-            node.waitFor(fields.text("target"), fields.seconds("timeout", 10));
+        table.put("wait_for", fields ->
+                node.waitFor(fields.text("target"), fields.seconds("timeout", 10)).name());
+        table.put("race", this::race);
+        table.put("release", fields -> {
+            release();
             return null;
         });
+        table.put("decode", fields -> Decoding.verdict(fields.text("kind"), (byte[]) fields.get("bytes")));
         table.put("joins", fields -> taken(joined));
         table.put("leaves", fields -> taken(left));
+    }
+
+    /** Takes a name with a second node at a time of CLOCK_MONOTONIC, in ns; returns its generation. */
+    private Object race(Fields fields) throws InterruptedException {
+        long at = ((Number) fields.get("at")).longValue();
+        for (long left = at - now(); left > 0; left = at - now()) {
+            TimeUnit.NANOSECONDS.sleep(Math.max(0, left - 1_000_000));
+        }
+        prize = Agent.builder(arguments, fields.text("name")).open();
+        return prize.generation();
+    }
+
+    private static long now() {
+        return Posix.monotonicNanos();
+    }
+
+    /** Closes what a race won. */
+    void release() {
+        if (prize != null) {
+            prize.close();
+            prize = null;
+        }
     }
 
     private static List<String> taken(Queue<String> names) {

@@ -3,35 +3,33 @@ package speed.tool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import speed.wire.Block;
+import speed.wire.Control;
 import speed.wire.Cursor;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Fence;
 import speed.wire.Json;
-import speed.wire.Keyring;
-import speed.wire.LaneMac;
 import speed.wire.LinkSealer;
-import speed.wire.MessageView;
-import speed.wire.NodeId;
+import speed.wire.MessageDraft;
 import speed.wire.SegmentId;
 import speed.wire.Sequence;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
-import speed.wire.ValueReader;
 import speed.wire.Values;
 
 /**
- * Writes what this implementation makes of the inputs of {@code registry_spec/vectors}, for other languages to accept:
- * one JSON object with the lists envelopes, entries, payloads, cursors, fences and values, bytes in hexadecimal.
+ * Makes the bytes of the vectors from what they are made of, for other languages to accept: one JSON object a line,
+ * {@code {"kind", "name", "hex"}}. Authenticated kinds are made with the first accepted key.
  */
 public final class Vectors {
     private static final int ROOM = 1 << 17;
+    private static final List<String> MESSAGES = List.of("bytes", "everything");
 
     private final Path directory;
 
@@ -40,102 +38,129 @@ public final class Vectors {
     }
 
     /**
-     * Prints the object.
+     * Prints the lines.
      *
-     * @param line the directory of the vectors
+     * @param line the directory of the vectors, by default {@code registry_spec/vectors}
      */
     public static void main(String[] line) throws IOException {
         Vectors vectors = new Vectors(Path.of(line.length > 0 ? line[0] : "registry_spec/vectors"));
-        Map<String, Object> made = new LinkedHashMap<>();
-        made.put("language", "java");
-        made.put("envelopes", vectors.each("envelopes", "valid", vectors::envelope));
-        made.put("entries", vectors.each("entries", "valid", vectors::entry));
-        made.put("payloads", vectors.each("payloads", "valid", vectors::payload));
-        made.put("cursors", vectors.each("cursors", "cursors_valid", vectors::cursor));
-        made.put("fences", vectors.each("cursors", "fences_valid", vectors::fence));
-        made.put("values", vectors.each("values", "valid", (file, one) -> Values.encode(value(one), "value")));
-        made.put("messages", vectors.each("messages", "valid", (file, one) -> MessageView.of(hex(one, "hex")).bytes()));
-        System.out.println(Json.write(made));
+        vectors.each("envelopes", "valid", "envelope", Vectors::envelope);
+        vectors.each("entries", "valid", "entry", Vectors::entry);
+        vectors.each("cursors", "cursors_valid", "cursor", Vectors::cursor);
+        vectors.each("cursors", "fences_valid", "fence", Vectors::fence);
+        vectors.each("values", "valid", "value", one -> Values.encode(Notation.value(one.get("value")), "value"));
+        vectors.each("payloads", "valid", null, Vectors::payload);
+        vectors.each("messages", "valid", "message", one ->
+                MESSAGES.contains(one.get("name")) ? message((Map<?, ?>) one.get("expected")) : null);
     }
 
-    /** Makes the bytes of one case of a file. */
-    private interface Maker {
-        byte[] make(Map<?, ?> file, Map<?, ?> one);
-    }
-
-    private List<Object> each(String name, String list, Maker maker) throws IOException {
+    /** Makes and prints the cases of a list; without a kind each case names its own. */
+    private void each(String name, String list, String kind, Function<Map<?, ?>, byte[]> maker) throws IOException {
         Map<?, ?> file = (Map<?, ?>) Json.parse(Files.readString(directory.resolve(name + ".json")));
-        List<Object> made = new ArrayList<>();
         for (Object item : (List<?>) file.get(list)) {
             Map<?, ?> one = (Map<?, ?>) item;
-            made.add(Map.of("name", one.get("name"), "hex", HexFormat.of().formatHex(maker.make(file, one))));
+            byte[] made = maker.apply(one);
+            if (made != null) {
+                Map<String, Object> line = new LinkedHashMap<>();
+                line.put("kind", kind == null ? one.get("kind") : kind);
+                line.put("name", one.get("name"));
+                line.put("hex", HexFormat.of().formatHex(made));
+                System.out.println(Json.write(line));
+            }
         }
-        return made;
     }
 
-    private byte[] envelope(Map<?, ?> file, Map<?, ?> one) {
-        byte[] nonce = hex(one, "nonce");
-        long sequence = Long.parseUnsignedLong((String) one.get("sequence"), 16);
-        LinkSealer sealer = new LinkSealer(new Keyring(List.of(hex(one, "key"))), source(file), target(file),
+    private static byte[] envelope(Map<?, ?> one) {
+        byte[] nonce = Decoding.hex(one.get("nonce"));
+        long sequence = sequence(one, "sequence");
+        LinkSealer sealer = new LinkSealer(Decoding.RING, Decoding.SOURCE, Decoding.TARGET,
                 Sequence.generation(sequence), nonces -> System.arraycopy(nonce, 0, nonces, 0, nonce.length));
         Block block = new Block(ROOM);
-        int bytes = sealer.seal(block, 0, EnvelopeType.of(number(one, "type")), number(one, "flags"),
-                Sequence.counter(sequence), (Long) one.get("timestamp_ms"), hex(one, "payload"));
+        int bytes = sealer.seal(block, 0, EnvelopeType.of((int) number(one, "type")), (int) number(one, "flags"),
+                Sequence.counter(sequence), number(one, "timestamp_ms"), Decoding.hex(one.get("payload")));
         return block.copy(0, bytes);
     }
 
-    private byte[] entry(Map<?, ?> file, Map<?, ?> one) {
-        List<byte[]> keys = ring(file).registryKeys();
-        byte[] content = hex(one, "content");
-        return Entry.decode(content, keys).encode(keys.get(0), number(one, "bytes"));
+    private static byte[] entry(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("entry");
+        Entry.Process process = new Entry.Process(number(stated, "pid"), number(stated, "pid_start"),
+                text(stated, "pid_namespace"), text(stated, "host"), text(stated, "boot_id"));
+        return new Entry(text(stated, "name"), (int) number(stated, "generation"), process,
+                number(stated, "startup_timestamp"), number(stated, "last_heartbeat"),
+                number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"),
+                number(stated, "heartbeat_interval"), text(stated, "status"), texts(stated, "fabrics"),
+                texts(stated, "allow"), texts(stated, "subscriptions"), text(stated, "language"),
+                text(stated, "version")).encode(Decoding.RING.registryKeys().get(0), 0);
     }
 
-    /** Read as its kind and written again. */
-    private byte[] payload(Map<?, ?> file, Map<?, ?> one) {
-        byte[] payload = hex(one, "hex");
-        return switch ((String) one.get("kind")) {
-            case "request" -> SpcRequest.decode(payload).encode();
-            case "response" -> SpcResponse.decode(payload).encode();
-            default -> Values.encode(ValueReader.decode(payload, "payload"), "payload");
+    private static byte[] cursor(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("cursor");
+        List<Cursor.Unfinished> unfinished = ((List<?>) stated.get("unfinished")).stream()
+                .map(item -> (Map<?, ?>) item)
+                .map(item -> new Cursor.Unfinished(sequence(item, "sequence"), segment(item, "generation"),
+                        number(item, "offset"))).toList();
+        return new Cursor((int) number(stated, "receiver_generation"), segment(stated, "sender_generation"),
+                number(stated, "offset"), sequence(stated, "last_sequence"), unfinished,
+                (Boolean) stated.get("clean")).encode(Decoding.MAC);
+    }
+
+    private static byte[] fence(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("fence");
+        return new Fence((int) number(stated, "new_generation"), segment(stated, "old_generation"),
+                number(stated, "size")).encode(Decoding.MAC);
+    }
+
+    private static SegmentId segment(Map<?, ?> stated, String generation) {
+        return new SegmentId((int) number(stated, generation), number(stated, "segment"));
+    }
+
+    private static byte[] payload(Map<?, ?> one) {
+        @SuppressWarnings("unchecked")
+        Map<String, Object> fields = (Map<String, Object>) Notation.value(one.get("fields"));
+        return switch (text(one, "kind")) {
+            case "request" -> request(fields).encode();
+            case "response" -> response(fields).encode();
+            default -> Control.encode(fields);
         };
     }
 
-    private byte[] cursor(Map<?, ?> file, Map<?, ?> one) {
-        return Cursor.decode(hex(one, "hex"), mac(file)).encode(mac(file));
+    @SuppressWarnings("unchecked")
+    private static SpcRequest request(Map<String, Object> fields) {
+        return new SpcRequest(text(fields, "requestId"), text(fields, "service"),
+                (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), number(fields, "deadline"),
+                text(fields, "traceparent"));
     }
 
-    private byte[] fence(Map<?, ?> file, Map<?, ?> one) {
-        Map<?, ?> stated = (Map<?, ?>) one.get("fence");
-        SegmentId last = new SegmentId(number(stated, "old_generation"), (Long) stated.get("segment"));
-        return new Fence(number(stated, "new_generation"), last, (Long) stated.get("size")).encode(mac(file));
+    private static SpcResponse response(Map<String, Object> fields) {
+        String requestId = text(fields, "requestId");
+        if (fields.get("status").equals("SUCCESS")) {
+            return SpcResponse.success(requestId, fields.get("result"));
+        }
+        Object details = fields.getOrDefault("details", Map.of());
+        return SpcResponse.error(
+                requestId, text(fields, "errorCode"), text(fields, "errorMessage"), (Map<?, ?>) details);
     }
 
-    private static Object value(Map<?, ?> one) {
-        return ValueReader.decode(hex(one, "hex"), "value");
+    /** The messages with all metadata that a writer sets; others hold what only a reader must know. */
+    private static byte[] message(Map<?, ?> expected) {
+        return new MessageDraft(text(expected, "message_id"), text(expected, "topic"), text(expected, "namespace"),
+                number(expected, "published_at_ms"), 0, 0, null, null, null, null, Map.of(), Map.of(), Map.of())
+                .encode(Decoding.hex(expected.get("payload_hex")));
     }
 
-    private static LaneMac mac(Map<?, ?> file) {
-        return new LaneMac(ring(file).laneKeys(source(file), target(file)));
+    private static String text(Map<?, ?> fields, String name) {
+        return (String) fields.get(name);
     }
 
-    private static Keyring ring(Map<?, ?> file) {
-        List<?> keys = (List<?>) file.get("accepted_keys");
-        return new Keyring(keys.stream().map(key -> HexFormat.of().parseHex((String) key)).toList());
+    private static List<String> texts(Map<?, ?> fields, String name) {
+        return ((List<?>) fields.get(name)).stream().map(String.class::cast).toList();
     }
 
-    private static NodeId source(Map<?, ?> file) {
-        return NodeId.of((String) file.get("source"));
+    private static long number(Map<?, ?> fields, String name) {
+        return (Long) fields.get(name);
     }
 
-    private static NodeId target(Map<?, ?> file) {
-        return NodeId.of((String) file.get("target"));
-    }
-
-    private static byte[] hex(Map<?, ?> one, String name) {
-        return HexFormat.of().parseHex((String) one.get(name));
-    }
-
-    private static int number(Map<?, ?> one, String name) {
-        return ((Long) one.get(name)).intValue();
+    private static long sequence(Map<?, ?> fields, String name) {
+        return Long.parseUnsignedLong(text(fields, name), 16);
     }
 }

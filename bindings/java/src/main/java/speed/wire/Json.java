@@ -1,6 +1,5 @@
 package speed.wire;
 
-import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -150,7 +149,7 @@ public final class Json {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) new BigDecimal(digits).doubleValue();
+        return isInteger ? integer(new BigInteger(digits)) : (Object) Double.parseDouble(digits);
     }
 
     private int digits() {
