@@ -160,12 +160,22 @@ void Runtime::check_usable() const {
   context.stop.check();
 }
 
+// Drawn in batches: each draw is a system call.
+wire::Block<10> Runtime::random_bytes() {
+  const std::lock_guard guard(random_lock_);
+  if (random_.empty()) {
+    random_.resize(256);
+    randombytes_buf(random_.data(), random_.size() * sizeof random_[0]);
+  }
+  const wire::Block<10> bytes = random_.back();
+  random_.pop_back();
+  return bytes;
+}
+
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {
-  wire::Block<10> random;
-  randombytes_buf(random.data(), random.size());
   wire::MessageFields fields;
   fields.published_at_ms = fs::unix_ms();
-  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random);
+  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random_bytes());
   fields.topic = options.topic;
   fields.name_space = context.name_space;
   fields.priority = options.priority;

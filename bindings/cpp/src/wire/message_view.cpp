@@ -37,19 +37,28 @@ struct MessageView::State {
 
 // Finds the payload and parses all the rest (M-4): records may come in any order, repeated ones merge.
 void MessageView::State::parse() {
-  std::string rest;
-  std::size_t copied_to = 0;
+  std::string rest;  // records in pieces: most messages have one piece, which is parsed where it lies
+  ByteView piece;
+  std::size_t piece_start = 0;
   const ByteView all(data);
+  const auto end_piece = [&](std::size_t end) {
+    rest += text(piece);
+    piece = all.subspan(piece_start, end - piece_start);
+  };
   for (std::size_t at = 0; at < all.size();) {
     const Record record = read_record(all, at);
     at = record.end;
     if (record.field != payload_field || !record.is_bytes()) continue;
-    rest += text(all.subspan(copied_to, record.start - copied_to));
-    copied_to = record.end;
+    end_piece(record.start);
+    piece_start = record.end;
     take_payload(all.subspan(record.value, record.end - record.value));
   }
-  rest += text(all.subspan(copied_to));
-  if (!head.ParseFromString(rest)) refuse("records: are no MessageEnvelope");
+  if (piece_start < all.size()) end_piece(all.size());
+  if (!rest.empty()) {
+    rest += text(piece);
+    piece = view(rest);
+  }
+  if (!head.ParseFromArray(piece.data(), static_cast<int>(piece.size()))) refuse("records: are no MessageEnvelope");
 }
 
 void MessageView::State::take_payload(ByteView any) {
