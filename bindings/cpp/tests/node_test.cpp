@@ -311,11 +311,11 @@ TEST_F(NodeTest, messages_of_a_killed_receiver_are_delivered_to_its_successor_l_
 }
 
 TEST_F(NodeTest, a_paused_and_replaced_process_loses_its_lease_r_12) {
-  AgentProcess paused(root_, "agent", {"--lease", "0.4", "--heartbeat", "0.1"});
+  AgentProcess paused(root_, "agent", {"--lease", "2", "--heartbeat", "0.5"});
   paused.pause();
   Node observer("observer", root_.options());
   ASSERT_TRUE(eventually([&] { return observer.nodes().size() == 1; }));
-  AgentProcess successor(root_, "agent", {"--lease", "0.4", "--heartbeat", "0.1"});
+  AgentProcess successor(root_, "agent", {"--lease", "2", "--heartbeat", "0.5"});
   EXPECT_EQ(successor.ready["generation"], 2);
   paused.resume();
   EXPECT_TRUE(eventually([&] { return paused({{"id", 1}, {"op", "nodes"}})["error"] == "LEASE_LOST"; }));
@@ -341,13 +341,20 @@ TEST_F(NodeTest, a_full_inbox_is_reported_after_the_timeout_l_6) {
   receiver.pause();
   SendOptions quick;
   quick.timeout_seconds = 0.05;
-  const auto fill = [&] {
-    for (int n = 0; n < 100; ++n) sender.send("receiver", Bytes(1000), quick);
+  int sent = 0;
+  const auto fill = [&](int count) {
+    for (; sent < count; ++sent) sender.send("receiver", Map{{"n", sent}, {"filler", Bytes(1000)}}, quick);
   };
-  EXPECT_THROW(fill(), InboxFullError);
+  EXPECT_THROW(fill(100), InboxFullError);
   receiver.resume();
   quick.timeout_seconds = 20;
-  EXPECT_NO_THROW(fill());
+  std::thread reading([&] {
+    const auto read = receiver({{"id", 1}, {"op", "drain"}, {"count", 100}, {"timeout", 20}})["result"];
+    EXPECT_EQ(read["received"], 100);
+    EXPECT_TRUE(read["in_order"].get<bool>());
+  });
+  EXPECT_NO_THROW(fill(100));
+  reading.join();
 }
 
 TEST_F(NodeTest, a_denied_sender_is_heard_no_more_a_4) {

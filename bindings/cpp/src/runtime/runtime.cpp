@@ -110,7 +110,11 @@ void Runtime::start() {
 }
 
 void Runtime::leave(double drain_seconds) {
-  if (closed.exchange(true) || context.stop.requested()) return;
+  if (closed.exchange(true)) return;
+  if (context.stop.requested()) {  // the name was lost: everything ends already
+    const std::lock_guard guard(end_lock_);
+    return;
+  }
   try {
     context.registration->update([](wire::Entry& entry) { entry.status = "leaving"; });
   } catch (const Error&) {
@@ -127,6 +131,7 @@ void Runtime::leave(double drain_seconds) {
 
 // Stops all threads, fails all who wait, releases the lanes.
 void Runtime::end(const std::exception_ptr& why) {
+  const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
   calls.fail_all(why);
   workers.drain(callback_seconds);  // what waits for a call hears of its end

@@ -1,3 +1,4 @@
+#include "message.pb.h"
 #include "speed/error.hpp"
 #include "wire/content.hpp"
 #include "wire/limits.hpp"
@@ -16,6 +17,14 @@ constexpr std::uint32_t any_type_url = 1;
 constexpr std::uint32_t any_value = 2;
 
 [[noreturn]] void refuse(const std::string& what) { throw WireError("BAD_MESSAGE", what); }
+
+Metadata facts_of(const message::v1::MessageMetadata& metadata) {
+  return {metadata.message_id(),          metadata.topic(),
+          metadata.namespace_(),          metadata.published_at_ms(),
+          metadata.priority(),            metadata.ttl_seconds(),
+          static_cast<int>(metadata.content_type()),     metadata.content_type_custom(),
+          static_cast<int>(metadata.content_encoding()), metadata.content_encoding_custom()};
+}
 
 template <class Texts>
 std::map<std::string, std::string> copied(const Texts& from) {
@@ -79,7 +88,7 @@ MessageView::MessageView(Bytes data) : state_(std::make_unique<State>()) {
   state_->data = std::move(data);
   state_->parse();
   if (!state_->head.has_metadata()) refuse("metadata: is required");
-  check_metadata(state_->head.metadata());
+  check_metadata(facts_of(state_->head.metadata()));
   if (!state_->has_payload) refuse("payload: is required");
   if (static_cast<int>(state_->head.metadata().content_type()) == content_type_protobuf && state_->type_url.empty()) {
     refuse("payload.type_url: is required for application/protobuf");
