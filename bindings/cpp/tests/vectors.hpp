@@ -65,7 +65,7 @@ inline Value value_of(const Json& tagged) {
   if (kind == "bytes") return bytes_of(content);
   if (kind == "timestamp") {
     const std::int64_t seconds = std::stoll(content[0].get<std::string>());
-    return Instant(std::chrono::seconds(seconds) + std::chrono::nanoseconds(content[1].get<std::int64_t>()));
+    return Instant(std::chrono::seconds(seconds)) + std::chrono::microseconds(content[1].get<std::int64_t>() / 1000);
   }
   Map map;
   for (const Json& pair : content) map.set(value_of(pair[0]), value_of(pair[1]));
