@@ -1,5 +1,7 @@
 package speed.wire;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.Arrays;
@@ -129,7 +131,10 @@ public record Entry(
             throw bad("the MAC does not fit: torn, foreign, or of another key");
         }
         try {
-            return of(Json.parse(new String(line, StandardCharsets.UTF_8)));
+            String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(line)).toString();
+            return of(Json.parse(text, Limits.MAX_VALUE_DEPTH));
+        } catch (CharacterCodingException broken) {
+            throw bad("line 1 is not UTF-8");
         } catch (IllegalArgumentException | InvalidNameException broken) {
             throw bad(broken.getMessage());
         }

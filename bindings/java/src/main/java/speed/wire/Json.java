@@ -9,18 +9,20 @@ import java.util.Map;
 /**
  * JSON as entries and claims use it: null, Boolean, Long (BigInteger beyond), Double, String, List, Map.
  *
- * <p>Strict, with bounded nesting; of a key that occurs twice the last value counts.
+ * <p>Strict (RFC 8259), with bounded nesting; of a key that occurs twice the last value counts.
  */
 public final class Json {
-    private static final int MAX_DEPTH = 64;
-    private static final int MAX_DIGITS = 400;
+    private static final int USUAL_DEPTH = 64;
+    private static final int MAX_DIGITS = 4300;
 
     private final String text;
+    private final int maxDepth;
     private int at;
     private int depth;
 
-    private Json(String text) {
+    private Json(String text, int maxDepth) {
         this.text = text;
+        this.maxDepth = maxDepth;
     }
 
     /**
@@ -29,7 +31,12 @@ public final class Json {
      * @throws IllegalArgumentException for anything else; it names the place and no content
      */
     public static Object parse(String text) {
-        Json reader = new Json(text);
+        return parse(text, USUAL_DEPTH);
+    }
+
+    /** The same, with at most so many containers inside each other. */
+    static Object parse(String text, int maxDepth) {
+        Json reader = new Json(text, maxDepth);
         Object value = reader.value();
         reader.skipSpace();
         if (reader.at != text.length()) {
@@ -82,7 +89,7 @@ public final class Json {
 
     private void enter() {
         at++;
-        if (++depth > MAX_DEPTH) {
+        if (++depth > maxDepth) {
             throw broken("nesting is too deep");
         }
     }
@@ -93,13 +100,28 @@ public final class Json {
         while (true) {
             char one = next();
             if (one == '"') {
-                return found.toString();
+                return wellFormed(found);
             }
             if (one < ' ') {
                 throw broken("control character in text");
             }
             found.append(one == '\\' ? escaped() : one);
         }
+    }
+
+    /** Text that is text: no half of a surrogate pair. */
+    private String wellFormed(StringBuilder found) {
+        for (int index = 0; index < found.length(); index++) {
+            if (Character.isSurrogate(found.charAt(index))) {
+                boolean isPair = index + 1 < found.length()
+                        && Character.isSurrogatePair(found.charAt(index), found.charAt(index + 1));
+                if (!isPair) {
+                    throw broken("half of a surrogate pair");
+                }
+                index++;
+            }
+        }
+        return found.toString();
     }
 
     private char escaped() {
@@ -145,11 +167,19 @@ public final class Json {
             }
             digits();
         }
-        if (leadingZero || at - start > MAX_DIGITS) {
+        if (leadingZero || isInteger && whole > MAX_DIGITS) {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) Double.parseDouble(digits);
+        return isInteger ? integer(new BigInteger(digits)) : (Object) fraction(digits);
+    }
+
+    private double fraction(String digits) {
+        double value = Double.parseDouble(digits);
+        if (Double.isInfinite(value)) {
+            throw broken("a number beyond a double");
+        }
+        return value;
     }
 
     private int digits() {

@@ -163,8 +163,8 @@ public final class ValueReader {
         long packed = length == 8 ? data.getLong() : 0;
         long nanoseconds = length == 8 ? packed >>> 34 : Integer.toUnsignedLong(data.getInt());
         long seconds = length == 8 ? packed & (1L << 34) - 1 : data.getLong();
-        if (nanoseconds > 999_999_999) {
-            throw refused("a timestamp with too many nanoseconds");
+        if (nanoseconds > 999_999_999 || seconds < Values.FIRST_SECOND || seconds > Values.LAST_SECOND) {
+            throw refused("a timestamp with too many nanoseconds, or outside the years 1 to 9999");
         }
         return Instant.ofEpochSecond(seconds, nanoseconds);
     }

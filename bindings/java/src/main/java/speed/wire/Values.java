@@ -19,6 +19,10 @@ import speed.errors.UnserialisableException;
  * text or integer, Instant. The other direction is {@link ValueReader}.
  */
 public final class Values {
+    /** Instants lie in the years 1 to 9999, which every language has. */
+    static final long FIRST_SECOND = -62_135_596_800L;
+    static final long LAST_SECOND = 253_402_300_799L;
+
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
     private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
             .withBufferSize(1024)
@@ -66,11 +70,18 @@ public final class Values {
         } else if (value instanceof Double || value instanceof Float) {
             packer.packDouble(((Number) value).doubleValue());
         } else if (value instanceof Instant instant) {
-            packer.packTimestamp(instant);
+            writeInstant(instant, path);
         } else if (!writeInteger(value, path)) {
             throw new UnserialisableException(
                     path + " is of type " + value.getClass().getName() + ", which has no representation");
         }
+    }
+
+    private void writeInstant(Instant instant, Object path) throws IOException {
+        if (instant.getEpochSecond() < FIRST_SECOND || instant.getEpochSecond() > LAST_SECOND) {
+            throw new UnserialisableException(path + " is an instant outside the years 1 to 9999");
+        }
+        packer.packTimestamp(instant);
     }
 
     private boolean writeInteger(Object value, Object path) throws IOException {
