@@ -20,6 +20,12 @@ inline Json spec_file(const std::string& path) {
 
 inline Json vectors(const std::string& stem) { return spec_file("vectors/" + stem + ".json"); }
 
+// One list of cases, by value: a loop over a part of a temporary would outlive it. An absent list is a mistake.
+inline Json cases(const std::string& stem, const std::string& list) { return vectors(stem).at(list); }
+inline Json cases(const std::string& stem, const std::string& part, const std::string& list) {
+  return vectors(stem).at(part).at(list);
+}
+
 // Each case says which mistake it catches.
 inline std::string what(const Json& item) { return item.value("name", "") + ": " + item.value("bug", ""); }
 
