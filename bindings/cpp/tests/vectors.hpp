@@ -57,7 +57,8 @@ inline Value value_of(const Json& tagged) {
     for (const Json& item : tagged) items.push_back(value_of(item));
     return items;
   }
-  const auto& [kind, content] = *tagged.items().begin();
+  const std::string kind = tagged.begin().key();
+  const Json& content = tagged.begin().value();
   if (kind == "int") {
     const auto digits = content.get<std::string>();
     return digits[0] == '-' ? Value(std::stoll(digits)) : Value(static_cast<std::uint64_t>(std::stoull(digits)));
