@@ -107,7 +107,8 @@ void Registrar::look() {
 
 void Registrar::tell(const core::RegistryChange& change) {
   const bool left = change.kind == core::RegistryChange::Kind::left;
-  if (left) effects_.left(change.entry.name);
+  // Who calls a successor already must not hear of its predecessor's end.
+  if (left && context_.registry->live(change.entry.name) == nullptr) effects_.left(change.entry.name);
   std::vector<HandlerPtr> handlers;
   {
     const std::lock_guard guard(lock_);
