@@ -206,7 +206,11 @@ def measured(parser: argparse.ArgumentParser, options: argparse.Namespace) -> di
     if unknown := set(names) - set(PEERS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
     languages = [one for one in LANGUAGES if options.lang in {one, "all"}]
-    return run(names, languages, PLANS[options.plan or ("quick" if options.quick else "full")], options)
+    return run(names, languages, PLANS[plan_of(options)], options)
+
+
+def plan_of(options: argparse.Namespace) -> str:
+    return options.plan or ("quick" if options.quick else "full")
 
 
 def exit_status(found: dict[str, Any]) -> int:

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 namespace bench {
 
@@ -33,24 +34,28 @@ json measure_echo(Client& client, const std::string& data, std::size_t count, st
   return {{"ns", samples}};
 }
 
-json measure_rate(std::size_t count, std::size_t warm, const std::function<void(std::size_t)>& act) {
-  act(warm);
+// How many a second when each thread does its share.
+json measure_rate(const json& command, const std::function<void(std::size_t)>& act) {
+  const std::size_t count = command["count"], threads = command.value("threads", 1);
+  act(command["warm"]);
   const auto began = Clock::now();
-  act(count);
-  return {{"per_second", static_cast<double>(count) / seconds_since(began)}};
+  {
+    std::vector<std::jthread> shares;
+    for (std::size_t n = 0; n < threads; ++n) shares.emplace_back(act, count / threads);
+  }
+  return {{"per_second", static_cast<double>(count / threads * threads) / seconds_since(began)}};
 }
 
 json obey(Client& client, const json& command) {
   const std::string data = random_bytes(command["bytes"]);
-  const std::size_t count = command["count"], warm = command["warm"];
   const std::string what = command["do"];
-  if (what == "echo") return measure_echo(client, data, count, warm);
+  if (what == "echo") return measure_echo(client, data, command["count"], command["warm"]);
   if (what == "pipeline") {
-    return measure_rate(count, warm, [&](std::size_t calls) { client.pipeline(data, calls); });
+    return measure_rate(command, [&](std::size_t calls) { client.pipeline(data, calls); });
   }
   if (what == "send") {
     const bool batch = command.value("batch", false);
-    return measure_rate(count, warm, [&](std::size_t messages) { client.send(data, messages, batch); });
+    return measure_rate(command, [&](std::size_t messages) { client.send(data, messages, batch); });
   }
   throw std::runtime_error("no measurement " + what);
 }

@@ -17,7 +17,7 @@ speed::NodeOptions options_in(const std::string& work) {
 
 void serve(const std::string& work, const std::string&, const bench::Lifetime& lifetime) {
   speed::NodeOptions options = options_in(work);
-  options.allow = {"client"};
+  options.allow = {"client", "crowd.*"};
   speed::Node node("server", options);
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
   node.on_message([](speed::Message&) {});

@@ -5,8 +5,11 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
 import java.util.StringJoiner;
+import java.util.function.IntConsumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -27,22 +30,24 @@ public final class Contender {
     }
 
     /** The one line that a command is. */
-    private record Command(String what, int bytes, int count, int warm) {
+    private record Command(String what, int bytes, int count, int warm, int threads) {
         static Command of(String line) {
             String what = "";
             int bytes = 0;
             int count = 0;
             int warm = 0;
+            int threads = 1;
             for (Matcher member = MEMBER.matcher(line); member.find(); ) {
                 switch (member.group(1)) {
                     case "do" -> what = member.group(2);
                     case "bytes" -> bytes = Integer.parseInt(member.group(2));
                     case "count" -> count = Integer.parseInt(member.group(2));
                     case "warm" -> warm = Integer.parseInt(member.group(2));
+                    case "threads" -> threads = Integer.parseInt(member.group(2));
                     default -> { }
                 }
             }
-            return new Command(what, bytes, count, warm);
+            return new Command(what, bytes, count, warm, threads);
         }
     }
 
@@ -66,7 +71,7 @@ public final class Contender {
         System.exit(0); // netty's threads are none of ours
     }
 
-    private static void obey(Client client, BufferedReader input) throws IOException {
+    private static void obey(Client client, BufferedReader input) throws IOException, InterruptedException {
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             Command command = Command.of(line);
             byte[] data = new byte[command.bytes];
@@ -96,11 +101,20 @@ public final class Contender {
         return samples.toString();
     }
 
-    private static String rate(Command command, java.util.function.IntConsumer act) {
+    /** How many a second when each thread does its share. */
+    private static String rate(Command command, IntConsumer act) throws InterruptedException {
         act.accept(command.warm);
+        int share = command.count / command.threads;
+        List<Thread> threads = new ArrayList<>();
+        for (int n = 0; n < command.threads; n++) {
+            threads.add(new Thread(() -> act.accept(share)));
+        }
         long began = System.nanoTime();
-        act.accept(command.count);
-        return "{\"per_second\":" + command.count * 1e9 / (System.nanoTime() - began) + "}";
+        threads.forEach(Thread::start);
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return "{\"per_second\":" + share * command.threads * 1e9 / (System.nanoTime() - began) + "}";
     }
 
     private static void say(String line) {

@@ -17,7 +17,7 @@ final class SpeedEcho implements Contender.Library {
 
     @Override
     public AutoCloseable serve(Path work) {
-        Node node = node(work, SERVER).allow("client").open();
+        Node node = node(work, SERVER).allow("client", "crowd.*").open();
         node.register("echo", request -> request.arguments().get("data"));
         node.onMessage(message -> { });
         return node;
