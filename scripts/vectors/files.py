@@ -100,6 +100,7 @@ def entries() -> dict[str, Any]:
             bad("UTF-16", "encoding guessed", entry_bytes(line.decode().encode("utf-16"))),
             bad("byte order mark", "encoding guessed", entry_bytes(b"\xef\xbb\xbf" + line)),
             bad("NaN in an unknown field", "more than JSON", entry_bytes(line[:-1] + b',"x":NaN}')),
+            bad("1e400", "infinity by another way", entry_bytes(line[:-1] + b',"x":1e400}')),
             bad("33 levels", "nesting unbounded", entry_bytes(line[:-1] + b',"x":' + b"[" * 32 + b"]" * 32 + b"}")),
             bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
         ],

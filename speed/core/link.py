@@ -16,6 +16,14 @@ class Verdict(IntEnum):
     OLD_GENERATION = 3
 
 
+COUNTED_AS = {
+    Verdict.GAP: "gaps",
+    Verdict.DUPLICATE: "duplicates",
+    Verdict.OLD_GENERATION: "rejected_old_generation",
+}
+"""The counter of each verdict but the usual one."""
+
+
 class LinkReceiver:
     """Remembers the last accepted sequence of one link and judges the next one.
 

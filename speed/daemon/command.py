@@ -59,8 +59,8 @@ def check(file: Path) -> None:
 
 def _summary(config: Config) -> str:
     return (
-        f"{config.path}: no mistakes. Node {config.node.name!r} with {len(config.services)} services, "
-        f"{len(config.processes)} processes."
+        f"{config.path}: no mistakes. Node {config.node.name!r}, "
+        f"services: {len(config.services)}, processes: {len(config.processes)}."
     )
 
 

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from speed.core.lane import Damage, LaneDecoder, Opened, Scan
-from speed.core.link import LinkReceiver, Verdict
+from speed.core.lane import Damage, Opened, Scan
+from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
+from speed.fs.envelope_reader import EnvelopeReader, Received
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
-from speed.wire.envelope import EnvelopeType, Header
-from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_UNFINISHED
-from speed.wire.seal import Keyring, LinkOpener, ReusedBuffer
+from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.seal import Keyring
 
 _new = tuple.__new__
 """A named tuple at the price of a tuple, for what every envelope needs."""
 _LAZY_BYTES = 1 << 20
-_SAMPLE_BYTES = 1 << 20
-_DECODED_AT_ONCE = frozenset((EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE))
-"""Types whose payload is decoded, hence copied, when it is dispatched; messages are decoded when looked at."""
-
-
-class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it. The payload of a call is valid until the next ``read``."""
-
-    header: Header
-    payload: bytes | memoryview
-    redelivered: bool
-    token: Token
 
 
 class LaneReader:
@@ -56,14 +43,11 @@ class LaneReader:
     ) -> None:
         source_id, target_id = names.node_id(source), names.node_id(target)
         keys = keyring.lane_keys(source_id, target_id)
-        self._opener = LinkOpener(keyring, source_id, target_id)
-        self._opened = ReusedBuffer()
-        self._opened_lent = False
         self._files = LaneFiles(names.lane_dir(root, target, source), keys, quarantine)
         self._source = source
         self._quarantine = quarantine
-        self._buffer = buffer or ReadBuffer()
-        self._decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, self._open)
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, buffer or ReadBuffer())
+        self._buffer, self._decoder = self._envelopes.buffer, self._envelopes.decoder
         self._generation = generation
         self._fd = -1
         self._needed = 0
@@ -120,7 +104,7 @@ class LaneReader:
         filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
-        self._opened_lent = False
+        self._envelopes.begin()
         taken = 0
         if self._fd >= 0 and not (scan or self._again) and self._needed <= CHUNK_BYTES:
             taken, is_all = self._read_sound(received, max_envelopes, now)
@@ -202,13 +186,6 @@ class LaneReader:
         # writes to any more the next window is all that is left.
         return 0, not last and os.fstat(self._fd).st_size - position.offset < scanned.needed
 
-    def _open(self, header: Header, envelope: memoryview) -> bytes | memoryview:
-        """Decrypt; a large payload that is decoded before the next read goes into memory used again and again."""
-        if len(envelope) < ReusedBuffer.LARGE_BYTES or header.type not in _DECODED_AT_ONCE or self._opened_lent:
-            return self._opener.open(header, envelope)  # type: ignore[no-any-return]
-        self._opened_lent = True
-        return self._opener.open(header, envelope, self._opened)  # type: ignore[no-any-return]
-
     def _window_bytes(self, whole: bool) -> int:
         """How much to read of a large envelope: all once it is there; 0: wait for it."""
         available = os.fstat(self._fd).st_size - self._position.offset
@@ -233,10 +210,8 @@ class LaneReader:
             self._count("torn_tails")
             return
         self._count(f"damaged_{damage.reason.lower()}")
-        end = min(damage.end, damage.start + _SAMPLE_BYTES)
-        sample = bytes(self._buffer.data[damage.start - base : end - base])
-        name = names.segment_name(self._position.generation, self._position.segment)
-        self._quarantine.put(sample, f"{self._source} {name}", damage.reason, damage.start)
+        where = f"{self._source} {names.segment_name(*self._position[:2])}"
+        self._quarantine.put(self._envelopes.sample(damage, base), where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
@@ -249,7 +224,7 @@ class LaneReader:
             sequence = header.sequence
             verdict = link.judge(sequence)
             if verdict:
-                self._count(_VERDICTS[verdict])
+                self._count(COUNTED_AS[verdict])
                 if verdict > Verdict.GAP:
                     continue
             token = progress.dispatched(sequence, generation, segment, start, end)
@@ -288,16 +263,9 @@ class LaneReader:
         except OSError:
             return None
         try:
-            needed = CHUNK_BYTES
-            while True:
-                length = self._buffer.fill(fd, entry.offset, needed)
-                scanned = self._decoder.scan(self._buffer.data, length, entry.offset, entry.generation, limit=1)
-                if scanned.items or scanned.needed <= needed:
-                    break
-                needed = scanned.needed
+            return self._envelopes.at(fd, entry.generation, entry.offset)
         finally:
             os.close(fd)
-        return next((item for item in scanned.items if isinstance(item, Opened)), None)  # at most one was asked for
 
     # --- segments ---
 
@@ -379,10 +347,3 @@ class LaneReader:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
-
-
-_VERDICTS = {
-    Verdict.GAP: "gaps",
-    Verdict.DUPLICATE: "duplicates",
-    Verdict.OLD_GENERATION: "rejected_old_generation",
-}

@@ -76,7 +76,7 @@ class Registry:
         return known.entry if known else None
 
     def _look(self, name: str) -> _Known | None:
-        path = names.entry_path(self.root, name)
+        path = names.entry_path(self.root, names.check_node_name(name))
         known = self._known.get(name)
         try:
             status = os.stat(path, follow_symlinks=False)

@@ -8,10 +8,12 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
 
 Locks and their order (a holder may take only locks further down):
 
-1. ``Protocol.role``        one thread at a time reads lanes
-2. ``Links.lock``           the table of outgoing links
-3. ``OutgoingLink.lock``    sequence, sealing and appending of one link
-4. ``InboundLane.lock``     reading, finishing and committing of one lane
-5. ``Registration`` lock    the entry file (fs)
-6. ``Stats.lock``           counters; nothing is taken under it
+1. ``WorkerPool.role``      one thread at a time reads lanes
+2. ``WorkerPool`` gate      from taking a request to its beginning: requests begin in order
+3. ``DelayedRequests`` lock from taking delayed requests to writing them
+4. ``Links.lock``           the table of outgoing links
+5. ``OutgoingLink.lock``    sequence, sealing and appending of one link
+6. ``InboundLane.lock``     reading, finishing and committing of one lane
+7. ``Registration`` lock    the entry file (fs)
+8. ``Stats.lock``           counters; nothing is taken under it
 """

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from speed.errors import NodeLeftError, SpeedError
-from speed.fs.lane_reader import Received
+from speed.fs.envelope_reader import Received
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
 from speed.runtime.delivery import Arrival, Delivery

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 
 from speed.core.progress import Token
-from speed.fs.lane_reader import LaneReader, Received
+from speed.fs.envelope_reader import Received
+from speed.fs.lane_reader import LaneReader
 from speed.runtime.stats import Stats
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import node_id

@@ -13,8 +13,8 @@ from time import monotonic, perf_counter
 
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
+from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
-from speed.fs.lane_reader import Received
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane

@@ -96,6 +96,7 @@ class Serving:
                 self._time_out(running)
             return
         running.started = True
+        self._pool.entered()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:
             self._answers.add(running.lane, running.source_generation, reply, running.token)

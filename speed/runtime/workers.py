@@ -19,7 +19,8 @@ from speed.errors import NodeStateError
 
 log = logging.getLogger("speed.workers")
 
-Task = tuple[Callable[..., None], tuple[Any, ...]]
+Task = tuple[Callable[..., None], tuple[Any, ...], bool]
+"""What to run, with what, and whether it must have begun before the next is taken."""
 
 TICK_SECONDS = 0.001
 IDLE_TICKS = 30
@@ -60,6 +61,8 @@ class WorkerPool:
         self._turns = 0
         self._stopping = False
         self._runners: set[int] = set()
+        self._gate = threading.Lock()
+        self._gate_holder = 0
         self._leader = 0
         self._caller_waits = False
         self._relief_sleeps = True
@@ -95,12 +98,15 @@ class WorkerPool:
     # --- tasks ---
 
     def queue(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run a task after the present turn; only for the thread that holds the role."""
-        self._tasks.append((function, arguments))
+        """Run a task after the present turn; only for the thread that holds the role.
+
+        The task calls ``entered`` once it has begun: until then no other is taken (S-5).
+        """
+        self._tasks.append((function, arguments, True))
 
     def submit(self, function: Callable[..., None], *arguments: Any) -> None:
         """Run ``function(*arguments)`` on a worker; its exceptions are logged, never raised."""
-        self._tasks.append((function, arguments))
+        self._tasks.append((function, arguments, False))
         if threading.get_ident() not in self._runners and not self._stopping:
             self._call_member()
 
@@ -189,17 +195,23 @@ class WorkerPool:
         tasks = self._tasks
         looked = flushed = monotonic()
         while not self._stopping:
+            self._gate.acquire()
+            self._gate_holder = threading.get_ident()
             try:
-                function, arguments = tasks.popleft()
+                function, arguments, in_order = tasks.popleft()
             except IndexError:
+                self.entered()
                 self._guarded(self._flush)
                 if not tasks:
                     break
                 continue
+            if not in_order:
+                self.entered()
             try:
                 function(*arguments)
             except Exception:
                 log.exception("worker task failed")
+            self.entered()
             self._ended += 1
             del function, arguments
             now = monotonic()
@@ -214,6 +226,12 @@ class WorkerPool:
             self._running -= 1
             if not self._running and not tasks:
                 self._settled.notify_all()
+
+    def entered(self) -> None:
+        """The task of this thread has begun: only now the next may be taken, so tasks begin in order (S-5)."""
+        if self._gate_holder == threading.get_ident():
+            self._gate_holder = 0
+            self._gate.release()
 
     def _look_in(self) -> None:
         """Read what came meanwhile, without waiting, if nobody else does."""

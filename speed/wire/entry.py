@@ -7,6 +7,7 @@ import hmac
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
@@ -95,7 +96,7 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
 
 def _parse(line: bytes) -> dict[str, Any]:
     """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
-    values: dict[str, Any] = json.loads(line.decode(), parse_constant=_no_json)
+    values: dict[str, Any] = json.loads(line.decode(), parse_constant=_no_json, parse_float=_finite)
     if b"\\u" in line:
         json.dumps(values, ensure_ascii=False).encode()
     if any(_is_deeper(item, MAX_VALUE_DEPTH - 1) for item in values.values()):
@@ -104,7 +105,12 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _no_json(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_json(text)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

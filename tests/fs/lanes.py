@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
-from speed.fs.lane_reader import LaneReader, Received
+from speed.fs.lane_reader import LaneReader
 from speed.fs.lane_writer import LaneWriter
 from speed.wire import names
 from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType

@@ -185,4 +185,6 @@ def _flags(options: dict[str, Any]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return dict(os.environ, PYTHONPATH=os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    """With the first Java compiler only: agents live shortly, and many of them start."""
+    path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
+    return {"SPEED_JAVA_TIER": "1", **os.environ, "PYTHONPATH": path}

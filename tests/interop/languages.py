@@ -14,9 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Language:
-    """One implementation: ``command`` starts its agent; ``built`` is there once ``build`` has run."""
+    """One implementation: ``says`` is the language in its entries; ``command`` starts its agent; ``built`` is there once ``build`` has run."""
 
     name: str
+    says: str
     command: tuple[str, ...]
     vectors: tuple[str, ...]
     built: tuple[Path, ...]
@@ -39,6 +40,7 @@ LANGUAGES = {
     for one in (
         Language(
             name="python",
+            says="python",
             command=(sys.executable, "-u", "-m", "tests.interop.agent"),
             vectors=(sys.executable, "-m", "tests.interop.producer"),
             built=(),
@@ -46,6 +48,7 @@ LANGUAGES = {
         ),
         Language(
             name="cpp",
+            says="c++",
             command=(str(_CPP / "speed-agent-cpp"),),
             vectors=(str(_CPP / "speed-vectors"),),
             built=(_CPP / "speed-agent-cpp", _CPP / "speed-vectors"),
@@ -53,6 +56,7 @@ LANGUAGES = {
         ),
         Language(
             name="java",
+            says="java",
             command=(str(_JAVA / "bin" / "speed-java"), "speed.tool.Agent"),
             vectors=(str(_JAVA / "bin" / "speed-java"), "speed.tool.Vectors"),
             built=(_JAVA / "bin" / "speed-java", _JAVA / "target" / "lib"),

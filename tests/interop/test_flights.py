@@ -62,7 +62,7 @@ def both() -> Iterator[tuple[Hosted, Hosted]]:
         language.check_built()
     hosted = Hosted("speedd.toml"), Hosted("python-only.toml")
     try:
-        assert hosted[0].wait() == {"geo": "cpp", "rules": "java"}
+        assert hosted[0].wait() == {"geo": "c++", "rules": "java"}
         assert hosted[1].wait() == {"geo": "python", "rules": "python"}
         yield hosted
     finally:

@@ -250,6 +250,15 @@ def test_an_unknown_node_is_an_error_of_its_own(node: Make) -> None:
         node("analytics").call("nobody", "anything")
 
 
+@pytest.mark.parametrize("target", ["", "../billing", "a/b", "bell", "x" * 129])
+def test_a_target_that_is_no_name_is_refused_before_a_path_is_made_of_it(node: Make, target: str) -> None:
+    """W-1."""
+    analytics = node("analytics")
+    for verb in (analytics.call, analytics.submit, analytics.send):
+        with pytest.raises(speed.InvalidNameError, match="name"):
+            verb(target, "anything")
+
+
 def test_a_closed_node_says_so(node: Make) -> None:
     one = node("one")
     one.close()

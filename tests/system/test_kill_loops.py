@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -23,45 +25,58 @@ Start = Callable[..., Any]
 ROUNDS = 20
 GONE = (speed.UnknownNodeError, speed.NodeLeftError)
 
-# Children write each line with one write(2): a kill tears none. They begin when they are told to, so that the
-# next one has started by the time its predecessor dies.
+# One process per script imports speed and forks the lives, so that they start quickly. Each line is one write(2),
+# which a kill does not tear. A life ends with its parent, whose end of ``held`` closes then.
+PARENT = """
+import os, sys, speed
+{script}
+root = sys.argv[1]
+while line := sys.stdin.readline():
+    held, end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(end)
+        os.write(1, b"%d\\n" % os.getpid())
+        live(int(line))
+        os.read(held, 1)
+        os._exit(0)
+    os.close(held)
+    os.waitpid(pid, 0)
+    os.close(end)
+    os.write(1, b"dead\\n")
+"""
+
 SENDER = """
-import os, sys, speed
-life = int(sys.stdin.readline())
-node = speed.Node("sender", root=sys.argv[1])
-for number in range(1_000_000):
-    node.send("receiver", [life, number], ack=True)
-    os.write(1, b"%d\\n" % number)
-"""
-
-RECEIVER = """
-import os, sys, speed
-sys.stdin.readline()
-node = speed.Node("receiver", root=sys.argv[1], allow=["sender"])
-node.on_message(lambda message: os.write(1, b"%d %d\\n" % (message.payload, message.redelivered)))
-sys.stdin.readline()
-"""
-
-CALLER = """
-import os, sys, speed
-life = int(sys.stdin.readline())
-node = speed.Node("caller", root=sys.argv[1])
-for first in range(0, 1_000_000, 4):
-    futures = {n: node.submit("server", "note", {"life": life, "number": n}) for n in range(first, first + 4)}
-    for number, future in futures.items():
-        assert future.result() == number
+def live(life):
+    node = speed.Node("sender", root=root)
+    for number in range(1_000_000):
+        node.send("receiver", [life, number], ack=True)
         os.write(1, b"%d\\n" % number)
 """
 
+RECEIVER = """
+def live(life):
+    node = speed.Node("receiver", root=root, allow=["sender"])
+    node.on_message(lambda message: os.write(1, b"%d %d\\n" % (message.payload, message.redelivered)))
+"""
+
+CALLER = """
+def live(life):
+    node = speed.Node("caller", root=root)
+    for first in range(0, 1_000_000, 4):
+        futures = {n: node.submit("server", "note", {"life": life, "number": n}) for n in range(first, first + 4)}
+        for number, future in futures.items():
+            assert future.result() == number
+            os.write(1, b"%d\\n" % number)
+"""
+
 SERVER = """
-import os, sys, speed
-sys.stdin.readline()
-node = speed.Node("server", root=sys.argv[1], allow=["caller"])
-@node.service("note")
-def note(number: int) -> int:
-    os.write(1, b"%d\\n" % number)
-    return number
-sys.stdin.readline()
+def live(life):
+    node = speed.Node("server", root=root, allow=["caller"])
+    @node.service("note")
+    def note(number: int) -> int:
+        os.write(1, b"%d\\n" % number)
+        return number
 """
 
 
@@ -77,14 +92,14 @@ def chance() -> random.Random:
 def lives(root: str, child: Start, chance: random.Random) -> Callable[..., Any]:
     """``lives(script)`` runs it ``ROUNDS`` times, each until its random-th line; yields all lines of each life."""
 
-    def run(script: str) -> Any:
-        following = child(script, root)
+    def run(script: str) -> Iterator[list[str]]:
+        parent = child(PARENT.replace("{script}", script), root)
         for life in range(ROUNDS):
-            current, following = following, child(script, root)
-            current.tell(str(life))
-            lines = [current.line() for _ in range(chance.randrange(1, 60))]
-            current.kill()
-            yield lines + current.rest()
+            parent.tell(str(life))
+            pid = int(parent.line())
+            lines = [parent.line() for _ in range(chance.randrange(1, 60))]
+            os.kill(pid, signal.SIGKILL)
+            yield lines + list(iter(parent.line, "dead"))
 
     return run
 
@@ -101,7 +116,7 @@ def test_a_sender_killed_again_and_again_loses_nothing_acknowledged(node: Make, 
 
 
 def test_a_receiver_killed_again_and_again_loses_nothing_and_repeats_one_message_a_kill(
-    root: str, node: Make, child: Start, lives: Callable[..., Any]
+    node: Make, lives: Callable[..., Any]
 ) -> None:
     """L-15."""
     sender = node("sender")
@@ -116,24 +131,23 @@ def test_a_receiver_killed_again_and_again_loses_nothing_and_repeats_one_message
                 stop.wait(0.001)  # nobody there at the moment: not accepted, so the same once more
             else:
                 sent += 1
-                stop.wait(0.0005)
+                stop.wait(0.001)
 
     thread = threading.Thread(target=send)
     thread.start()
     handled: list[tuple[int, ...]] = []
+    rest: Queue[tuple[int, ...]] = Queue()
     try:
         for lines in lives(RECEIVER):
             handled += [tuple(map(int, line.split())) for line in lines]
     finally:
         stop.set()
         thread.join()
-    last = child(RECEIVER, root)
-    last.tell("begin")
+    node("receiver", allow=["sender"]).on_message(lambda message: rest.put((message.payload, message.redelivered)))
     lost = set(range(sent)) - {number for number, _ in handled}
     while lost:
-        number, flagged = map(int, last.line().split())  # ends with an error when nothing more comes
-        handled.append((number, flagged))
-        lost.discard(number)
+        handled.append(rest.get(timeout=60))  # fails when nothing more comes
+        lost.discard(handled[-1][0])
     _assert_repeated_at_most_once_a_kill(handled)
 
 
@@ -168,7 +182,7 @@ def test_a_caller_killed_again_and_again_leaves_a_server_that_ran_each_call_once
 
 
 def test_a_server_killed_again_and_again_answers_what_it_ran_and_no_call_hangs(
-    root: str, node: Make, lives: Callable[..., Any]
+    node: Make, lives: Callable[..., Any]
 ) -> None:
     """L-15, S-7, S-8."""
     caller = node("caller")

@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <thread>
+
+#include "decoding.hpp"
 
 namespace agent {
 
@@ -81,10 +84,13 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"ping", &Commands::ping},           {"services", &Commands::services}, {"info", &Commands::info},
     {"stats", &Commands::stats},         {"nodes", &Commands::nodes},     {"wait_for", &Commands::wait_for},
     {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
-    {"drain", &Commands::drain},         {"close", &Commands::close},
+    {"drain", &Commands::drain},         {"race", &Commands::race},       {"release", &Commands::release},
+    {"decode", &Commands::decode},       {"close", &Commands::close},
 };
 
-Commands::Commands(speed::Node& node) : node_(node) {
+Commands::Commands(speed::Node& node, const speed::NodeOptions& options) : node_(node) {
+  options_.root = options.root;
+  options_.key = options.key;
   node_.on_join([this](const speed::NodeInfo& info) { joins_.add(info.name); });
   node_.on_leave([this](const speed::NodeInfo& info) { leaves_.add(info.name); });
 }
@@ -232,7 +238,24 @@ Json Commands::drain(const Json& command) {
   return {{"received", received}, {"in_order", in_order}, {"redelivered", redelivered}};
 }
 
+// steady_clock is CLOCK_MONOTONIC, as in the other agents.
+Json Commands::race(const Json& command) {
+  std::this_thread::sleep_until(Clock::time_point(std::chrono::nanoseconds(command.at("at").get<std::int64_t>())));
+  prize_ = std::make_unique<speed::Node>(text(command, "name"), options_);
+  return prize_->generation();
+}
+
+Json Commands::release(const Json&) {
+  prize_.reset();
+  return nullptr;
+}
+
+Json Commands::decode(const Json& command) {
+  return verdict(text(command, "kind"), value_of(command.at("bytes")).as<speed::Bytes>());
+}
+
 Json Commands::close(const Json&) {
+  prize_.reset();
   in_hand_.reset();
   node_.close();
   over_ = true;

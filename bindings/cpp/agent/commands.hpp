@@ -26,7 +26,7 @@ class Seen {
 
 class Commands {
  public:
-  explicit Commands(speed::Node& node);
+  Commands(speed::Node& node, const speed::NodeOptions& options);
 
   // Throws what the node throws; std::invalid_argument for an unknown command.
   Json run(const Json& command);
@@ -56,11 +56,16 @@ class Commands {
   Json leaves(const Json& command);
   Json burst(const Json& command);
   Json drain(const Json& command);
+  Json race(const Json& command);
+  Json release(const Json& command);
+  Json decode(const Json& command);
   Json close(const Json& command);
 
   static const std::map<std::string, Command> table;
 
   speed::Node& node_;
+  speed::NodeOptions options_;
+  std::unique_ptr<speed::Node> prize_;
   std::optional<speed::Message> in_hand_;
   Seen events_;
   Seen joins_;

@@ -1,5 +1,7 @@
 #include "json_value.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 
@@ -32,15 +34,35 @@ Value integer_of(const std::string& digits) {
   return static_cast<std::uint64_t>(std::stoull(digits));
 }
 
+speed::Instant instant_of(const Json& parts) {
+  const speed::Instant whole{std::chrono::seconds(parts[0].get<std::int64_t>())};
+  return whole + std::chrono::microseconds(parts[1].get<std::int64_t>() / 1000);
+}
+
+speed::Map map_of_pairs(const Json& pairs) {
+  std::vector<speed::Member> members;
+  for (const Json& pair : pairs) members.push_back({value_of(pair[0]), value_of(pair[1])});
+  return speed::Map::from_pairs(std::move(members));
+}
+
 Json float_of(double number) {
   if (std::isfinite(number)) return number;
   if (std::isnan(number)) return {{"$float", "nan"}};
   return {{"$float", number > 0 ? "inf" : "-inf"}};
 }
 
-std::string key_text(const Value& key) {
-  if (const auto* text = key.get_if<std::string>()) return *text;
-  return std::to_string(key.as<std::int64_t>());
+// Whether a JSON object can say the map: its keys are text, and none looks like a mark.
+bool has_plain_keys(const speed::Map& map) {
+  return std::all_of(map.begin(), map.end(), [](const speed::Member& member) {
+    const auto* key = member.key.get_if<std::string>();
+    return key != nullptr && !key->starts_with('$');
+  });
+}
+
+Json pairs_of(const speed::Map& map) {
+  Json pairs = Json::array();
+  for (const speed::Member& member : map) pairs.push_back(Json::array({json_of(member.key), json_of(member.value)}));
+  return {{"$map", pairs}};
 }
 
 // One kind of value at a time.
@@ -61,12 +83,15 @@ struct ToJson {
     return list;
   }
   Json operator()(const speed::Map& map) const {
+    if (!has_plain_keys(map)) return pairs_of(map);
     Json object = Json::object();
-    for (const speed::Member& member : map) object[key_text(member.key)] = json_of(member.value);
+    for (const speed::Member& member : map) object[member.key.as<std::string>()] = json_of(member.value);
     return object;
   }
   Json operator()(speed::Instant instant) const {
-    return {{"$instant", std::to_string(instant.time_since_epoch().count())}};
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(instant);
+    const std::chrono::nanoseconds rest = instant - seconds;
+    return {{"$timestamp", Json::array({seconds.time_since_epoch().count(), rest.count()})}};
   }
 };
 
@@ -89,6 +114,8 @@ Value value_of(const Json& json) {
   if (json.size() == 1 && json.contains("$bytes")) return from_base64(json["$bytes"].get<std::string>());
   if (json.size() == 1 && json.contains("$float")) return std::stod(json["$float"].get<std::string>());
   if (json.size() == 1 && json.contains("$int")) return integer_of(json["$int"].get<std::string>());
+  if (json.size() == 1 && json.contains("$timestamp")) return instant_of(json["$timestamp"]);
+  if (json.size() == 1 && json.contains("$map")) return map_of_pairs(json["$map"]);
   return map_of(json);
 }
 

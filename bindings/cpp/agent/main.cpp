@@ -29,6 +29,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--fabric") arguments.options.fabrics.push_back(value);
     if (flag == "--lease") arguments.options.lease_seconds = std::stod(value);
     if (flag == "--heartbeat") arguments.options.heartbeat_seconds = std::stod(value);
+    if (flag == "--workers") arguments.options.workers = static_cast<unsigned>(std::stoul(value));
   }
   return arguments;
 }
@@ -47,6 +48,10 @@ Json answer(agent::Commands& commands, const std::string& line) {
   const Json id = command.value("id", Json(nullptr));
   try {
     return {{"id", id}, {"ok", true}, {"result", commands.run(command)}};
+  } catch (const speed::CallError& error) {
+    Json told = failed(id, error.code(), error.what());
+    told["details"] = agent::json_of(error.details());
+    return told;
   } catch (const speed::Error& error) {
     return failed(id, error.code(), error.what());
   } catch (const std::exception& error) {
@@ -57,7 +62,7 @@ Json answer(agent::Commands& commands, const std::string& line) {
 int run(const Arguments& arguments) {
   speed::Node node(arguments.name, arguments.options);
   agent::serve(node);
-  agent::Commands commands(node);
+  agent::Commands commands(node, arguments.options);
   say({{"event", "ready"}, {"generation", node.generation()}, {"pid", getpid()}});
   std::string line;
   while (!commands.is_over() && std::getline(std::cin, line)) {

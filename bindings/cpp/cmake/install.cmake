@@ -1,2 +1,22 @@
 # `cmake --install` gives find_package(speed) with the target speed::speed, and pkg-config.
 include(CMakePackageConfigHelpers)
+set(speed_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/speed)
+
+install(TARGETS speed EXPORT speed-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/speed DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT speed-targets NAMESPACE speed:: DESTINATION ${speed_package_dir})
+
+configure_package_config_file(cmake/speed-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/speed-config.cmake
+  INSTALL_DESTINATION ${speed_package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/speed-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/speed-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/speed-config-version.cmake
+  DESTINATION ${speed_package_dir})
+
+set(SPEED_PC_REQUIRES "libsodium protobuf-lite")
+if(OpenSSL_FOUND)
+  string(APPEND SPEED_PC_REQUIRES " libcrypto")
+endif()
+configure_file(cmake/speed.pc.in ${CMAKE_CURRENT_BINARY_DIR}/speed.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/speed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

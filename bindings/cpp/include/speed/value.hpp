@@ -21,7 +21,7 @@ struct Member;
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 using Array = std::vector<Value>;
-using Instant = std::chrono::sys_time<std::chrono::nanoseconds>;
+using Instant = std::chrono::sys_time<std::chrono::microseconds>;  // years 1 to 9999, which nanoseconds would not hold
 
 // Pairs in the order in which they were set; a key is text or an integer and occurs once.
 class Map {

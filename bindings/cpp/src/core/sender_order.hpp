@@ -2,7 +2,7 @@
 // Threads: not thread-safe; the caller's lock covers every method.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -34,8 +34,8 @@ class SenderOrder {
   }
 
  private:
-  // A sender is present exactly while one of its items runs; the deque holds those behind it.
-  std::unordered_map<std::string, std::deque<Item>> waiting_;
+  // A sender is present exactly while one of its items runs; the list holds those behind it.
+  std::unordered_map<std::string, std::list<Item>> waiting_;
 };
 
 }  // namespace speed::core

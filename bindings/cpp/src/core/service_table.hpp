@@ -22,8 +22,9 @@ class ServiceTable {
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
 
-  // Steps 3 to 8 of S-3; never throws for what a service or a caller does wrong.
-  Response invoke(const Request& request) const;
+  // Steps 3 to 8 of S-3; never throws for what a service or a caller does wrong. `entering` runs right before the
+  // service, if one is found that allows the caller.
+  Response invoke(const Request& request, const std::function<void()>& entering = [] {}) const;
 
  private:
   struct Row {

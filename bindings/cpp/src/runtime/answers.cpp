@@ -60,7 +60,7 @@ bool Answers::send(std::span<const Answer> group, double wait_seconds) {
   std::vector<ByteView> payloads;
   std::vector<std::uint64_t> sequences;
   for (const Answer& one : group) {
-    if (one.payload) payloads.push_back(one.payload->view());
+    if (one.payload.size() > 0) payloads.push_back(one.payload.view());
     sequences.push_back(one.sequence);
   }
   try {

@@ -11,12 +11,12 @@
 
 namespace speed::runtime {
 
-// What is to be done for one handled envelope: send `payload` (if any), then commit it.
+// What is to be done for one handled envelope: send `payload` (unless it is empty), then commit it.
 struct Answer {
   LanePtr lane;
   std::uint32_t generation = 0;  // of the asker
   std::uint64_t sequence = 0;
-  std::optional<wire::Buffer> payload;
+  wire::Buffer payload;
 };
 
 class Answers {

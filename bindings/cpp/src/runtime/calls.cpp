@@ -46,20 +46,20 @@ std::exception_ptr overdue(const core::PendingCall& call) {
 }  // namespace
 
 core::Completion Waiter::completion() {
-  return [this](core::Outcome outcome) {
-    const std::lock_guard guard(lock_);  // held while notifying: the waiter may end as soon as it is done
-    outcome_ = std::move(outcome);
-    done_ = true;
-    changed_.notify_all();
+  return [state = state_](core::Outcome outcome) {
+    const std::lock_guard guard(state->lock);
+    state->outcome = std::move(outcome);
+    state->done = true;
+    state->changed.notify_all();
   };
 }
 
 Value Waiter::result(Workers& workers) {
-  if (!done_) workers.lead(done_);
-  std::unique_lock guard(lock_);
-  changed_.wait(guard, [&] { return done_.load(); });
-  if (auto* const error = std::get_if<std::exception_ptr>(&outcome_)) std::rethrow_exception(*error);
-  return std::move(std::get<Value>(outcome_));
+  if (!state_->done) workers.lead(state_->done);
+  std::unique_lock guard(state_->lock);
+  state_->changed.wait(guard, [&] { return state_->done.load(); });
+  if (auto* const error = std::get_if<std::exception_ptr>(&state_->outcome)) std::rethrow_exception(*error);
+  return std::move(std::get<Value>(state_->outcome));
 }
 
 Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)

@@ -17,10 +17,14 @@ class Waiter {
   Value result(Workers& workers);  // blocks until completed; the deadline bounds the wait
 
  private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  std::atomic<bool> done_ = false;
-  core::Outcome outcome_;
+  struct State {
+    std::mutex lock;
+    std::condition_variable changed;
+    std::atomic<bool> done = false;
+    core::Outcome outcome;
+  };
+  // Shared: a call that could not be written may be completed while its thread goes away.
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 class Calls {

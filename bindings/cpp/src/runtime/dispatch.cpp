@@ -64,7 +64,7 @@ Arrival Dispatch::arrival_of(const LanePtr& lane, const fs::Received& received) 
   // On a worker it is committed with others, elsewhere at once.
   auto finish = [this, lane, sequence] {
     if (to_.workers.on_worker()) {
-      to_.answers.add({lane, 0, sequence, std::nullopt});
+      to_.answers.add({lane, 0, sequence, {}});
     } else {
       lane->finish({sequence});
     }

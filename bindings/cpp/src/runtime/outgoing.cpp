@@ -2,6 +2,8 @@
 
 #include <sodium.h>
 
+#include <algorithm>
+
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 
@@ -128,8 +130,7 @@ LinkPtr Links::granted(const std::string& target) {
   wire::check_node_name(target);
   const fs::EntryPtr entry = context_.registry->live(target);
   if (entry == nullptr) {
-    const std::lock_guard guard(lock_);
-    if (const auto found = links_.find(target); found != links_.end()) found->second.link->reopen();
+    if (const LinkPtr link = find(target)) link->reopen();
     throw UnknownNodeError("no live node named '" + target + "' in " + context_.root +
                            ": start it, or see `speed nodes`");
   }
@@ -142,23 +143,31 @@ LinkPtr Links::granted(const std::string& target) {
 }
 
 LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
+  LinkPtr link;
+  bool is_new = false;
+  {
+    const std::lock_guard guard(lock_);
+    Row& row = links_[target];
+    if (row.link != nullptr && row.generation >= generation) return row.link;
+    is_new = row.link == nullptr;
+    if (is_new) row.link = std::make_shared<OutgoingLink>(context_, target);
+    link = row.link;
+  }
+  if (!is_new) link->reopen();  // may wait for a sender, so the table is not locked
+  if (opened_) opened_(*link);
   const std::lock_guard guard(lock_);
   Row& row = links_[target];
-  if (row.link != nullptr && row.generation >= generation) return row.link;
-  if (row.link == nullptr) {
-    row.link = std::make_shared<OutgoingLink>(context_, target);
-  } else {
-    row.link->reopen();
-  }
-  row.generation = generation;
-  if (opened_) opened_(*row.link);
-  return row.link;
+  row.generation = std::max(row.generation, generation);
+  return link;
 }
 
-bool Links::knows(const std::string& name) const {
+LinkPtr Links::find(const std::string& target) const {
   const std::lock_guard guard(lock_);
-  return links_.contains(name);
+  const auto found = links_.find(target);
+  return found == links_.end() ? nullptr : found->second.link;
 }
+
+bool Links::knows(const std::string& name) const { return find(name) != nullptr; }
 
 std::vector<LinkPtr> Links::opened() const {
   const std::lock_guard guard(lock_);

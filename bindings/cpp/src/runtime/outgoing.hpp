@@ -87,6 +87,8 @@ class Links {
     LinkPtr link;
     std::uint32_t generation = 0;
   };
+  LinkPtr find(const std::string& target) const;
+
   Context& context_;
   std::function<void(OutgoingLink&)> opened_;
   mutable std::mutex lock_;

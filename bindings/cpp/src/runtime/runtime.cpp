@@ -110,7 +110,11 @@ void Runtime::start() {
 }
 
 void Runtime::leave(double drain_seconds) {
-  if (closed.exchange(true) || context.stop.requested()) return;
+  if (closed.exchange(true)) return;
+  if (context.stop.requested()) {  // the name was lost: everything ends already
+    const std::lock_guard guard(end_lock_);
+    return;
+  }
   try {
     context.registration->update([](wire::Entry& entry) { entry.status = "leaving"; });
   } catch (const Error&) {
@@ -127,6 +131,7 @@ void Runtime::leave(double drain_seconds) {
 
 // Stops all threads, fails all who wait, releases the lanes.
 void Runtime::end(const std::exception_ptr& why) {
+  const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
   calls.fail_all(why);
   workers.drain(callback_seconds);  // what waits for a call hears of its end
@@ -160,12 +165,22 @@ void Runtime::check_usable() const {
   context.stop.check();
 }
 
+// Drawn in batches: each draw is a system call.
+wire::Block<10> Runtime::random_bytes() {
+  const std::lock_guard guard(random_lock_);
+  if (random_.empty()) {
+    random_.resize(256);
+    randombytes_buf(random_.data(), random_.size() * sizeof random_[0]);
+  }
+  const wire::Block<10> bytes = random_.back();
+  random_.pop_back();
+  return bytes;
+}
+
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {
-  wire::Block<10> random;
-  randombytes_buf(random.data(), random.size());
   wire::MessageFields fields;
   fields.published_at_ms = fs::unix_ms();
-  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random);
+  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random_bytes());
   fields.topic = options.topic;
   fields.name_space = context.name_space;
   fields.priority = options.priority;

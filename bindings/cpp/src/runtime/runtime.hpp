@@ -43,7 +43,12 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void end(const std::exception_ptr& why);
   void say_leave();
 
+  wire::Block<10> random_bytes();
+
   std::unique_ptr<Dispatch> dispatch_;
+  std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
+  std::mutex random_lock_;  // guards what follows
+  std::vector<wire::Block<10>> random_;
 };
 
 }  // namespace speed::runtime

@@ -35,7 +35,7 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
     lane->drop(received.header.sequence);
     return;
   }
-  workers_.queue([this, running] { serve(running); });
+  workers_.queue_in_order([this, running] { serve(running); });
 }
 
 void Serving::refuse(const std::string& source, const fs::Received& received) {
@@ -72,7 +72,7 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
   const Request request{asked.service,    std::move(asked.arguments), running.lane->source(),
                         asked.request_id, asked.deadline_ms,          asked.traceparent};
   const TraceScope trace(asked.traceparent);
-  Response response = services.invoke(request);  // 3 locate, 4 its policy, 7 invoke, 8 response
+  Response response = services.invoke(request, [this] { workers_.entered(); });  // 3 locate, 4 its policy, 7 invoke, 8 response
   wire::Buffer reply;
   if (response.ok()) {
     try {

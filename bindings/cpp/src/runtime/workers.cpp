@@ -1,6 +1,6 @@
 #include "runtime/workers.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
@@ -17,6 +17,7 @@ constexpr std::size_t flush_answers = 64;
 constexpr double task_seconds = 1.0;    // how long the end waits for running tasks
 
 thread_local const Workers* runs_for = nullptr;
+thread_local bool holds_gate = false;  // this thread took a task in order and did not enter it yet
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -52,9 +53,19 @@ void Workers::spawn(void (Workers::*body)()) {
 
 // --- tasks ---
 
-void Workers::queue(Task task) {
+void Workers::queue(Task task) { put({std::move(task), false}); }
+void Workers::queue_in_order(Task task) { put({std::move(task), true}); }
+
+void Workers::put(Queued task) {
   const std::lock_guard guard(lock_);
   tasks_.push_back(std::move(task));
+}
+
+void Workers::entered() {
+  if (!std::exchange(holds_gate, false)) return;
+  const std::lock_guard guard(lock_);
+  gate_closed_ = false;
+  gate_opened_.notify_one();
 }
 
 void Workers::submit(Task task) {
@@ -163,15 +174,16 @@ void Workers::run() {
   watch();
   double looked = fs::monotonic_seconds();
   double flushed = looked;
-  Task task;
+  Queued task;
   while (true) {
     if (!take(task)) {
       if (!stopping_) flush();
       if (end_run()) break;
       continue;
     }
-    task();  // tasks catch what they call
-    task = nullptr;
+    task.run();  // tasks catch what they call
+    task.run = nullptr;
+    entered();
     ++ended_;
     if (stopping_) continue;
     const double now = fs::monotonic_seconds();
@@ -187,11 +199,15 @@ void Workers::run() {
   runs_for = nullptr;
 }
 
-bool Workers::take(Task& task) {
-  const std::lock_guard guard(lock_);
+// Between taking a task in order and its entering, no thread takes another: requests start in order (S-5), however
+// the threads are scheduled.
+bool Workers::take(Queued& task) {
+  std::unique_lock guard(lock_);
+  gate_opened_.wait(guard, [&] { return !gate_closed_ || tasks_.empty(); });
   if (tasks_.empty()) return false;
   task = std::move(tasks_.front());
   tasks_.pop_front();
+  gate_closed_ = holds_gate = task.in_order;
   return true;
 }
 
@@ -289,6 +305,7 @@ void Workers::stop(double timeout_seconds) {
     const std::lock_guard guard(lock_);
     stopping_ = true;
     tasks_.clear();
+    gate_opened_.notify_all();
     called_.notify_all();
     relief_called_.notify_all();
   }

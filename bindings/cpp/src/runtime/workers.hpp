@@ -42,6 +42,8 @@ class Workers {
 
   void queue(Task task);    // runs after the present turn; only for the holder of the role
   void submit(Task task);   // runs on a worker
+  void queue_in_order(Task task);  // likewise; the next such task starts only once this one called `entered`
+  void entered();          // the task begins what its place in the order is about
   bool on_worker() const;   // whether this thread runs a task: what it finishes can wait for the flush after it
 
   // Others may need this node at any time; if not, a waiting caller may hold the role between times.
@@ -57,6 +59,10 @@ class Workers {
   void stop(double timeout_seconds);        // lets every thread end after its present turn or task
 
  private:
+  struct Queued {
+    Task run;
+    bool in_order = false;
+  };
   struct Member {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> ended;
@@ -72,7 +78,8 @@ class Workers {
   void rest(bool yielding);
   bool begin();
   void run();
-  bool take(Task& task);
+  bool take(Queued& task);
+  void put(Queued task);
   bool end_run();
   void look_in();
   void watch();
@@ -89,7 +96,9 @@ class Workers {
   std::condition_variable called_;
   std::condition_variable settled_;
   std::condition_variable relief_called_;
-  std::deque<Task> tasks_;
+  std::deque<Queued> tasks_;
+  std::condition_variable gate_opened_;
+  bool gate_closed_ = false;  // a task in order was taken and has not entered yet
   std::vector<Member> members_;
   std::size_t workers_ = 0;
   std::size_t resting_ = 0;

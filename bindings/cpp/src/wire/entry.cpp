@@ -43,7 +43,8 @@ void take(const Json& value, const char* key, std::string& to) {
 }
 
 void take(const Json& value, const char* key, std::int64_t& to) {
-  const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
+  const bool is_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
+  const bool fits = value.is_number_integer() && !is_large && value.get<std::int64_t>() >= 0;  // -0 is 0
   if (!fits) refuse(std::string(key) + " is no integer from 0 to 2^63-1");
   to = value.get<std::int64_t>();
 }
@@ -62,6 +63,20 @@ void check_meaning(const Entry& entry, const Json& values) {
   if (entry.lease == 0 || entry.heartbeat_interval == 0) refuse("lease and heartbeatInterval must be positive");
   const auto id = values.find("nodeId");
   if (id == values.end() || *id != to_hex(node_id(entry.name))) refuse("nodeId is not that of the name");
+}
+
+// Strict JSON: the library alone takes a byte order mark, and any depth.
+Json parse(std::string_view line) {
+  bool is_deep = false;
+  const auto look = [&is_deep](int depth, Json::parse_event_t event, const Json&) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    is_deep = is_deep || (opens && static_cast<std::size_t>(depth) >= limits::max_value_depth);
+    return true;
+  };
+  if (line.starts_with("\xef\xbb\xbf")) refuse("line 1 begins with a byte order mark");
+  Json values = Json::parse(line, look, false);
+  if (is_deep || !values.is_object()) refuse("line 1 is no JSON object, or nested too deep");
+  return values;
 }
 
 std::string mac_of(const Key& key, std::string_view line) { return to_base64(hmac(key, view(line))); }
@@ -93,8 +108,7 @@ Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys)
   const bool authentic = std::ranges::any_of(
       registry_keys, [&](const Key& key) { return same_bytes(view(mac), view(mac_of(key, line))); });
   if (!authentic) refuse("the MAC does not fit: torn, foreign, or of another key");
-  const Json values = Json::parse(line, nullptr, false);
-  if (!values.is_object()) refuse("line 1 is no JSON object");
+  const Json values = parse(line);
   Entry entry;
   each_field(entry, [&](const char* key, auto& field) {
     const auto value = values.find(key);

@@ -1,5 +1,5 @@
-// The payload of MESSAGE and EVENT (registry_spec/messages.md): protobuf handles the small head, the payload
-// record is framed and found by hand, so its bytes are copied once when written and never when the head is read.
+// The payload of MESSAGE and EVENT (registry_spec/messages.md). protobuf reads the small head; the payload record is
+// found by hand, so its bytes are never copied when the head is read.
 #pragma once
 
 #include <map>

@@ -1,3 +1,4 @@
+#include "message.pb.h"
 #include "speed/error.hpp"
 #include "wire/content.hpp"
 #include "wire/limits.hpp"
@@ -16,6 +17,14 @@ constexpr std::uint32_t any_type_url = 1;
 constexpr std::uint32_t any_value = 2;
 
 [[noreturn]] void refuse(const std::string& what) { throw WireError("BAD_MESSAGE", what); }
+
+Metadata facts_of(const message::v1::MessageMetadata& metadata) {
+  return {metadata.message_id(),          metadata.topic(),
+          metadata.namespace_(),          metadata.published_at_ms(),
+          metadata.priority(),            metadata.ttl_seconds(),
+          static_cast<int>(metadata.content_type()),     metadata.content_type_custom(),
+          static_cast<int>(metadata.content_encoding()), metadata.content_encoding_custom()};
+}
 
 template <class Texts>
 std::map<std::string, std::string> copied(const Texts& from) {
@@ -37,19 +46,28 @@ struct MessageView::State {
 
 // Finds the payload and parses all the rest (M-4): records may come in any order, repeated ones merge.
 void MessageView::State::parse() {
-  std::string rest;
-  std::size_t copied_to = 0;
+  std::string rest;  // records in pieces: most messages have one piece, which is parsed where it lies
+  ByteView piece;
+  std::size_t piece_start = 0;
   const ByteView all(data);
+  const auto end_piece = [&](std::size_t end) {
+    rest += text(piece);
+    piece = all.subspan(piece_start, end - piece_start);
+  };
   for (std::size_t at = 0; at < all.size();) {
     const Record record = read_record(all, at);
     at = record.end;
     if (record.field != payload_field || !record.is_bytes()) continue;
-    rest += text(all.subspan(copied_to, record.start - copied_to));
-    copied_to = record.end;
+    end_piece(record.start);
+    piece_start = record.end;
     take_payload(all.subspan(record.value, record.end - record.value));
   }
-  rest += text(all.subspan(copied_to));
-  if (!head.ParseFromString(rest)) refuse("records: are no MessageEnvelope");
+  if (piece_start < all.size()) end_piece(all.size());
+  if (!rest.empty()) {
+    rest += text(piece);
+    piece = view(rest);
+  }
+  if (!head.ParseFromArray(piece.data(), static_cast<int>(piece.size()))) refuse("records: are no MessageEnvelope");
 }
 
 void MessageView::State::take_payload(ByteView any) {
@@ -70,7 +88,7 @@ MessageView::MessageView(Bytes data) : state_(std::make_unique<State>()) {
   state_->data = std::move(data);
   state_->parse();
   if (!state_->head.has_metadata()) refuse("metadata: is required");
-  check_metadata(state_->head.metadata());
+  check_metadata(facts_of(state_->head.metadata()));
   if (!state_->has_payload) refuse("payload: is required");
   if (static_cast<int>(state_->head.metadata().content_type()) == content_type_protobuf && state_->type_url.empty()) {
     refuse("payload.type_url: is required for application/protobuf");

@@ -83,10 +83,11 @@ class Writer {
   }
 
   // The shortest of msgpack's timestamps: 32, 64 or 96 bits.
-  void put(Instant instant, const Path&, std::size_t) {
+  void put(Instant instant, const Path& path, std::size_t) {
     const auto seconds = std::chrono::floor<std::chrono::seconds>(instant);
     const auto whole = seconds.time_since_epoch().count();
-    const auto fraction = static_cast<std::uint32_t>((instant - seconds).count());
+    if (whole < first_second || whole > last_second) refuse(path, " is an instant beyond the years 1 to 9999");
+    const auto fraction = static_cast<std::uint32_t>(std::chrono::nanoseconds(instant - seconds).count());
     Block<12> data;
     std::size_t size = 12;
     if (whole < 0 || whole >> 34 != 0) {

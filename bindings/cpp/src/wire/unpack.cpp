@@ -8,10 +8,7 @@ namespace speed::wire {
 
 namespace {
 
-constexpr std::int64_t nanoseconds = 1'000'000'000;
-
-// The seconds that an Instant can hold; msgpack's 96-bit timestamps reach further.
-constexpr std::int64_t max_seconds = INT64_MAX / nanoseconds - 1;
+constexpr std::uint64_t nanoseconds = 1'000'000'000;
 
 // Builds a Value while msgpack walks the bytes; memory grows only with the bytes at hand (W-16).
 class Builder : public msgpack::null_visitor {
@@ -121,10 +118,10 @@ bool Builder::visit_ext(const char* data, std::uint32_t size) {
   } else {
     return refuse("has a timestamp of another length");
   }
-  if (fraction >= nanoseconds || seconds > max_seconds || seconds < -max_seconds) {
+  if (fraction >= nanoseconds || seconds < first_second || seconds > last_second) {
     return refuse("has a timestamp out of range");
   }
-  return put(Instant(std::chrono::nanoseconds(seconds * nanoseconds + static_cast<std::int64_t>(fraction))));
+  return put(Instant(std::chrono::seconds(seconds)) + std::chrono::microseconds(fraction / 1000));
 }
 
 }  // namespace

@@ -21,4 +21,8 @@ Map unpack_map(ByteView data, std::string_view what = "payload");
 
 bool is_utf8(std::string_view text);
 
+// The years 1 to 9999 in seconds since 1970: what an instant may be in every language (W-15).
+inline constexpr std::int64_t first_second = -62'135'596'800;
+inline constexpr std::int64_t last_second = 253'402'300'799;
+
 }  // namespace speed::wire

@@ -4,6 +4,7 @@ package speed.errors;
 public final class StorageException extends DeliveryException {
     private static final long serialVersionUID = 1L;
 
+    /** How many of a batch were accepted. */
     private final int envelopesWritten;
 
     /**

@@ -4,6 +4,7 @@ package speed.errors;
 public final class WireException extends SpeedException {
     private static final long serialVersionUID = 1L;
 
+    /** The wire code. */
     private final String reason;
 
     /**

@@ -43,6 +43,8 @@ final class Libc {
 
     static native int renameat(int fromDirectory, String from, int toDirectory, String to);
 
+    static native int linkat(int fromDirectory, String from, int toDirectory, String to, int flags);
+
     static native int mkfifo(String path, int mode);
 
     static native int chmod(String path, int mode);

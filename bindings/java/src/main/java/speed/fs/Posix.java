@@ -74,9 +74,13 @@ public final class Posix {
         return Libc.getpid();
     }
 
-    /** CLOCK_MONOTONIC in ms: one clock for all processes of a boot. */
+    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
+    public static long monotonicNanos() {
+        return System.nanoTime() + MONOTONIC_OFFSET;
+    }
+
     public static long monotonicMs() {
-        return (System.nanoTime() + MONOTONIC_OFFSET) / 1_000_000;
+        return monotonicNanos() / 1_000_000;
     }
 
     /** The calling thread, for {@link #threadCpuNanos}. */
@@ -213,6 +217,12 @@ public final class Posix {
     static void rename(int fromDirectory, String from, int toDirectory, String to) throws PosixException {
         int result = Libc.renameat(fromDirectory, spelled(fromDirectory, from), toDirectory, spelled(toDirectory, to));
         check(result, from);
+    }
+
+    /** Gives a file a second name; never replaces what has it. */
+    static void link(String path, String newPath) throws PosixException {
+        int result = Libc.linkat(AT_FDCWD, spelled(AT_FDCWD, path), AT_FDCWD, spelled(AT_FDCWD, newPath), 0);
+        check(result, newPath);
     }
 
     static void changeMode(String path, int mode) throws PosixException {

@@ -103,20 +103,31 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         Claim claim = Claim.read(registry.root(), name, generation);
         long now = Posix.monotonicMs();
         if (claim != null) {
-            boolean free = ThisProcess.isGone(claim.maker()) || Claim.isReleased(registry.root(), name, generation);
-            boolean sameBoot = claim.maker().bootId().equals(ThisProcess.bootId());
-            if (free || sameBoot && claim.isExpired(now)) {
+            if (ThisProcess.isGone(claim.maker()) || Claim.isReleased(registry.root(), name, generation)) {
                 return;
             }
-            if (sameBoot) {
-                throw new NameTakenException("'" + name + "' is being claimed by process " + claim.maker().pid()
-                        + " on " + claim.maker().host());
+            if (claim.maker().bootId().equals(ThisProcess.bootId())) {
+                respectNeighbour(claim, now);
+                return;
             }
         }
         long deadline = now + (claim == null ? UNCLEAR_LEASE : claim.lease());
         while (Posix.monotonicMs() < deadline && Claim.newest(registry.root(), name) == generation
                 && registry.read(name) == null) {
             pause(); // the claimant may be on another host: only its entry tells
+        }
+    }
+
+    /** A claim of this boot is taken until its lease has passed; then as well if its maker may use another key. */
+    private void respectNeighbour(Claim claim, long now) {
+        String maker = "process " + claim.maker().pid() + " on " + claim.maker().host();
+        if (registry.isUnreadable(name)) {
+            throw new NameTakenException("'" + name + "' is held by " + maker
+                    + ", whose entry this key does not open: use the key of this root");
+        }
+        if (!claim.isExpired(now)) {
+            throw new NameTakenException(
+                    "'" + name + "' is being claimed by " + maker + ": try again soon, or choose another name");
         }
     }
 

@@ -79,7 +79,7 @@ public final class Registration {
     private void write(Entry changed) throws PosixException {
         byte[] data = changed.encode(registry.keyring().registryKeys().get(0), capacity);
         entry = changed;
-        if (data.length != capacity || !isInstalled()) {
+        if (data.length != capacity || !isAt(path)) {
             checkClaim();
             install();
         } else {
@@ -87,10 +87,10 @@ public final class Registration {
         }
     }
 
-    /** Whether the path still leads to this entry's file. */
-    private boolean isInstalled() {
+    /** Whether a path leads to this entry's file. */
+    private boolean isAt(String place) {
         try {
-            return Posix.status(Posix.AT_FDCWD, path).inode() == Posix.status(descriptor).inode();
+            return Posix.status(Posix.AT_FDCWD, place).inode() == Posix.status(descriptor).inode();
         } catch (PosixException gone) {
             return false;
         }
@@ -139,12 +139,10 @@ public final class Registration {
         if (descriptor < 0) {
             return;
         }
-        if (isInstalled()) {
-            try {
-                Posix.remove(Posix.AT_FDCWD, path, 0);
-            } catch (PosixException gone) {
-                // somebody removed it first
-            }
+        try {
+            EntryFile.remove(registry.root(), entry.name(), this::isAt);
+        } catch (PosixException error) {
+            // the entry stays without its process, hence stale
         }
         Claim.release(registry.root(), entry.name(), entry.generation());
         abandon();

@@ -7,10 +7,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import speed.core.Lease;
 import speed.errors.RootException;
 import speed.errors.WireException;
-import speed.wire.Block;
 import speed.wire.Entry;
 import speed.wire.Keyring;
-import speed.wire.Limits;
 import speed.wire.Names;
 
 /** The registry of one root as seen by one process: entries as they are now, and their verdicts. Thread-safe. */
@@ -120,8 +118,20 @@ public final class Registry {
         return found == null ? null : found.entry;
     }
 
+    /** Whether there is a file that should be the entry of a name, but is not authentic. */
+    boolean isUnreadable(String name) {
+        return read(name) == null && known.containsKey(name);
+    }
+
+    /** Why there is no live node of a name, and what to do. */
+    public String absence(String name) {
+        return isUnreadable(name)
+                ? "the entry of '" + name + "' is not authentic: use the key of " + root + ", or see `speed doctor`"
+                : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
+    }
+
     private Known look(String name) {
-        String path = Names.entryPath(root, name);
+        String path = Names.entryPath(root, Names.checkNode(name));
         FileStatus status;
         try {
             status = Posix.status(Posix.AT_FDCWD, path);
@@ -145,7 +155,7 @@ public final class Registry {
     private Entry readEntry(String name, String path) {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
-                Entry entry = Entry.decode(readFile(path), keyring.registryKeys());
+                Entry entry = Entry.decode(EntryFile.read(path), keyring.registryKeys());
                 return entry.name().equals(name) ? entry : null;
             } catch (WireException torn) {
                 continue;
@@ -154,20 +164,6 @@ public final class Registry {
             }
         }
         return null;
-    }
-
-    private static byte[] readFile(String path) throws PosixException {
-        int file = Posix.open(path, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
-        try {
-            FileStatus status = Posix.status(file);
-            if (!status.isRegular() || status.size() > Limits.MAX_ENTRY_BYTES) {
-                throw new WireException("BAD_ENTRY", "no regular file, or too large");
-            }
-            Block data = new Block((int) Math.max(1, status.size()));
-            return data.copy(0, Posix.read(file, data, data.size, 0));
-        } finally {
-            Posix.close(file);
-        }
     }
 
     /** The entry of a name and whether it holds. */
@@ -212,6 +208,12 @@ public final class Registry {
         return judged.verdict == Lease.Verdict.STALE ? null : judged.entry;
     }
 
+    /** Whether a node is known not to be alive, its process looked at even while its heartbeat is young. */
+    public boolean isGone(String name) {
+        Entry entry = live(name);
+        return entry == null || ThisProcess.isGone(entry.process());
+    }
+
     /** Entries of nodes that may be alive, sorted by name. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();
@@ -248,13 +250,16 @@ public final class Registry {
     }
 
     private void removeUnchanged(Entry entry) {
-        String path = Names.entryPath(root, entry.name());
         try {
-            if (Entry.decode(readFile(path), keyring.registryKeys()).equals(entry)) {
-                Posix.remove(Posix.AT_FDCWD, path, 0);
-            }
-        } catch (PosixException | WireException changed) {
-            // its owner is back, or somebody else removed it
+            EntryFile.remove(root, entry.name(), path -> {
+                try {
+                    return Entry.decode(EntryFile.read(path), keyring.registryKeys()).equals(entry);
+                } catch (PosixException | WireException changed) {
+                    return false;
+                }
+            });
+        } catch (PosixException error) {
+            // it stays and is stale: the next one to look tries again
         }
     }
 }

@@ -25,19 +25,15 @@ final class Dispatch {
     private final Serving serving;
     private final Delivery delivery;
     private final Introspection introspection;
-    private final WorkerPool pool;
-    private final Answers answers;
     private final Consumer<String> left;
 
-    Dispatch(Parts parts, Answers answers, Consumer<String> left) {
+    Dispatch(Parts parts, Consumer<String> left) {
         context = parts.context();
         links = parts.links();
         calls = parts.calls();
         serving = parts.serving();
         delivery = parts.delivery();
         introspection = parts.introspection();
-        pool = parts.pool();
-        this.answers = answers;
         this.left = left;
     }
 
@@ -92,21 +88,12 @@ final class Dispatch {
             lane.drop(token);
             return;
         }
-        Message message = new Message(
-                view, lane.source, header.sequence(), received.redelivered(), () -> finish(lane, token));
+        Message message = new Message(view, lane.source, header.sequence(), received.redelivered(),
+                () -> lane.finish(List.of(token))); // before the next is begun: one redelivery a crash (L-15)
         context.stats.count("messages_received");
         delivery.arrive(!header.has(EnvelopeType.ACK_REQUESTED) ? Arrival.silent(message, isEvent)
                 : new Arrival(message, isEvent, () -> acknowledge(lane.source, header),
                         (code, text) -> refuse(lane.source, header, code, text)));
-    }
-
-    /** A message is handled: on a worker it is committed with others, elsewhere at once. */
-    private void finish(InboundLane lane, Token token) {
-        if (pool.onWorker()) {
-            answers.add(lane, 0, null, token);
-        } else {
-            lane.finish(List.of(token));
-        }
     }
 
     private void acknowledge(String source, Header header) {

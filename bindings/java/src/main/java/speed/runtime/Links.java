@@ -32,8 +32,7 @@ final class Links {
         Entry entry = context.registry.live(target);
         if (entry == null) {
             drop(target);
-            throw new UnknownNodeException("no live node named '" + target + "' in " + context.options.root()
-                    + ": start it, or see `speed nodes`");
+            throw new UnknownNodeException(context.registry.absence(target));
         }
         if (!entry.grants(context.name())) {
             context.stats.count("sends_denied");
@@ -74,7 +73,8 @@ final class Links {
         return links.values();
     }
 
-    void close() {
-        links.values().forEach(OutgoingLink::close);
+    /** Ends all links for good. */
+    void shut() {
+        links.values().forEach(OutgoingLink::shut);
     }
 }

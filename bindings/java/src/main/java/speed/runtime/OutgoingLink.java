@@ -60,6 +60,7 @@ final class OutgoingLink {
     /** While one sender waits for room; urgent ones then do not queue up behind it. */
     private volatile boolean isFull;
     private int targetGeneration;
+    private boolean isShut;
 
     OutgoingLink(Context context, String target, int targetGeneration) {
         this.context = context;
@@ -82,6 +83,16 @@ final class OutgoingLink {
 
     /** The same; {@code track} gets the sequence before the envelope can be answered. */
     long send(Load load, LongConsumer track) {
+        context.checkOpen();
+        return transmit(load, track);
+    }
+
+    /** Says that this node left, after everything else has ended. */
+    void sendNotice(byte[] notice) {
+        transmit(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
+    }
+
+    private long transmit(Load load, LongConsumer track) {
         long total = envelopeBytes(load.payloads);
         if (load.isUrgent() && isFull) {
             throw inboxFull();
@@ -89,6 +100,9 @@ final class OutgoingLink {
         long sequence;
         lock.lock();
         try {
+            if (isShut) {
+                throw context.failure();
+            }
             if (!writer.hasRoom(total)) {
                 awaitRoom(total, load);
             }
@@ -217,6 +231,17 @@ final class OutgoingLink {
         try {
             writer.close();
             ringer.close();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Releases the files for good: a service that goes on after the node ended must not write under its name. */
+    void shut() {
+        lock.lock();
+        try {
+            isShut = true;
+            close();
         } finally {
             lock.unlock();
         }

@@ -192,7 +192,7 @@ final class Protocol implements Introspection.Lanes {
     }
 
     private void readerDied(String target) {
-        if (context.registry.live(target) == null) {
+        if (context.registry.isGone(target)) {
             departed.add(target);
             nextScan = NOW;
         }

@@ -111,7 +111,7 @@ public final class Registrar {
 
     private void checkCallees() {
         for (String target : context.pending.targets()) {
-            if (context.registry.live(target) == null) {
+            if (context.registry.isGone(target)) {
                 left.accept(target);
             }
         }

@@ -1,7 +1,6 @@
 package speed.runtime;
 
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import speed.AccessPolicy;
 import speed.errors.RootException;
@@ -17,7 +16,6 @@ import speed.fs.Registration;
 import speed.fs.Registry;
 import speed.wire.Control;
 import speed.wire.Entry;
-import speed.wire.EnvelopeType;
 import speed.wire.Names;
 import speed.wire.NodeId;
 
@@ -59,7 +57,7 @@ public final class Runtime {
         Serving serving = new Serving(context, links, pool, answers);
         parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
                 new Introspection(context, serving.services), pool);
-        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, answers, this::left));
+        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, this::left));
         registrar = new Registrar(context, this::abort, this::left, pool::submit);
         outbox = new Outbox(context, links, parts.calls());
         parts.introspection().about(protocol);
@@ -178,13 +176,13 @@ public final class Runtime {
         context.registration.remove();
         end(reason);
         sayLeft();
-        parts.links().close();
+        parts.links().shut();
     }
 
     /** The name is lost: ends at once and writes nothing more. */
     private void abort(SpeedException reason) {
         end(reason);
-        parts.links().close();
+        parts.links().shut();
         context.registration.abandon();
     }
 
@@ -213,7 +211,7 @@ public final class Runtime {
             try {
                 Entry entry = context.registry.live(link.target);
                 if (entry != null && entry.grants(context.name())) {
-                    link.send(OutgoingLink.Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
+                    link.sendNotice(notice);
                 }
             } catch (SpeedException undelivered) {
                 context.stats.count("leave_notices_undelivered");

@@ -73,9 +73,12 @@ public final class Serving {
 
     /** Queues one authenticated, authorised request (steps 1 and 2 are done); those of one sender start in order. */
     void accept(InboundLane lane, Token token, byte[] payload) {
-        SpcRequest request = SpcRequest.decode(payload);
-        if (!request.caller().equals(lane.source)) {
-            throw new WireException("BAD_PAYLOAD", "caller is not the sender");
+        SpcRequest request;
+        try {
+            request = decode(lane.source, payload);
+        } catch (WireException broken) {
+            reject(lane.source, Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
+            throw broken;
         }
         long left = Math.min(request.deadlineMs() - System.currentTimeMillis(), LONGEST_MS);
         Running accepted = new Running(lane, token, request, System.nanoTime() + left * 1_000_000);
@@ -92,9 +95,24 @@ public final class Serving {
 
     /** Step 2 failed: ACCESS_DENIED without looking at services. */
     void refuse(String source, int generation, byte[] payload) {
-        SpcRequest request = SpcRequest.decode(payload);
         String text = "'" + context.name() + "' does not allow '" + source + "'";
-        sendUrgently(source, generation, SpcResponse.error(request.requestId(), "ACCESS_DENIED", text, Map.of()));
+        reject(source, generation, payload, "ACCESS_DENIED", text);
+    }
+
+    private static SpcRequest decode(String source, byte[] payload) {
+        SpcRequest request = SpcRequest.decode(payload);
+        if (!request.caller().equals(source)) {
+            throw new WireException("BAD_PAYLOAD", "caller is not the sender");
+        }
+        return request;
+    }
+
+    /** Tells the caller of a request that was not accepted, if its id can be read (S-2). */
+    private void reject(String source, int generation, byte[] payload, String code, String text) {
+        String requestId = SpcRequest.readableId(payload);
+        if (requestId != null) {
+            sendUrgently(source, generation, SpcResponse.error(requestId, code, text, Map.of()));
+        }
     }
 
     private void serve(Running accepted) {
@@ -185,7 +203,8 @@ public final class Serving {
         }
         String phase = late.started ? "running" : "queued";
         context.stats.count("requests_timed_out_" + phase);
-        String text = "the deadline of '" + late.request.service() + "' passed while " + phase;
+        String text = "the deadline of '" + late.request.service() + "' passed while " + phase
+                + ": allow it more time";
         sendUrgently(late.lane.source, late.generation(),
                 SpcResponse.error(late.request.requestId(), "TIMEOUT", text, Map.of("phase", phase)));
         late.lane.finish(java.util.List.of(late.token));

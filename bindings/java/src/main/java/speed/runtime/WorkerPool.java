@@ -368,15 +368,18 @@ final class WorkerPool {
         }
     }
 
-    /** Lets every thread end after its present turn or task; waits for the reader, but not for services. */
+    /**
+     * Lets every thread end after its present turn or task. Waits for the reader and takes the role from it for good;
+     * does not wait for services.
+     */
     void stop(long nanos) {
         stopping = true;
         tasks.clear();
         reading.wake();
         boolean interrupted = Thread.interrupted();
         try {
-            if (role.tryAcquire(nanos, TimeUnit.NANOSECONDS)) {
-                role.release();
+            if (!role.tryAcquire(nanos, TimeUnit.NANOSECONDS)) {
+                LOG.error("the reader of {} does not end", name);
             }
         } catch (InterruptedException hurry) {
             interrupted = true;

@@ -24,24 +24,23 @@ public final class Agent {
     /**
      * Runs until the command {@code close} or the end of the input.
      *
-     * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S] [--workers N]}
+     * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
+     *     [--workers N]}
      */
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
         try (Node node = open(arguments)) {
             new AgentServices().register(node);
-            AgentOperations operations =
-                    new AgentOperations(node, Path.of(arguments.get("--root")), Path.of(arguments.get("--key")));
+            AgentOperations operations = new AgentOperations(node, arguments);
             say(Map.of("event", "ready", "generation", node.generation(), "pid", ProcessHandle.current().pid()));
             obey(node, operations);
         }
     }
 
     private static Node open(Arguments arguments) {
-        NodeBuilder builder = Node.builder(arguments.get("--name"))
-                .root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")))
-                .allow(arguments.all("--allow").toArray(new String[0]))
+        NodeBuilder builder = builder(arguments, arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
+                .allow(arguments.all("--allow").toArray(new String[0]))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
         try {
@@ -51,6 +50,11 @@ public final class Agent {
             System.exit(CANNOT_START);
             throw error;
         }
+    }
+
+    /** The beginning of a node in the agent's root. */
+    static NodeBuilder builder(Arguments arguments, String name) {
+        return Node.builder(name).root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")));
     }
 
     private static Duration seconds(String text) {

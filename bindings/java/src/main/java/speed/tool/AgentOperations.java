@@ -1,6 +1,5 @@
 package speed.tool;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -14,11 +13,11 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import speed.Message;
 import speed.Node;
 import speed.NodeInfo;
 import speed.SendOptions;
+import speed.fs.Posix;
 
 /** The operations of an agent: each takes a command's fields and returns a result. */
 final class AgentOperations {
@@ -61,26 +60,23 @@ final class AgentOperations {
     private static final Duration LATE = Duration.ofSeconds(60);
 
     private final Node node;
-    private final Path root;
-    private final Path key;
     private final BlockingQueue<Message> events = new LinkedBlockingQueue<>();
     private final Queue<String> joined = new ConcurrentLinkedQueue<>();
     private final Queue<String> left = new ConcurrentLinkedQueue<>();
     private final Map<String, Operation> table = new HashMap<>();
+    private final Arguments arguments;
     private Message inHand;
     private Node prize;
 
-    AgentOperations(Node node, Path root, Path key) {
+    AgentOperations(Node node, Arguments arguments) {
         this.node = node;
-        this.root = root;
-        this.key = key;
+        this.arguments = arguments;
         node.onJoin(other -> joined.add(other.name()));
         node.onLeave(other -> left.add(other.name()));
         addAccess();
         addMessages();
         addCalls();
         addNodes();
-        addNames();
     }
 
     Object run(String name, Map<?, ?> command) throws Exception {
@@ -104,8 +100,11 @@ final class AgentOperations {
 
     private void addMessages() {
         table.put("send", this::send);
-        table.put("receive", fields -> shown(inHand = node.receive(fields.seconds("timeout", 5))));
-        table.put("finish", fields -> finish());
+        table.put("receive", fields -> shown(receive(fields.seconds("timeout", 5))));
+        table.put("finish", fields -> {
+            finish();
+            return null;
+        });
         table.put("burst", this::burst);
         table.put("drain", this::drain);
         table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")));
@@ -117,11 +116,16 @@ final class AgentOperations {
                 shown(events.poll(fields.seconds("timeout", 5).toNanos(), TimeUnit.NANOSECONDS)));
     }
 
-    private Object finish() {
+    private Message receive(Duration timeout) throws InterruptedException {
+        inHand = node.receive(timeout);
+        return inHand;
+    }
+
+    /** Finishes what was received last, without asking for more. */
+    private void finish() {
         if (inHand != null) {
             inHand.done();
         }
-        return null;
     }
 
     private Object send(Fields fields) {
@@ -154,13 +158,11 @@ final class AgentOperations {
 
     private Object burst(Fields fields) {
         long began = System.nanoTime();
-        byte[] padding = new byte[fields.number("bytes", 0)];
+        byte[] filler = new byte[fields.number("bytes", 0)];
         for (int n = 0; n < fields.number("count", 1); n++) {
             Map<String, Object> payload = new LinkedHashMap<>();
             payload.put("n", n);
-            if (padding.length > 0) {
-                payload.put("padding", padding);
-            }
+            payload.put("filler", filler);
             node.send(fields.text("target"), payload, SendOptions.DEFAULT.withTimeout(LATE));
         }
         return (System.nanoTime() - began) / 1e9;
@@ -172,11 +174,10 @@ final class AgentOperations {
         List<Long> numbers = new ArrayList<>();
         int redelivered = 0;
         while (numbers.size() < wanted) {
-            Message message = node.receive(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
+            Message message = receive(Duration.ofNanos(Math.max(0, deadline - System.nanoTime())));
             if (message == null) {
                 break;
             }
-            inHand = message;
             redelivered += message.redelivered() ? 1 : 0;
             numbers.add((Long) ((Map<?, ?>) message.payload()).get("n"));
         }
@@ -234,33 +235,38 @@ final class AgentOperations {
     private void addNodes() {
         table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
                 .stream().map(NodeInfo::name).toList());
-        table.put("wait_for", fields -> node.waitFor(fields.text("target"), fields.seconds("timeout", 10)).name());
+        table.put("wait_for", fields ->
+                node.waitFor(fields.text("target"), fields.seconds("timeout", 10)).name());
+        table.put("race", this::race);
+        table.put("release", fields -> {
+            release();
+            return null;
+        });
+        table.put("decode", fields -> Decoding.verdict(fields.text("kind"), (byte[]) fields.get("bytes")));
         table.put("joins", fields -> taken(joined));
         table.put("leaves", fields -> taken(left));
     }
 
-    private void addNames() {
-        table.put("race", this::race);
-        table.put("release", fields -> release());
-        table.put("decode", fields -> AgentDecoding.verdict(fields.text("kind"), (byte[]) fields.get("bytes")));
-    }
-
-    /** Takes a name with a second node at a time of CLOCK_MONOTONIC, which nanoTime is on Linux. */
-    private Object race(Fields fields) {
-        long at = (Long) fields.get("at");
-        for (long left = at - System.nanoTime(); left > 0; left = at - System.nanoTime()) {
-            LockSupport.parkNanos(left - 1_000_000);
+    /** Takes a name with a second node at a time of CLOCK_MONOTONIC, in ns; returns its generation. */
+    private Object race(Fields fields) throws InterruptedException {
+        long at = ((Number) fields.get("at")).longValue();
+        for (long left = at - now(); left > 0; left = at - now()) {
+            TimeUnit.NANOSECONDS.sleep(Math.max(0, left - 1_000_000));
         }
-        prize = Node.builder(fields.text("name")).root(root).key(key).open();
+        prize = Agent.builder(arguments, fields.text("name")).open();
         return prize.generation();
     }
 
-    Object release() {
+    private static long now() {
+        return Posix.monotonicNanos();
+    }
+
+    /** Closes what a race won. */
+    void release() {
         if (prize != null) {
             prize.close();
             prize = null;
         }
-        return null;
     }
 
     private static List<String> taken(Queue<String> names) {

@@ -36,18 +36,22 @@ final class PlainJson {
             return Map.of("$int", value.toString());
         }
         if (value instanceof Instant instant) {
-            return Map.of("$timestamp", List.of(instant.getEpochSecond(), (long) instant.getNano()));
+            return Map.of("$timestamp", List.of(instant.getEpochSecond(), instant.getNano()));
         }
         if (value instanceof List<?> items) {
-            return items.stream().map(PlainJson::plain).toList();
+            List<Object> plain = new ArrayList<>();
+            items.forEach(item -> plain.add(plain(item)));
+            return plain;
         }
         return value instanceof Map<?, ?> map ? plainMap(map) : value;
     }
 
     private static Object plainMap(Map<?, ?> map) {
-        if (!map.keySet().stream().allMatch(key -> key instanceof String text && !text.startsWith("$"))) {
-            return Map.of("$map", map.entrySet().stream()
-                    .map(pair -> Arrays.asList(plain(pair.getKey()), plain(pair.getValue()))).toList());
+        boolean isObject = map.keySet().stream().allMatch(key -> key instanceof String text && !text.startsWith("$"));
+        if (!isObject) {
+            List<Object> pairs = new ArrayList<>();
+            map.forEach((key, item) -> pairs.add(Arrays.asList(plain(key), plain(item)))); // an item may be null
+            return Map.of("$map", pairs);
         }
         Map<Object, Object> plain = new LinkedHashMap<>();
         map.forEach((key, item) -> plain.put(key, plain(item)));
@@ -60,31 +64,42 @@ final class PlainJson {
             items.forEach(item -> values.add(value(item)));
             return values;
         }
-        return plain instanceof Map<?, ?> map ? mapped(map) : plain;
-    }
-
-    private static Object mapped(Map<?, ?> map) {
-        if (map.get("$bytes") instanceof String text) {
-            return Base64.getDecoder().decode(text);
+        if (!(plain instanceof Map<?, ?> map)) {
+            return plain;
         }
-        if (map.get("$float") instanceof String text) {
-            return text.equals("nan") ? Double.NaN : text.startsWith("-")
-                    ? Double.NEGATIVE_INFINITY : Double.POSITIVE_INFINITY;
-        }
-        if (map.get("$int") instanceof String text) {
-            BigInteger number = new BigInteger(text);
-            return number.bitLength() < Long.SIZE ? (Object) number.longValue() : number;
-        }
-        if (map.get("$timestamp") instanceof List<?> parts) {
-            return Instant.ofEpochSecond((Long) parts.get(0), (Long) parts.get(1));
-        }
-        if (map.get("$map") instanceof List<?> pairs) {
-            Map<Object, Object> values = new LinkedHashMap<>();
-            pairs.forEach(pair -> values.put(value(((List<?>) pair).get(0)), value(((List<?>) pair).get(1))));
-            return values;
+        if (map.size() == 1) {
+            Map.Entry<?, ?> only = map.entrySet().iterator().next();
+            switch ((String) only.getKey()) {
+                case "$bytes":
+                    return Base64.getDecoder().decode((String) only.getValue());
+                case "$int":
+                    return Notation.integer((String) only.getValue());
+                case "$float":
+                    return number((String) only.getValue());
+                case "$timestamp":
+                    return Notation.instant((List<?>) only.getValue());
+                case "$map":
+                    return members((List<?>) only.getValue());
+                default:
+                    break;
+            }
         }
         Map<Object, Object> values = new LinkedHashMap<>();
         map.forEach((key, item) -> values.put(key, value(item)));
         return values;
+    }
+
+    private static double number(String text) {
+        return switch (text) {
+            case "nan" -> Double.NaN;
+            case "inf" -> Double.POSITIVE_INFINITY;
+            default -> Double.NEGATIVE_INFINITY;
+        };
+    }
+
+    private static Map<Object, Object> members(List<?> pairs) {
+        Map<Object, Object> members = new LinkedHashMap<>();
+        pairs.forEach(pair -> members.put(value(((List<?>) pair).get(0)), value(((List<?>) pair).get(1))));
+        return members;
     }
 }

@@ -167,7 +167,14 @@ public final class Json {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) Double.parseDouble(digits);
+        return isInteger ? integer(new BigInteger(digits)) : (Object) finite(Double.parseDouble(digits));
+    }
+
+    private double finite(double number) {
+        if (Double.isInfinite(number)) {
+            throw broken("a number beyond all doubles");
+        }
+        return number;
     }
 
     private int digits() {

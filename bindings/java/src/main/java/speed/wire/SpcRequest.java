@@ -33,6 +33,15 @@ public record SpcRequest(
         }
     }
 
+    /** The id of a request that breaks another rule, so that its caller can be told; null if it has none (S-2). */
+    public static String readableId(byte[] payload) {
+        try {
+            return Payloads.requestId(ValueReader.decodeMap(payload, "request"));
+        } catch (WireException unreadable) {
+            return null;
+        }
+    }
+
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
     public static SpcRequest decode(byte[] payload) {
         Map<Object, Object> fields = ValueReader.decodeMap(payload, "request");

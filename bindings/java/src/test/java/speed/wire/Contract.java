@@ -2,19 +2,15 @@ package speed.wire;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.math.BigInteger;
-import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Instant;
-import java.util.ArrayList;
 import java.util.HexFormat;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import speed.tool.Notation;
 
 /** Reads the files of registry_spec/ for the tests. */
 public final class Contract {
@@ -88,35 +84,7 @@ public final class Contract {
 
     /** A value in the notation of the vectors. */
     public Object value(String name) {
-        return value(values.get(name));
-    }
-
-    private static Object value(Object noted) {
-        if (noted instanceof List<?> items) {
-            List<Object> values = new ArrayList<>();
-            items.forEach(item -> values.add(value(item)));
-            return values;
-        }
-        if (!(noted instanceof Map<?, ?> map)) {
-            return noted;
-        }
-        if (map.get("int") instanceof String digits) {
-            BigInteger number = new BigInteger(digits);
-            return number.bitLength() < Long.SIZE ? (Object) number.longValue() : number;
-        }
-        if (map.get("float") instanceof String hex) {
-            return ByteBuffer.wrap(HexFormat.of().parseHex(hex)).getDouble();
-        }
-        if (map.get("bytes") instanceof String hex) {
-            return HexFormat.of().parseHex(hex);
-        }
-        if (map.get("timestamp") instanceof List<?> time) {
-            return Instant.ofEpochSecond(Long.parseLong(time.get(0).toString()), (Long) time.get(1));
-        }
-        Map<Object, Object> members = new LinkedHashMap<>();
-        ((List<?>) map.get("map")).forEach(pair ->
-                members.put(value(((List<?>) pair).get(0)), value(((List<?>) pair).get(1))));
-        return members;
+        return Notation.value(values.get(name));
     }
 
     /** A value as text that is equal exactly for equal values of equal kinds in equal order. */

@@ -32,6 +32,9 @@ class PayloadsTest {
             WireException refused =
                     assertThrows(WireException.class, () -> fields(one.text("kind"), one.bytes("hex")));
             assertEquals("BAD_PAYLOAD", refused.reason());
+            if (one.has("answered")) {
+                assertEquals(one.get("answered"), SpcRequest.readableId(one.bytes("hex")));
+            }
         });
     }
 

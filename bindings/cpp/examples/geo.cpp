@@ -1,0 +1,97 @@
+// Node `geo`: distances between places on the Earth, as a sphere. The service of examples/flights/services/geo.py.
+//
+//   speed-example-geo [NAME] [--allow PATTERN]... [--root DIR] [--key FILE]
+//
+// Under speedd everything comes from the environment: SPEED_NODE, SPEED_ROOT, SPEED_KEY, SPEED_ALLOW and so on.
+// It ends in order at SIGTERM or SIGINT.
+#include <signal.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <numbers>
+#include <sstream>
+
+#include <speed/speed.hpp>
+
+namespace {
+
+constexpr double earth_radius_miles = 3958.7613;  // mean radius R1 of the WGS84 ellipsoid (6371.0088 km)
+
+double radians(double degrees) { return degrees * std::numbers::pi / 180; }
+
+void check_within(double degrees, double limit, const char* what) {
+  if (std::isfinite(degrees) && std::abs(degrees) <= limit) return;
+  std::ostringstream text;
+  text << what << ' ' << degrees << " is not within -" << limit << ".." << limit << " degrees";
+  throw std::domain_error(text.str());
+}
+
+// Great-circle distance in statute miles between two places in degrees, north and east positive. The haversine form
+// stays exact for near places, where the law of cosines loses all its digits.
+double distance(double lat1, double lon1, double lat2, double lon2) {
+  for (const double lat : {lat1, lat2}) check_within(lat, 90, "latitude");
+  for (const double lon : {lon1, lon2}) check_within(lon, 180, "longitude");
+  const double half_lat = radians(lat2 - lat1) / 2;
+  const double half_lon = radians(lon2 - lon1) / 2;
+  const double half_chord =
+      std::hypot(std::sin(half_lat), std::sqrt(std::cos(radians(lat1)) * std::cos(radians(lat2))) * std::sin(half_lon));
+  return 2 * earth_radius_miles * std::asin(std::min(1.0, half_chord));
+}
+
+std::string environment(const char* name, const std::string& otherwise = "") {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+std::vector<std::string> list_of(const std::string& text) {
+  std::vector<std::string> items;
+  std::istringstream stream(text);
+  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
+  return items;
+}
+
+void serve(const std::string& name, const speed::NodeOptions& options, const std::vector<std::string>& allow) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  speed::Node node(name, options);
+  node.serve("distance", [](const speed::Request& request) -> speed::Response {
+    return speed::Value(distance(request.get<double>("lat1"), request.get<double>("lon1"),
+                                 request.get<double>("lat2"), request.get<double>("lon2")));
+  });
+  node.allow(allow);  // after the service, so that whoever may call also finds it
+  int signal = 0;
+  sigwait(&signals, &signal);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::string name = environment("SPEED_NODE", "geo");
+  std::vector<std::string> allow = list_of(environment("SPEED_ALLOW"));
+  speed::NodeOptions options;
+  options.fabrics = list_of(environment("SPEED_FABRICS"));
+  options.workers = static_cast<unsigned>(std::stoul(environment("SPEED_WORKERS", "4")));
+  options.lease_seconds = std::stod(environment("SPEED_LEASE_SECONDS", "30"));
+  options.heartbeat_seconds = std::stod(environment("SPEED_HEARTBEAT_SECONDS", "5"));
+  for (int at = 1; at < count; ++at) {
+    const std::string word = words[at];
+    const std::string value = at + 1 < count ? words[at + 1] : "";
+    if (word == "--allow" || word == "--root" || word == "--key") ++at;
+    if (word == "--allow") allow.push_back(value);
+    else if (word == "--root") options.root = value;
+    else if (word == "--key") options.key = value;
+    else name = word;
+  }
+  try {
+    serve(name, options, allow);
+  } catch (const speed::Error& error) {
+    std::cerr << error.code() << ": " << error.what() << "\n";
+    return 3;
+  }
+  return 0;
+}

@@ -1,0 +1,208 @@
+// Decisions without I/O: access, leases, sequences, cursors, lanes after damage.
+#include <gtest/gtest.h>
+
+#include "core/lane_decoder.hpp"
+#include "core/lease.hpp"
+#include "core/link_receiver.hpp"
+#include "core/pending_calls.hpp"
+#include "core/progress.hpp"
+#include "core/sender_order.hpp"
+#include "speed/access_policy.hpp"
+#include "speed/error.hpp"
+
+namespace speed::core {
+namespace {
+
+TEST(Access, everyone_is_denied_at_first_a_1) { EXPECT_FALSE(AccessPolicy().allows("analytics")); }
+
+TEST(Access, a_family_covers_names_below_it_and_not_itself_a_2) {
+  const AccessPolicy policy({"etl.*"});
+  EXPECT_TRUE(policy.allows("etl.1"));
+  EXPECT_TRUE(policy.allows("etl.eu.1"));
+  EXPECT_FALSE(policy.allows("etl"));
+  EXPECT_FALSE(policy.allows("etlx"));
+}
+
+TEST(Access, an_exact_denial_outlives_a_granted_family_a_4) {
+  AccessPolicy policy({"etl.*"});
+  policy.deny({"etl.1"});
+  EXPECT_FALSE(policy.allows("etl.1"));
+  EXPECT_TRUE(policy.allows("etl.2"));
+}
+
+TEST(Access, the_longest_family_decides_a_4) {
+  AccessPolicy policy({"etl.*"});
+  policy.deny({"etl.eu.*"});
+  EXPECT_FALSE(policy.allows("etl.eu.1"));
+  EXPECT_TRUE(policy.allows("etl.us.1"));
+}
+
+TEST(Access, denying_a_family_takes_back_the_grants_it_covers_a_4) {
+  AccessPolicy policy({"etl.1", "billing"});
+  policy.deny({"etl.*"});
+  EXPECT_FALSE(policy.allows("etl.1"));
+  EXPECT_EQ(policy.allowed(), std::vector<std::string>{"billing"});
+}
+
+TEST(Access, a_bad_pattern_changes_nothing) {
+  AccessPolicy policy;
+  EXPECT_THROW(policy.allow({"billing", "*"}), InvalidNameError);
+  EXPECT_FALSE(policy.allows("billing"));
+}
+
+TEST(Lease, a_gone_process_is_stale_at_once_r_8) {
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 5001, false, 0), Verdict::stale);
+}
+
+TEST(Lease, the_same_boot_is_judged_by_its_monotonic_clock_r_8) {
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6000, std::nullopt, 0), Verdict::live);
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6001, std::nullopt, 0), Verdict::stale);
+}
+
+TEST(Lease, a_heartbeat_in_the_future_or_of_another_boot_is_watched_r_9_r_10) {
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 4999, std::nullopt, 0), Verdict::watch);
+  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1000), Verdict::watch);
+  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1001), Verdict::stale);
+}
+
+TEST(Lease, must_exceed_three_heartbeats_r_7) {
+  EXPECT_NO_THROW(check_lease(3001, 1000));
+  EXPECT_THROW(check_lease(3000, 1000), ConfigurationError);
+}
+
+TEST(Lease, an_owner_that_lost_it_never_holds_it_again_r_12) {
+  OwnLease lease(1000, 5000);
+  EXPECT_FALSE(lease.is_lost(6000));
+  EXPECT_TRUE(lease.is_lost(6001));
+  lease.renew(6001);
+  EXPECT_TRUE(lease.is_lost(6002));
+}
+
+TEST(Sequences, duplicates_gaps_and_old_generations_are_told_apart_l_12) {
+  const auto at = [](std::uint32_t generation, std::uint64_t counter) { return wire::make_sequence(generation, counter); };
+  LinkReceiver link;
+  EXPECT_EQ(link.judge(at(2, 1)), SequenceVerdict::next);
+  EXPECT_EQ(link.judge(at(2, 1)), SequenceVerdict::duplicate);
+  EXPECT_EQ(link.judge(at(2, 3)), SequenceVerdict::gap);
+  EXPECT_EQ(link.judge(at(1, 9)), SequenceVerdict::old_generation);
+  EXPECT_EQ(link.judge(at(3, 1)), SequenceVerdict::next);
+}
+
+TEST(Progress, one_slow_envelope_is_listed_and_blocks_nothing_l_14) {
+  Progress progress({1, 1, 0}, 0);
+  progress.dispatched(1, {1, 1, 0}, 10);
+  progress.dispatched(2, {1, 1, 10}, 20);
+  EXPECT_EQ(progress.finish(2), 10U);
+  const wire::Cursor cursor = progress.cursor(1);
+  EXPECT_EQ(cursor.position, (wire::Position{1, 1, 20}));
+  ASSERT_EQ(cursor.unfinished.size(), 1U);
+  EXPECT_EQ(cursor.unfinished[0].sequence, 1U);
+}
+
+TEST(Progress, a_65th_unfinished_envelope_moves_the_position_back_to_its_start_l_14) {
+  Progress progress({1, 1, 0}, 0);
+  for (std::uint64_t n = 1; n <= 66; ++n) progress.dispatched(n, {1, 1, (n - 1) * 10}, n * 10);
+  progress.finish(66);
+  const wire::Cursor cursor = progress.cursor(1);
+  EXPECT_EQ(cursor.unfinished.size(), wire::limits::max_unfinished);
+  EXPECT_EQ(cursor.position.offset, 640U);
+  EXPECT_EQ(cursor.last_sequence, 64U);
+}
+
+TEST(Progress, finishing_twice_counts_once) {
+  Progress progress({1, 1, 0}, 0);
+  progress.dispatched(1, {1, 1, 0}, 10);
+  EXPECT_EQ(progress.finish(1), 10U);
+  EXPECT_EQ(progress.finish(1), 0U);
+}
+
+TEST(SenderOrder, items_of_one_sender_run_one_after_another_s_5) {
+  SenderOrder<int> order;
+  EXPECT_EQ(order.push("a", 1), 1);
+  EXPECT_EQ(order.push("a", 2), std::nullopt);
+  EXPECT_EQ(order.push("b", 3), 3);
+  EXPECT_EQ(order.done("a"), 2);
+  EXPECT_EQ(order.done("a"), std::nullopt);
+  EXPECT_EQ(order.push("a", 4), 4);
+}
+
+TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
+  PendingCalls calls;
+  calls.add("1.1", {"billing", 10, false, [](Outcome) {}});
+  EXPECT_FALSE(calls.take("1.1", "stranger"));
+  EXPECT_TRUE(calls.take("1.1", "billing"));
+  EXPECT_FALSE(calls.take("1.1", "billing"));
+}
+
+TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
+  PendingCalls calls;
+  calls.add("1", {"a", 5, false, [](Outcome) {}});
+  calls.add("2", {"a", 9, false, [](Outcome) {}});
+  EXPECT_TRUE(calls.take_late(4).empty());
+  EXPECT_EQ(calls.take_late(5).size(), 1U);
+  EXPECT_EQ(calls.next_deadline(), 9);
+}
+
+// A lane of envelopes, to be damaged.
+class Lane : public testing::Test {
+ protected:
+  void write(std::uint64_t counter, std::string_view payload) {
+    wire::Nonce nonce{};
+    nonce[0] = static_cast<std::byte>(counter);
+    sealer_.seal(wire::EnvelopeType::message, 0, counter, 1, wire::view(payload), nonce, lane_);
+    ends_.push_back(lane_.size());
+  }
+  Scan scan(bool final = false) { return decoder_.scan({lane_.view(), 0, 7, final, false}, 64, opened_); }
+
+  wire::NodeId source_ = wire::node_id("analytics");
+  wire::NodeId target_ = wire::node_id("billing");
+  wire::Keyring keyring_{{wire::Key{}}};
+  wire::LinkSealer sealer_{keyring_, source_, target_, 7};
+  wire::LinkOpener opener_{keyring_, source_, target_};
+  LaneDecoder decoder_{source_, target_, opener_};
+  wire::Buffer lane_;
+  wire::Buffer opened_;
+  std::vector<std::size_t> ends_;
+};
+
+TEST_F(Lane, every_split_decodes_equally_l_11) {
+  for (std::uint64_t n = 1; n <= 3; ++n) write(n, "payload");
+  for (std::size_t size = 0; size <= lane_.size(); ++size) {
+    const Scan first = decoder_.scan({lane_.view().first(size), 0, 7, false, false}, 64, opened_);
+    const std::size_t rest = first.items.size();
+    const Scan second = decoder_.scan({lane_.view().subspan(first.consumed), first.consumed, 7, false, false}, 64, opened_);
+    EXPECT_EQ(rest + second.items.size(), 3U) << size;
+  }
+}
+
+TEST_F(Lane, reading_goes_on_behind_a_flipped_bit_l_16) {
+  for (std::uint64_t n = 1; n <= 3; ++n) write(n, "payload");
+  lane_.data()[ends_[0] + 90] ^= std::byte{1};
+  const Scan found = scan();
+  ASSERT_EQ(found.items.size(), 3U);
+  EXPECT_EQ(found.items[1].refusal, wire::Refusal::bad_tag);
+  EXPECT_EQ(found.items[1].start, ends_[0]);
+  EXPECT_EQ(found.items[1].end, ends_[1]);
+  EXPECT_FALSE(found.items[2].is_damage());
+}
+
+TEST_F(Lane, a_torn_tail_of_a_finished_segment_is_passed_l_17) {
+  write(1, "payload");
+  write(2, "payload");
+  lane_.shrink(lane_.size() - 5);
+  EXPECT_EQ(scan(false).items.size(), 1U);
+  const Scan found = scan(true);
+  ASSERT_EQ(found.items.size(), 2U);
+  EXPECT_EQ(found.items[1].refusal, wire::Refusal::truncated);
+  EXPECT_EQ(found.consumed, lane_.size());
+}
+
+TEST_F(Lane, an_envelope_of_another_generation_than_its_segment_is_damage_l_13) {
+  write(1, "payload");
+  const Scan found = decoder_.scan({lane_.view(), 0, 8, true, false}, 64, opened_);
+  ASSERT_EQ(found.items.size(), 1U);
+  EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_sequence);
+}
+
+}  // namespace
+}  // namespace speed::core

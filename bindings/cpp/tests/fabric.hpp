@@ -1,0 +1,120 @@
+// A root of its own for each test, nodes in it, and other processes to talk to.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fs/key_store.hpp"
+#include "speed/speed.hpp"
+
+namespace speed::test {
+
+class TestRoot {
+ public:
+  TestRoot() {
+    if (sodium_init() < 0) throw std::runtime_error("libsodium");
+    std::string pattern = (std::filesystem::temp_directory_path() / "speed-cpp-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    path = pattern;
+    wire::Key key;
+    randombytes_buf(key.data(), key.size());
+    fs::write_key_file(path + "/speed.key", {key});
+  }
+  TestRoot(const TestRoot&) = delete;
+  TestRoot& operator=(const TestRoot&) = delete;
+  ~TestRoot() { std::filesystem::remove_all(path); }
+
+  NodeOptions options(std::vector<std::string> allow = {}) const {
+    NodeOptions options;
+    options.root = path;
+    options.key = path + "/speed.key";
+    options.allow = std::move(allow);
+    return options;
+  }
+
+  std::string path;
+};
+
+// Waits until `condition` holds; false after a generous while. No test depends on how long it takes.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    usleep(2000);
+  }
+  return true;
+}
+
+// The interop agent as another process, which can be killed.
+class AgentProcess {
+ public:
+  AgentProcess(const TestRoot& root, const std::string& name, const std::vector<std::string>& more = {}) {
+    int to[2];
+    int from[2];
+    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    std::vector<std::string> words{SPEED_AGENT, "--name", name, "--root", root.path, "--key", root.path + "/speed.key"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(to[0], 0);
+      dup2(from[1], 1);
+      execv(arguments[0], arguments.data());
+      _exit(127);
+    }
+    ::close(to[0]);
+    ::close(from[1]);
+    in_ = to[1];
+    out_ = fdopen(from[0], "r");
+    ready = read_line();
+  }
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+  ~AgentProcess() {
+    kill(SIGKILL);
+    fclose(out_);
+    if (in_ >= 0) ::close(in_);
+  }
+
+  nlohmann::json operator()(nlohmann::json command) {
+    const std::string line = command.dump() + "\n";
+    if (write(in_, line.data(), line.size()) < 0) throw std::runtime_error("agent is gone");
+    return read_line();
+  }
+
+  void kill(int signal) {
+    if (pid_ <= 0) return;
+    ::kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  void pause() { ::kill(pid_, SIGSTOP); }
+  void resume() { ::kill(pid_, SIGCONT); }
+
+  nlohmann::json ready;
+
+ private:
+  nlohmann::json read_line() {
+    std::string line;
+    for (int c = fgetc(out_); c != EOF && c != '\n'; c = fgetc(out_)) line += static_cast<char>(c);
+    return nlohmann::json::parse(line, nullptr, false);
+  }
+
+  pid_t pid_ = -1;
+  int in_ = -1;
+  FILE* out_ = nullptr;
+};
+
+}  // namespace speed::test

@@ -1,0 +1,87 @@
+// Constants and codes are those of registry_spec/limits.json and codes.json (W-0).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "speed/error.hpp"
+#include "vectors.hpp"
+#include "wire/limits.hpp"
+
+namespace speed {
+namespace {
+
+using test::Json;
+namespace limits = wire::limits;
+
+TEST(Limits, every_number_equals_limits_json) {
+  const Json ours{{"protocol_version", limits::protocol_version},
+                  {"header_bytes", limits::header_bytes},
+                  {"security_header_bytes", limits::security_header_bytes},
+                  {"aad_bytes", limits::aad_bytes},
+                  {"tag_bytes", limits::tag_bytes},
+                  {"nonce_bytes", limits::nonce_bytes},
+                  {"key_bytes", limits::key_bytes},
+                  {"key_id_bytes", limits::key_id_bytes},
+                  {"node_id_bytes", limits::node_id_bytes},
+                  {"node_id_namespace_hex", limits::node_id_namespace_hex},
+                  {"generation_bits", limits::generation_bits},
+                  {"counter_bits", limits::counter_bits},
+                  {"max_payload_bytes", limits::max_payload_bytes},
+                  {"max_name_bytes", limits::max_name_bytes},
+                  {"max_topic_bytes", limits::max_topic_bytes},
+                  {"max_request_id_bytes", limits::max_request_id_bytes},
+                  {"max_keys", limits::max_keys},
+                  {"max_entry_bytes", limits::max_entry_bytes},
+                  {"min_entry_bytes", limits::min_entry_bytes},
+                  {"segment_bytes", limits::segment_bytes},
+                  {"lane_window_bytes", limits::lane_window_bytes},
+                  {"max_lanes", limits::max_lanes},
+                  {"max_unfinished", limits::max_unfinished},
+                  {"max_quarantine_files", limits::max_quarantine_files},
+                  {"max_quarantine_bytes", limits::max_quarantine_bytes},
+                  {"max_value_depth", limits::max_value_depth},
+                  {"lease_seconds", limits::lease_seconds},
+                  {"heartbeat_seconds", limits::heartbeat_seconds},
+                  {"call_timeout_seconds", limits::call_timeout_seconds},
+                  {"full_scan_seconds", limits::full_scan_seconds},
+                  {"ungranted_lane_grace_seconds", limits::ungranted_lane_grace_seconds},
+                  {"default_priority", limits::default_priority}};
+  const Json theirs = test::spec_file("limits.json");
+  EXPECT_EQ(ours.size(), theirs.size());
+  for (const auto& [name, number] : theirs.items()) EXPECT_EQ(ours.value(name, Json()), number) << name;
+}
+
+template <class... Errors>
+std::set<std::string> codes_of() {
+  return {std::string(Errors("x").code())...};
+}
+
+std::set<std::string> listed(const char* list) {
+  const Json codes = test::spec_file("codes.json");
+  return codes[list].get<std::set<std::string>>();
+}
+
+TEST(Codes, every_spc_code_has_one_exception_class_s_8) {
+  EXPECT_EQ((codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError,
+                      CallTimeoutError, InternalError>()),
+            listed("spc"));
+}
+
+TEST(Codes, every_local_code_has_an_exception_class) {
+  EXPECT_EQ((codes_of<Error, ConfigurationError, KeyFileError, RootError, InvalidNameError, DurabilityError,
+                      RegistrationError, NameTakenError, LeaseLostError, NodeClosedError, ForkedNodeError,
+                      DeliveryError, UnknownNodeError, NodeLeftError, InboxFullError, StorageError,
+                      PayloadTooLargeError, UnserialisableError, NotAcknowledgedError, ServiceExistsError, CallError>()),
+            listed("local"));
+}
+
+TEST(Codes, every_refusal_of_an_envelope_is_a_wire_code_w_5) {
+  const std::set<std::string> wire_codes = listed("wire");
+  for (int refusal = 1; refusal <= static_cast<int>(wire::Refusal::bad_tag); ++refusal) {
+    EXPECT_TRUE(wire_codes.contains(std::string(code_of(static_cast<wire::Refusal>(refusal))))) << refusal;
+  }
+}
+
+}  // namespace
+}  // namespace speed

@@ -1,0 +1,117 @@
+// The vectors of registry_spec/messages.md (M-n).
+#include <gtest/gtest.h>
+
+#include "speed/error.hpp"
+#include "vectors.hpp"
+#include "wire/message.hpp"
+#include "wire/traceparent.hpp"
+
+namespace speed::wire {
+namespace {
+
+using test::bytes_of;
+using test::Json;
+using test::vectors;
+using test::what;
+
+Json optional_text(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
+
+// What a message says, in the terms of the vectors.
+Json meaning(const MessageView& message) {
+  Json found{{"topic", message.topic()},
+             {"namespace", message.name_space()},
+             {"message_id", message.message_id()},
+             {"published_at_ms", message.published_at_ms()},
+             {"priority", message.priority()},
+             {"ttl_seconds", message.ttl_seconds()},
+             {"content_type", message.content_type()},
+             {"content_encoding", message.content_encoding()},
+             {"payload_hex", to_hex(message.payload_bytes())}};
+  found["correlation_id"] = optional_text(message.correlation_id());
+  found["causality_parent"] = optional_text(message.causality_parent());
+  found["traceparent"] = optional_text(message.traceparent());
+  found["publisher_id"] = optional_text(message.publisher_id());
+  if (!message.type_url().empty()) found["type_url"] = message.type_url();
+  if (!message.labels().empty()) found["labels"] = message.labels();
+  if (!message.baggage().empty()) found["baggage"] = message.baggage();
+  for (const auto& [key, bytes] : message.extensions()) found["extensions_hex"][key] = to_hex(bytes);
+  return found;
+}
+
+TEST(Messages, valid_ones_are_read_with_their_meaning_m_1_to_m_12) {
+  for (const Json& item : vectors("messages")["valid"]) {
+    const MessageView message(bytes_of(item["hex"]));
+    const Json found = meaning(message);
+    for (const auto& [key, expected] : item["expected"].items()) {
+      EXPECT_EQ(found.value(key, Json(nullptr)), expected) << what(item) << " " << key;
+    }
+    EXPECT_EQ(message.bytes(), bytes_of(item["hex"])) << what(item);
+  }
+}
+
+TEST(Messages, invalid_ones_are_refused_and_the_field_is_named_m_4_m_5) {
+  for (const Json& item : vectors("messages")["invalid"]) {
+    try {
+      const MessageView message(bytes_of(item["hex"]));
+      ADD_FAILURE() << what(item) << " was accepted";
+    } catch (const WireError& error) {
+      EXPECT_EQ(error.reason(), "BAD_MESSAGE") << what(item);
+      EXPECT_NE(std::string(error.what()).find(item["field"].get<std::string>()), std::string::npos)
+          << what(item) << ": " << error.what();
+    }
+  }
+}
+
+TEST(Messages, what_is_written_is_read_back_m_2_m_10) {
+  MessageFields fields;
+  fields.message_id = "01890000-0000-7000-8000-000000000000";
+  fields.published_at_ms = 1'700'000'000'000;
+  fields.priority = 7;
+  fields.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  fields.labels = {{"region", "eu"}};
+  fields.extensions = {{"x-a", {std::byte{1}}}};
+  const std::vector<Value> payloads{"text", Bytes{std::byte{0}, std::byte{255}}, Map{{"a", Array{1, nullptr, 2.5}}}, 7};
+  for (const Value& payload : payloads) {
+    Buffer out;
+    encode_message(payload, fields, out);
+    const MessageView message(Bytes(out.view().begin(), out.view().end()));
+    EXPECT_EQ(message.payload(), payload);
+    EXPECT_EQ(message.priority(), 7);
+    EXPECT_EQ(message.traceparent(), fields.traceparent);
+    EXPECT_EQ(message.labels(), fields.labels);
+    EXPECT_EQ(message.extensions(), fields.extensions);
+  }
+}
+
+TEST(Messages, expire_at_their_time_to_live_and_not_before_m_7) {
+  MessageFields fields;
+  fields.message_id = "1";
+  fields.published_at_ms = 1000;
+  fields.ttl_seconds = 2;
+  Buffer out;
+  encode_message("x", fields, out);
+  const MessageView message(Bytes(out.view().begin(), out.view().end()));
+  EXPECT_FALSE(message.is_expired(2999));
+  EXPECT_TRUE(message.is_expired(3000));
+}
+
+TEST(Messages, ids_are_uuid_version_7_m_13) {
+  for (const Json& item : vectors("messages")["message_ids"]) {
+    const Bytes random = bytes_of(item["random_hex"]);
+    Block<10> last;
+    std::copy_n(random.begin() + 6, last.size(), last.begin());
+    EXPECT_EQ(new_message_id(item["unix_ms"].get<std::uint64_t>(), last), item["message_id"].get<std::string>());
+  }
+}
+
+TEST(Messages, traceparents_are_parsed_strictly_m_11) {
+  for (const Json& text : vectors("messages")["traceparents"]["valid"]) {
+    EXPECT_TRUE(parse_traceparent(text.get<std::string>())) << text;
+  }
+  for (const Json& text : vectors("messages")["traceparents"]["invalid"]) {
+    EXPECT_FALSE(parse_traceparent(text.get<std::string>())) << text;
+  }
+}
+
+}  // namespace
+}  // namespace speed::wire

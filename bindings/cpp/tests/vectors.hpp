@@ -1,0 +1,75 @@
+// Reads registry_spec/: what every implementation must accept, and what it must refuse.
+#pragma once
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "wire/keyring.hpp"
+
+namespace speed::test {
+
+using Json = nlohmann::ordered_json;
+
+inline Json spec_file(const std::string& path) {
+  std::ifstream file(std::string(SPEED_SPEC) + "/" + path);
+  return Json::parse(file);
+}
+
+inline Json vectors(const std::string& stem) { return spec_file("vectors/" + stem + ".json"); }
+
+// Each case says which mistake it catches.
+inline std::string what(const Json& item) { return item.value("name", "") + ": " + item.value("bug", ""); }
+
+inline Bytes bytes_of(const Json& hex) { return wire::from_hex(hex.get<std::string>()).value(); }
+
+inline std::uint64_t number_of(const Json& hex16) { return std::stoull(hex16.get<std::string>(), nullptr, 16); }
+
+template <std::size_t N>
+wire::Block<N> block_of(const Json& hex) {
+  const Bytes bytes = bytes_of(hex);
+  wire::Block<N> block;
+  std::copy_n(bytes.begin(), N, block.begin());
+  return block;
+}
+
+inline std::vector<wire::Key> keys_of(const Json& list) {
+  std::vector<wire::Key> keys;
+  for (const Json& hex : list) keys.push_back(block_of<32>(hex));
+  return keys;
+}
+
+// The value that a vector writes as tagged JSON.
+inline Value value_of(const Json& tagged) {
+  if (tagged.is_null()) return {};
+  if (tagged.is_boolean()) return tagged.get<bool>();
+  if (tagged.is_string()) return tagged.get<std::string>();
+  if (tagged.is_array()) {
+    Array items;
+    for (const Json& item : tagged) items.push_back(value_of(item));
+    return items;
+  }
+  const auto& [kind, content] = *tagged.items().begin();
+  if (kind == "int") {
+    const auto digits = content.get<std::string>();
+    return digits[0] == '-' ? Value(std::stoll(digits)) : Value(static_cast<std::uint64_t>(std::stoull(digits)));
+  }
+  if (kind == "float") {
+    const std::uint64_t bits = wire::load<std::uint64_t>(bytes_of(content).data());
+    double number = 0;
+    std::memcpy(&number, &bits, sizeof number);
+    return number;
+  }
+  if (kind == "bytes") return bytes_of(content);
+  if (kind == "timestamp") {
+    const std::int64_t seconds = std::stoll(content[0].get<std::string>());
+    return Instant(std::chrono::seconds(seconds) + std::chrono::nanoseconds(content[1].get<std::int64_t>()));
+  }
+  Map map;
+  for (const Json& pair : content) map.set(value_of(pair[0]), value_of(pair[1]));
+  return map;
+}
+
+}  // namespace speed::test

@@ -1,0 +1,159 @@
+package speed.tool;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import speed.Node;
+import speed.SendOptions;
+import speed.wire.Json;
+
+/**
+ * What SPEED does here, between two processes: this one and a server that it starts.
+ *
+ * <pre>
+ * rtt       echo, one call after the other: time of each
+ * pipeline  echo, many calls under way: calls per second
+ * oneway    messages that are only sent, until all are handled
+ * </pre>
+ */
+public final class Bench {
+    private static final String SERVER = "bench.server";
+    private static final String CLIENT = "bench.client";
+    private static final int WINDOW = 256;
+    private static final int WARM_UP = 20_000;
+    private static final Duration START = Duration.ofSeconds(30);
+
+    private Bench() {}
+
+    /**
+     * Measures and prints.
+     *
+     * @param line {@code rtt|pipeline|oneway [--bytes N] [--count N] [--root DIRECTORY] [--json]}
+     */
+    public static void main(String[] line) throws Exception {
+        Arguments arguments = new Arguments(line, "--json");
+        if (arguments.words().size() != 1) {
+            System.err.println("usage: Bench rtt|pipeline|oneway [--bytes N] [--count N] [--root DIRECTORY] [--json]");
+            System.exit(2);
+        }
+        String what = arguments.words().get(0);
+        if (what.equals("serve")) {
+            serve(Path.of(arguments.get("--root")));
+            return;
+        }
+        Map<String, Object> figures = measure(what, Integer.parseInt(arguments.get("--bytes", "200")),
+                Integer.parseInt(arguments.get("--count", "20000")), arguments.get("--root", null));
+        System.out.println(arguments.has("--json") ? Json.write(figures) : shown(figures));
+    }
+
+    private static Map<String, Object> measure(String what, int bytes, int count, String beside) throws Exception {
+        try (BenchRoot root = new BenchRoot(beside)) {
+            Process server = root.startServer();
+            try (Node client = root.node(CLIENT, SERVER)) {
+                client.waitFor(SERVER, START);
+                Map<String, Object> figures = new LinkedHashMap<>();
+                figures.put("bench", what);
+                figures.put("count", count);
+                figures.put("payloadBytes", bytes);
+                byte[] payload = new byte[bytes];
+                switch (what) {
+                    case "rtt" -> roundTrips(client, payload, count, figures);
+                    case "pipeline" -> pipeline(client, payload, count, figures);
+                    case "oneway" -> oneWay(client, payload, count, figures);
+                    default -> throw new IllegalArgumentException("no measurement " + what);
+                }
+                return figures;
+            } finally {
+                server.getOutputStream().close(); // the end of its input tells the server to stop
+                if (!server.waitFor(START.toSeconds(), TimeUnit.SECONDS)) {
+                    server.destroyForcibly();
+                }
+            }
+        }
+    }
+
+    private static void roundTrips(Node client, byte[] payload, int count, Map<String, Object> figures) {
+        Map<String, Object> arguments = Map.of("data", payload);
+        for (int round = 0; round < warmUp(payload); round++) {
+            client.call(SERVER, "echo", arguments);
+        }
+        long[] nanos = new long[count];
+        for (int round = 0; round < count; round++) {
+            long began = System.nanoTime();
+            client.call(SERVER, "echo", arguments);
+            nanos[round] = System.nanoTime() - began;
+        }
+        Arrays.sort(nanos);
+        figures.put("p50Micros", nanos[count / 2] / 1e3);
+        figures.put("p99Micros", nanos[count * 99 / 100] / 1e3);
+        figures.put("minMicros", nanos[0] / 1e3);
+        figures.put("callsPerSecond", count * 1e9 / Arrays.stream(nanos).sum());
+    }
+
+    private static int warmUp(byte[] payload) {
+        return Math.max(50, Math.min(WARM_UP, (256 << 20) / (payload.length + 1)));
+    }
+
+    private static void pipeline(Node client, byte[] payload, int count, Map<String, Object> figures) {
+        pipelined(client, payload, warmUp(payload));
+        long began = System.nanoTime();
+        pipelined(client, payload, count);
+        figures.put("callsPerSecond", count * 1e9 / (System.nanoTime() - began));
+    }
+
+    private static void pipelined(Node client, byte[] payload, int count) {
+        Queue<CompletableFuture<Object>> underWay = new ArrayDeque<>();
+        for (int call = 0; call < count; call++) {
+            if (underWay.size() == WINDOW) {
+                underWay.remove().join();
+            }
+            underWay.add(client.submit(SERVER, "echo", Map.of("data", payload)));
+        }
+        underWay.forEach(CompletableFuture::join);
+    }
+
+    private static void oneWay(Node client, byte[] payload, int count, Map<String, Object> figures) {
+        sendAll(client, payload, warmUp(payload));
+        long before = (Long) client.call(SERVER, "handled", Map.of());
+        long began = System.nanoTime();
+        sendAll(client, payload, count);
+        figures.put("messagesPerSecond", count * 1e9 / (System.nanoTime() - began));
+        figures.put("handled", (Long) client.call(SERVER, "handled", Map.of()) - before);
+    }
+
+    /** Lanes are FIFO: when the last one is handled, all are. */
+    private static void sendAll(Node client, byte[] payload, int count) {
+        for (int message = 1; message < count; message++) {
+            client.send(SERVER, payload);
+        }
+        client.send(SERVER, payload, SendOptions.DEFAULT.withAcknowledgement().withTimeout(START));
+    }
+
+    /** The other process: until its input ends. */
+    private static void serve(Path root) throws IOException {
+        AtomicLong handled = new AtomicLong();
+        try (Node node = BenchRoot.node(root, SERVER, CLIENT)) {
+            node.register("echo", request -> request.arguments().get("data"));
+            node.register("handled", request -> handled.get());
+            node.onMessage(message -> handled.incrementAndGet());
+            while (System.in.read() >= 0) {
+                // only its end matters
+            }
+        }
+    }
+
+    private static String shown(Map<String, Object> figures) {
+        StringBuilder shown = new StringBuilder();
+        figures.forEach((name, value) -> shown.append(value instanceof Double number
+                ? String.format("%-18s %,.1f%n", name, number) : String.format("%-18s %s%n", name, value)));
+        return shown.toString().stripTrailing();
+    }
+}

@@ -1,0 +1,166 @@
+package speed.tool;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import speed.wire.Block;
+import speed.wire.Control;
+import speed.wire.Cursor;
+import speed.wire.Entry;
+import speed.wire.EnvelopeType;
+import speed.wire.Fence;
+import speed.wire.Json;
+import speed.wire.LinkSealer;
+import speed.wire.MessageDraft;
+import speed.wire.SegmentId;
+import speed.wire.Sequence;
+import speed.wire.SpcRequest;
+import speed.wire.SpcResponse;
+import speed.wire.Values;
+
+/**
+ * Makes the bytes of the vectors from what they are made of, for other languages to accept: one JSON object a line,
+ * {@code {"kind", "name", "hex"}}. Authenticated kinds are made with the first accepted key.
+ */
+public final class Vectors {
+    private static final int ROOM = 1 << 17;
+    private static final List<String> MESSAGES = List.of("bytes", "everything");
+
+    private final Path directory;
+
+    private Vectors(Path directory) {
+        this.directory = directory;
+    }
+
+    /**
+     * Prints the lines.
+     *
+     * @param line the directory of the vectors, by default {@code registry_spec/vectors}
+     */
+    public static void main(String[] line) throws IOException {
+        Vectors vectors = new Vectors(Path.of(line.length > 0 ? line[0] : "registry_spec/vectors"));
+        vectors.each("envelopes", "valid", "envelope", Vectors::envelope);
+        vectors.each("entries", "valid", "entry", Vectors::entry);
+        vectors.each("cursors", "cursors_valid", "cursor", Vectors::cursor);
+        vectors.each("cursors", "fences_valid", "fence", Vectors::fence);
+        vectors.each("values", "valid", "value", one -> Values.encode(Notation.value(one.get("value")), "value"));
+        vectors.each("payloads", "valid", null, Vectors::payload);
+        vectors.each("messages", "valid", "message", one ->
+                MESSAGES.contains(one.get("name")) ? message((Map<?, ?>) one.get("expected")) : null);
+    }
+
+    /** Makes and prints the cases of a list; without a kind each case names its own. */
+    private void each(String name, String list, String kind, Function<Map<?, ?>, byte[]> maker) throws IOException {
+        Map<?, ?> file = (Map<?, ?>) Json.parse(Files.readString(directory.resolve(name + ".json")));
+        for (Object item : (List<?>) file.get(list)) {
+            Map<?, ?> one = (Map<?, ?>) item;
+            byte[] made = maker.apply(one);
+            if (made != null) {
+                Map<String, Object> line = new LinkedHashMap<>();
+                line.put("kind", kind == null ? one.get("kind") : kind);
+                line.put("name", one.get("name"));
+                line.put("hex", HexFormat.of().formatHex(made));
+                System.out.println(Json.write(line));
+            }
+        }
+    }
+
+    private static byte[] envelope(Map<?, ?> one) {
+        byte[] nonce = Decoding.hex(one.get("nonce"));
+        long sequence = sequence(one, "sequence");
+        LinkSealer sealer = new LinkSealer(Decoding.RING, Decoding.SOURCE, Decoding.TARGET,
+                Sequence.generation(sequence), nonces -> System.arraycopy(nonce, 0, nonces, 0, nonce.length));
+        Block block = new Block(ROOM);
+        int bytes = sealer.seal(block, 0, EnvelopeType.of((int) number(one, "type")), (int) number(one, "flags"),
+                Sequence.counter(sequence), number(one, "timestamp_ms"), Decoding.hex(one.get("payload")));
+        return block.copy(0, bytes);
+    }
+
+    private static byte[] entry(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("entry");
+        Entry.Process process = new Entry.Process(number(stated, "pid"), number(stated, "pid_start"),
+                text(stated, "pid_namespace"), text(stated, "host"), text(stated, "boot_id"));
+        return new Entry(text(stated, "name"), (int) number(stated, "generation"), process,
+                number(stated, "startup_timestamp"), number(stated, "last_heartbeat"),
+                number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"),
+                number(stated, "heartbeat_interval"), text(stated, "status"), texts(stated, "fabrics"),
+                texts(stated, "allow"), texts(stated, "subscriptions"), text(stated, "language"),
+                text(stated, "version")).encode(Decoding.RING.registryKeys().get(0), 0);
+    }
+
+    private static byte[] cursor(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("cursor");
+        List<Cursor.Unfinished> unfinished = ((List<?>) stated.get("unfinished")).stream()
+                .map(item -> (Map<?, ?>) item)
+                .map(item -> new Cursor.Unfinished(sequence(item, "sequence"), segment(item, "generation"),
+                        number(item, "offset"))).toList();
+        return new Cursor((int) number(stated, "receiver_generation"), segment(stated, "sender_generation"),
+                number(stated, "offset"), sequence(stated, "last_sequence"), unfinished,
+                (Boolean) stated.get("clean")).encode(Decoding.MAC);
+    }
+
+    private static byte[] fence(Map<?, ?> one) {
+        Map<?, ?> stated = (Map<?, ?>) one.get("fence");
+        return new Fence((int) number(stated, "new_generation"), segment(stated, "old_generation"),
+                number(stated, "size")).encode(Decoding.MAC);
+    }
+
+    private static SegmentId segment(Map<?, ?> stated, String generation) {
+        return new SegmentId((int) number(stated, generation), number(stated, "segment"));
+    }
+
+    private static byte[] payload(Map<?, ?> one) {
+        @SuppressWarnings("unchecked")
+        Map<String, Object> fields = (Map<String, Object>) Notation.value(one.get("fields"));
+        return switch (text(one, "kind")) {
+            case "request" -> request(fields).encode();
+            case "response" -> response(fields).encode();
+            default -> Control.encode(fields);
+        };
+    }
+
+    @SuppressWarnings("unchecked")
+    private static SpcRequest request(Map<String, Object> fields) {
+        return new SpcRequest(text(fields, "requestId"), text(fields, "service"),
+                (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), number(fields, "deadline"),
+                text(fields, "traceparent"));
+    }
+
+    private static SpcResponse response(Map<String, Object> fields) {
+        String requestId = text(fields, "requestId");
+        if (fields.get("status").equals("SUCCESS")) {
+            return SpcResponse.success(requestId, fields.get("result"));
+        }
+        Object details = fields.getOrDefault("details", Map.of());
+        return SpcResponse.error(
+                requestId, text(fields, "errorCode"), text(fields, "errorMessage"), (Map<?, ?>) details);
+    }
+
+    /** The messages with all metadata that a writer sets; others hold what only a reader must know. */
+    private static byte[] message(Map<?, ?> expected) {
+        return new MessageDraft(text(expected, "message_id"), text(expected, "topic"), text(expected, "namespace"),
+                number(expected, "published_at_ms"), 0, 0, null, null, null, null, Map.of(), Map.of(), Map.of())
+                .encode(Decoding.hex(expected.get("payload_hex")));
+    }
+
+    private static String text(Map<?, ?> fields, String name) {
+        return (String) fields.get(name);
+    }
+
+    private static List<String> texts(Map<?, ?> fields, String name) {
+        return ((List<?>) fields.get(name)).stream().map(String.class::cast).toList();
+    }
+
+    private static long number(Map<?, ?> fields, String name) {
+        return (Long) fields.get(name);
+    }
+
+    private static long sequence(Map<?, ?> fields, String name) {
+        return Long.parseUnsignedLong(text(fields, name), 16);
+    }
+}

@@ -1,0 +1,114 @@
+package speed;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import speed.errors.NodeLeftException;
+import speed.tool.Agent;
+import speed.tool.BenchRoot;
+import speed.wire.Json;
+
+/** What survives kill -9: real processes, real files. */
+@Timeout(120)
+class CrashTest {
+    private static final Duration SOON = Duration.ofSeconds(30);
+
+    private BenchRoot root;
+    private Node analytics;
+    private Process process;
+    private PrintStream commands;
+    private BufferedReader answers;
+
+    @BeforeEach
+    void open() throws IOException {
+        root = new BenchRoot(null);
+        analytics = root.node("analytics", "billing");
+    }
+
+    @AfterEach
+    void close() throws IOException {
+        process.destroyForcibly();
+        analytics.close();
+        root.close();
+    }
+
+    private Map<?, ?> startBilling() throws IOException {
+        process = root.start(Agent.class.getName(), List.of("--name", "billing", "--root", root.path().toString(),
+                "--key", root.path().resolve("speed.key").toString(), "--allow", "analytics"));
+        commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
+        answers = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        return answer();
+    }
+
+    private Map<?, ?> answer() throws IOException {
+        return (Map<?, ?>) Json.parse(answers.readLine());
+    }
+
+    private Map<?, ?> receive() throws IOException {
+        commands.println("{\"id\":1,\"op\":\"receive\",\"timeout\":30}");
+        return (Map<?, ?>) answer().get("result");
+    }
+
+    private void kill() throws InterruptedException {
+        process.destroyForcibly();
+        process.waitFor();
+    }
+
+    /** L-15: what was received and not finished comes again, marked; what was not received comes unmarked. */
+    @Test
+    void undeliveredMessagesSurviveAKilledReceiver() throws IOException, InterruptedException {
+        startBilling();
+        analytics.waitFor("billing", SOON);
+        for (int n = 0; n < 3; n++) {
+            analytics.send("billing", n, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        }
+        assertEquals(0L, receive().get("payload"));
+        assertEquals(1L, receive().get("payload"));
+        kill();
+        assertEquals(2L, startBilling().get("generation"));
+        Map<?, ?> again = receive();
+        assertEquals(1L, again.get("payload"));
+        assertEquals(true, again.get("redelivered"));
+        assertEquals(2L, receive().get("payload"));
+    }
+
+    /** S-7: the caller of a killed node learns of it before its deadline. */
+    @Test
+    void aCallToAKilledNodeEnds() throws IOException, InterruptedException {
+        startBilling();
+        analytics.waitFor("billing", SOON);
+        analytics.ping("billing");
+        CompletableFuture<Object> call = analytics.submit("billing", "sleep", Map.of("seconds", 60));
+        kill();
+        ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(25, TimeUnit.SECONDS));
+        assertTrue(error.getCause() instanceof NodeLeftException, error.getCause().toString());
+    }
+
+    /** a killed node's name is free at once, and it is told as having left. */
+    @Test
+    void aKilledNodesNameIsFreeAtOnce() throws IOException, InterruptedException {
+        startBilling();
+        kill();
+        try (Node heir = root.node("billing", "analytics")) {
+            assertEquals(2, heir.generation());
+            assertNotNull(analytics.waitFor("billing", SOON));
+        }
+    }
+}
