@@ -44,25 +44,28 @@ static struct way way_of(const char *work, const char *lane, const char *bell, i
     return (struct way){opened(work, lane, O_RDWR | O_CREAT | O_APPEND), opened(work, bell, O_RDWR), polls};
 }
 
-static int done(ssize_t moved, ssize_t wanted) {
-    if (moved != wanted) exit(1);
-    return 1;
+static void all_of(ssize_t moved, ssize_t wanted) {
+    if (moved == wanted) return;
+    fprintf(stderr, "limit: %zd of %zd bytes\n", moved, wanted);
+    exit(1);
 }
 
 static void say(struct way *way) {
     static char envelope[ENVELOPE_BYTES];
-    done(write(way->lane, envelope, ENVELOPE_BYTES), ENVELOPE_BYTES);
-    if (!way->polls) done(write(way->bell, envelope, RING_BYTES), RING_BYTES);
+    all_of(write(way->lane, envelope, ENVELOPE_BYTES), ENVELOPE_BYTES);
+    if (!way->polls) all_of(write(way->bell, envelope, RING_BYTES), RING_BYTES);
 }
 
 static void hear(struct way *way) {
     static char envelope[ENVELOPE_BYTES], ring[RING_BYTES];
-    if (!way->polls) done(read(way->bell, ring, RING_BYTES), RING_BYTES);
-    ssize_t taken;
-    do {
-        taken = read(way->lane, envelope, ENVELOPE_BYTES);
-    } while (way->polls && taken == 0);
-    done(taken, ENVELOPE_BYTES);
+    if (!way->polls) all_of(read(way->bell, ring, RING_BYTES), RING_BYTES);
+    ssize_t taken = 0;
+    do { /* An append that crosses a page may be seen by halves. */
+        ssize_t more = read(way->lane, envelope + taken, ENVELOPE_BYTES - taken);
+        all_of(more < 0, 0);
+        taken += more;
+    } while (way->polls && taken < ENVELOPE_BYTES);
+    all_of(taken, ENVELOPE_BYTES);
 }
 
 static long long now_ns(void) {

@@ -91,23 +91,34 @@ def warm_up(contenders: dict[str, Contender], plan: Plan) -> None:
                 contender.ask(kind.do, kind.size, count, 0, **kind.members)
 
 
-def measure(contenders: dict[str, Contender], plan: Plan, progress: bool) -> dict[str, Samples]:
+def measure(
+    contenders: dict[str, Contender], plan: Plan, left_out: dict[str, str], progress: bool
+) -> dict[str, Samples]:
+    """All rounds; a contender that fails in one is left out of all."""
     found: dict[str, Samples] = {name: {} for name in contenders}
     warm_up(contenders, plan)
-    order = list(contenders)
     for number in range(plan.rounds):
         if progress:
             print(f"round {number + 1} of {plan.rounds}", end="\r", file=sys.stderr, flush=True)
-        random.shuffle(order)
-        for name, kind in KINDS.items():
-            for one in order:
-                if name in contenders[one].peer.does:
-                    answer = ask(contenders[one], name, kind, plan)
-                    found[one].setdefault(name, []).append(answer)
+        for name, one in shuffled_steps(list(found)):
+            if one not in found or name not in contenders[one].peer.does:
+                continue
+            try:
+                found[one].setdefault(name, []).append(ask(contenders[one], name, plan))
+            except RuntimeError as error:
+                left_out[one] = str(error)
+                del found[one]
     return found
 
 
-def ask(contender: Contender, name: str, kind: Kind, plan: Plan) -> Any:
+def shuffled_steps(names: list[str]) -> list[tuple[str, str]]:
+    """(kind, contender): each kind is asked of all before the next kind begins."""
+    random.shuffle(names)
+    return [(kind, name) for kind in KINDS for name in names]
+
+
+def ask(contender: Contender, name: str, plan: Plan) -> Any:
+    kind = KINDS[name]
     count = plan.count(name, contender.peer.language)
     answer = contender.ask(kind.do, kind.size, count, max(2, count // 15), **kind.members)
     return answer["ns"] if kind.do == "echo" else answer["per_second"]
@@ -168,7 +179,7 @@ def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Na
     contenders: dict[str, Contender] = {}
     try:
         contenders, left_out = start_all(names, work)
-        found = measure(contenders, plan, progress=sys.stderr.isatty())
+        found = measure(contenders, plan, left_out, progress=sys.stderr.isatty())
         figures: dict[str, Any] = {**ratios(found), **rates(found)}
         for contender in contenders.values():
             contender.close()
