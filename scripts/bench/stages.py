@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -66,8 +67,19 @@ def attached(command: list[str]) -> Iterator[None]:
         process.wait(timeout=60)
 
 
-def counted(pair: Contender, size: int, count: int) -> tuple[list[dict[str, float]], float]:
-    """What each counter says a call for client and server, and the median round trip in µs."""
+Act = Callable[[int], dict[str, Any]]
+"""Asks the client for that many calls or messages."""
+
+WHAT = {
+    "call": ("echo", {}),
+    "pipeline": ("pipeline", {}),
+    "send": ("send", {"batch": False}),
+    "batch": ("send", {"batch": True}),
+}
+
+
+def counted(pair: Contender, act: Act, count: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """What each counter says a call for client and server, and what the client says."""
     outputs = [pair.work / f"{role}.perf" for role in ("client", "server")]
     pids = (pair.client.process.pid, pair.server.process.pid)
     events = ",".join(COUNTERS)
@@ -76,8 +88,8 @@ def counted(pair: Contender, size: int, count: int) -> tuple[list[dict[str, floa
         for pid, output in zip(pids, outputs, strict=True)
     ]
     with attached(commands[0]), attached(commands[1]):
-        samples = pair.ask("echo", size, count, 0)["ns"]
-    return [read_counters(output, count) for output in outputs], statistics.median(samples) / 1e3
+        answer = act(count)
+    return [read_counters(output, count) for output in outputs], answer
 
 
 def read_counters(output: Path, count: int) -> dict[str, float]:
@@ -89,25 +101,28 @@ def read_counters(output: Path, count: int) -> dict[str, float]:
     return found
 
 
-def print_counters(pair: Contender, size: int, count: int) -> None:
+def print_counters(pair: Contender, act: Act, count: int) -> None:
     if not shutil.which("perf"):
         print("perf is not installed (Debian: apt install linux-perf): no instructions, no system calls")
         return
-    sides, median = counted(pair, size, count)
-    print(f"{count} calls of {size} bytes, median {median:.1f} µs; a call costs:\n")
+    sides, answer = counted(pair, act, count)
+    took = (
+        f"median {statistics.median(answer['ns']) / 1e3:.1f} µs" if "ns" in answer else f"{answer['per_second']:,.0f}/s"
+    )
+    print(f"{count:,} at {took}; each costs:\n")
     print(f"{'':34} {'client':>12} {'server':>12}")
     for event, (what, _) in COUNTERS.items():
         cells = [f"{side[event]:12,.1f}" if event in side else f"{'?':>12}" for side in sides]
         print(f"{what:34} {cells[0]} {cells[1]}")
 
 
-def print_cpp_stages(pair: Contender, size: int, count: int) -> None:
+def print_cpp_stages(pair: Contender, act: Act, count: int) -> None:
     """Samples of both processes by stage, each as its share of the CPU time."""
     data = pair.work / "samples.perf"
     pids = f"{pair.client.process.pid},{pair.server.process.pid}"
     record = ["perf", "record", "-q", "-F", "1999", "--call-graph", "dwarf,4096", "-p", pids, "-o", str(data)]
     with attached(record):
-        pair.ask("echo", size, count, 0)
+        act(count)
     script = subprocess.run(
         ["perf", "script", "-i", str(data), "-F", "comm,sym,dso,ip"], capture_output=True, text=True, check=False
     )
@@ -133,22 +148,28 @@ def print_shares(shares: collections.Counter[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench/profile", description=__doc__)
     parser.add_argument("language", nargs="?", choices=NAMES, default="python")
-    parser.add_argument("--count", type=int, default=3000, help="calls (default: 3000)")
+    parser.add_argument("--what", choices=WHAT, default="call", help="one after the other, pipelined, or one way")
+    parser.add_argument("--count", type=int, default=3000, help="calls or messages (default: 3000)")
     parser.add_argument("--bytes", type=int, default=200, help="payload (default: 200)")
     options = parser.parse_args()
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="speed-bench.", dir=base, ignore_cleanup_errors=True) as work:
         pair = Contender(NAMES[options.language], Path(work))
         try:
-            pair.ask("echo", options.bytes, 20_000 if options.language == "java" else 500, 0)
-            print_counters(pair, options.bytes, options.count)
+            do, members = WHAT[options.what]
+
+            def act(count: int) -> Any:
+                return pair.ask(do, options.bytes, count, 0, **members)
+
+            act(20_000 if options.language == "java" else 500)
+            print_counters(pair, act, options.count)
             if options.language == "cpp" and shutil.which("perf"):
-                print_cpp_stages(pair, options.bytes, 10 * options.count)
+                print_cpp_stages(pair, act, 10 * options.count)
             if options.language == "java":
-                print_shares(stages_java.shares(pair, options.bytes, 10 * options.count))
+                print_shares(stages_java.shares(pair, act, 10 * options.count))
         finally:
             pair.close()
-    if options.language == "python":
+    if options.language == "python" and options.what == "call":
         stages_python.print_stages(options.bytes, max(20, options.count // 30))
     return 0
 

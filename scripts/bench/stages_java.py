@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from contender import Contender
@@ -13,12 +14,12 @@ RECORDING = "stages"
 FRAME = re.compile(r"^\s+(speed\.[\w.$]+)\.[\w$<>]+\(")
 
 
-def shares(pair: Contender, size: int, count: int) -> collections.Counter[str]:
+def shares(pair: Contender, act: Callable[[int], object], count: int) -> collections.Counter[str]:
     """How many samples of `count` calls fell into each class."""
     pids = [pair.client.process.pid, pair.server.process.pid]
     for pid in pids:
         _jcmd(pid, "JFR.start", f"name={RECORDING}", "settings=profile")
-    pair.ask("echo", size, count, 0)
+    act(count)
     found: collections.Counter[str] = collections.Counter()
     for pid in pids:
         file = pair.work / f"{pid}.jfr"

@@ -31,10 +31,10 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
 def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The bench's modules can be imported; afterwards their plain names mean nothing again."""
     monkeypatch.syspath_prepend(str(BENCH))
-    before = set(sys.modules)
     yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(BENCH)):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
