@@ -149,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench/profile", description=__doc__)
     parser.add_argument("language", nargs="?", choices=NAMES, default="python")
     parser.add_argument("--what", choices=WHAT, default="call", help="one after the other, pipelined, or one way")
-    parser.add_argument("--count", type=int, default=3000, help="calls or messages (default: 3000)")
+    parser.add_argument("--count", type=int, default=20_000, help="calls or messages (default: 20000)")
     parser.add_argument("--bytes", type=int, default=200, help="payload (default: 200)")
     options = parser.parse_args()
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -164,13 +164,13 @@ def main() -> int:
             act(20_000 if options.language == "java" else 500)
             print_counters(pair, act, options.count)
             if options.language == "cpp" and shutil.which("perf"):
-                print_cpp_stages(pair, act, 10 * options.count)
+                print_cpp_stages(pair, act, options.count)
             if options.language == "java":
-                print_shares(stages_java.shares(pair, act, 10 * options.count))
+                print_shares(stages_java.shares(pair, act, options.count))
         finally:
             pair.close()
     if options.language == "python" and options.what == "call":
-        stages_python.print_stages(options.bytes, max(20, options.count // 30))
+        stages_python.print_stages(options.bytes, max(20, options.count // 200))
     return 0
 
 

@@ -29,6 +29,13 @@ void guard_client(zmq::socket_t& socket, const Keys& keys, const std::string& se
   socket.set(zmq::sockopt::curve_secretkey, keys.secret);
 }
 
+// At its limit a REP socket would drop answers.
+void without_limits(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, 0);
+  socket.set(zmq::sockopt::rcvhwm, 0);
+}
+
 void echo_until_closed(zmq::socket_t& replies) {
   zmq::message_t message;
   while (replies.recv(message)) replies.send(message, zmq::send_flags::none);
@@ -57,10 +64,9 @@ void serve(const std::string& work, const std::string& kind, const bench::Lifeti
   std::ofstream(work + "/server.public") << keys.open;
   zmq::context_t context;
   zmq::socket_t replies(context, ZMQ_REP), messages(context, ZMQ_PULL), done(context, ZMQ_PUSH);
-  messages.set(zmq::sockopt::rcvhwm, 0);
   for (zmq::socket_t* socket : {&replies, &messages, &done}) {
     if (kind == "curve") guard_server(*socket, keys);
-    socket->set(zmq::sockopt::linger, 0);
+    without_limits(*socket);
   }
   replies.bind(address(work, "replies"));
   messages.bind(address(work, "messages"));
@@ -82,9 +88,7 @@ class Client final : public bench::Client {
     std::ifstream(work + "/server.public") >> server_key;
     for (zmq::socket_t* socket : {&requests_, &dealer_, &messages_, &done_}) {
       if (kind == "curve") guard_client(*socket, keys_, server_key);
-      socket->set(zmq::sockopt::linger, 0);
-      socket->set(zmq::sockopt::sndhwm, 0);
-      socket->set(zmq::sockopt::rcvhwm, 0);
+      without_limits(*socket);
     }
     requests_.connect(address(work, "replies"));
     dealer_.connect(address(work, "replies"));

@@ -105,14 +105,15 @@ public final class Contender {
     private static String rate(Command command, IntConsumer act) throws InterruptedException {
         act.accept(command.warm);
         int share = command.count / command.threads;
-        List<Thread> threads = new ArrayList<>();
-        for (int n = 0; n < command.threads; n++) {
-            threads.add(new Thread(() -> act.accept(share)));
+        List<Thread> others = new ArrayList<>();
+        for (int n = 1; n < command.threads; n++) {
+            others.add(new Thread(() -> act.accept(share)));
         }
         long began = System.nanoTime();
-        threads.forEach(Thread::start);
-        for (Thread thread : threads) {
-            thread.join();
+        others.forEach(Thread::start);
+        act.accept(share);
+        for (Thread other : others) {
+            other.join();
         }
         return "{\"per_second\":" + share * command.threads * 1e9 / (System.nanoTime() - began) + "}";
     }
