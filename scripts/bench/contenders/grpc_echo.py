@@ -13,8 +13,6 @@ from threading import Event
 
 import grpc
 
-LIBRARY = "grpcio"
-PROTECTION = "none (no TLS)"
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 STOP_SECONDS = 1.0
 
