@@ -39,7 +39,7 @@ class Program:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             line = self.process.stdout.readline() if selector.select(seconds) else ""
         if not line:
-            said = self.log.read_text().strip().splitlines()
+            said = [line.strip() for line in self.log.read_text().splitlines() if any(map(str.isalpha, line))]
             raise RuntimeError(f"{self.name}: {said[-1] if said else f'no answer within {seconds:g} s'}")
         return line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -16,9 +17,14 @@ import report  # noqa: E402
 from contenders.table import names_of  # noqa: E402
 
 
-def command_of(words: list[str]) -> str:
+def command_of(options: argparse.Namespace) -> str:
     """What to type for the same table."""
-    return " ".join(["scripts/bench/run", *(word for word in words if word not in {"--readme", "--no-build"})])
+    words = ["scripts/bench/run"]
+    words += ["--lang", options.lang] if options.lang != "all" else []
+    words += ["--only", options.only] if options.only else []
+    words += ["--quick"] if peers.plan_of(options) == "quick" else []
+    words += ["--cases", options.cases] if options.cases != "peers" else []
+    return " ".join(words)
 
 
 def main() -> int:
@@ -40,7 +46,7 @@ def main() -> int:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
         report.plot(found, options.plot)
     if options.readme:
-        report.write_readme(found, command_of(sys.argv[1:]))
+        report.write_readme(found, command_of(options))
     return peers.exit_status(found)
 
 
