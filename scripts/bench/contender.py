@@ -45,14 +45,20 @@ class Program:
 
     def ask(self, do: str, **members: Any) -> Any:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"do": do, **members}) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps({"do": do, **members}) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended: reading finds that, and its reason
         return json.loads(self._line(STEP_SECONDS))
 
     def close(self) -> None:
         """End it by ending its input."""
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        try:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # what it was told last was not read
         try:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
