@@ -214,6 +214,7 @@ def payloads() -> dict[str, Any]:
             response("lower case status", "case folded", requestId="7.1", status="success", result=1),
             response("no id", "missing field", status="SUCCESS", result=1),
             response("no code", "missing field", requestId="7.1", status="ERROR", errorMessage="x"),
+            response("empty code", "an error without a name", requestId="7.1", status="ERROR", errorCode=""),
             response(
                 "array details", "type unchecked", requestId="7.1", status="ERROR", errorCode="TIMEOUT", details=[]
             ),
