@@ -97,6 +97,7 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
   entry.lease = wish.lease_ms;
   entry.heartbeat_interval = wish.heartbeat_ms;
   entry.fabrics = wish.fabrics;
+  entry.language = wish.language;
   entry.allow = wish.allow;
   return entry;
 }

@@ -21,6 +21,7 @@ class Registration {
     std::int64_t heartbeat_ms = 0;
     std::vector<std::string> fabrics;
     std::vector<std::string> allow;
+    std::string language;
   };
 
   // Claims the name and publishes its entry; `before_publish(generation)` runs in between.
