@@ -60,10 +60,12 @@ def make_engine(asked: str, options: Options) -> Engine:
         raise ConfigurationError(f"engine is {kind!r}; use 'auto', 'python' or 'native'")
     if kind != "python":
         from speed import __version__
-        from speed.native import NativeEngine, why_unusable
+        from speed.native import why_unusable
 
         why = why_unusable(__version__)
         if not why:
+            from speed.native.engine import NativeEngine
+
             return NativeEngine(options)
         if kind == "native":
             raise ConfigurationError(f"the native engine cannot be used: {why}; run scripts/native, or use 'python'")

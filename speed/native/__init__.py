@@ -16,9 +16,6 @@ except ImportError as error:
     _missing = str(error)
 else:
     _missing = ""
-    from speed.native.engine import NativeEngine
-
-__all__ = ["NativeEngine", "why_unusable"]
 
 
 @cache
