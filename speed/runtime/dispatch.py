@@ -13,7 +13,7 @@ from typing import Any
 from speed.errors import NodeLeftError, SpeedError
 from speed.fs.envelope_reader import Received
 from speed.runtime.calls import Calls
-from speed.runtime.context import Context
+from speed.runtime.context import Context, unix_ms
 from speed.runtime.delivery import Arrival, Delivery
 from speed.runtime.inbound import InboundLane
 from speed.runtime.message import Message
@@ -109,6 +109,11 @@ class Dispatch:
             )
         else:
             arrival = Arrival(message, header.type == EnvelopeType.EVENT, _nothing, _nothing)
+        if view.is_expired(unix_ms()):
+            self._context.stats.count("messages_expired")
+            arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled")
+            message.done()
+            return
         self._context.stats.count("messages_received")
         self._delivery.arrive(arrival)
 

@@ -146,7 +146,7 @@ class WorkerPool:
         try:
             while not self._stopping:
                 self._turns += 1
-                self._guarded_step(not self._tasks)
+                self._guarded_step(not self._tasks or self._running >= self._size)
                 if self._tasks and self._running < self._size:
                     return
                 if self._caller_waits and self._callers_may_read():

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Language:
-    """One implementation: ``says`` is the language in its entries; ``command`` starts its agent; ``built`` is there once ``build`` has run."""
+    """One implementation. ``says``: the language in its entries. ``command`` starts its agent, ``vectors`` its
+    producer. ``built`` is there once ``build`` has run.
+    """
 
     name: str
     says: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from queue import Queue
 from typing import Any
@@ -42,6 +43,22 @@ def test_a_failing_handler_is_told_to_the_sender_who_asked(node: Make) -> None:
     billing.on_message(fail)
     with pytest.raises(speed.ExecutionFailedError, match="no such order"):
         analytics.send("billing", 1, ack=True)
+
+
+def test_an_expired_message_reaches_no_handler_and_its_sender_is_told(
+    node: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M-7."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    handled: list[Any] = []
+    billing.on_message(lambda message: handled.append(message.payload))
+    an_hour_ago = time.time_ns() // 1_000_000 - 3_600_000
+    monkeypatch.setattr("speed.runtime.outbox.unix_ms", lambda: an_hour_ago)
+    with pytest.raises(speed.ExecutionFailedError, match="expired"):
+        analytics.send("billing", "late", ack=True, ttl_seconds=60)
+    analytics.send("billing", "timeless", ack=True)
+    assert handled == ["timeless"]
+    assert billing.stats()["counters"]["messages_expired"] == 1
 
 
 def test_messages_of_one_sender_stay_in_order(node: Make) -> None:

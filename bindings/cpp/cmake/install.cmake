@@ -14,6 +14,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/speed-config-versio
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/speed-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/speed-config-version.cmake
   DESTINATION ${speed_package_dir})
 
+file(RELATIVE_PATH SPEED_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 set(SPEED_PC_REQUIRES "libsodium protobuf-lite")
 if(OpenSSL_FOUND)
   string(APPEND SPEED_PC_REQUIRES " libcrypto")

@@ -15,7 +15,8 @@ void ask_python(speed::Node& node) {
 
 // Whatever the Java node offers to this one: asking it needs no knowledge of its services.
 void ask_java(speed::Node& node) {
-  std::cout << "rules (" << node.info("rules").find("language")->as<std::string>() << ") offers:";
+  const std::string language = node.info("rules").find("language")->as<std::string>();
+  std::cout << "rules (" << language << ") offers:";
   for (const std::string& service : node.services("rules")) std::cout << ' ' << service;
   std::cout << '\n';
 }

@@ -31,7 +31,7 @@ int main(int count, char** words) {
     put_all(directory, 2, speed::test::vectors("cursors")[std::string("cursors_") + validity], "hex");
     put_all(directory, 3, speed::test::vectors("values")[validity], "hex");
     put_all(directory, 7, speed::test::vectors("messages")[validity], "hex");
-    for (const Json& item : speed::test::vectors("payloads")[validity]) {
+    for (const Json& item : speed::test::cases("payloads", validity)) {
       const auto kind = item["kind"].get<std::string>();
       put(directory, kind == "request" ? 4 : kind == "response" ? 5 : 6, speed::test::bytes_of(item["hex"]));
     }

@@ -10,6 +10,7 @@ namespace speed::wire {
 namespace {
 
 using test::bytes_of;
+using test::cases;
 using test::Json;
 using test::vectors;
 using test::what;
@@ -39,7 +40,7 @@ Json meaning(const MessageView& message) {
 }
 
 TEST(Messages, valid_ones_are_read_with_their_meaning_m_1_to_m_12) {
-  for (const Json& item : vectors("messages")["valid"]) {
+  for (const Json& item : cases("messages", "valid")) {
     const MessageView message(bytes_of(item["hex"]));
     const Json found = meaning(message);
     for (const auto& [key, expected] : item["expected"].items()) {
@@ -50,7 +51,7 @@ TEST(Messages, valid_ones_are_read_with_their_meaning_m_1_to_m_12) {
 }
 
 TEST(Messages, invalid_ones_are_refused_and_the_field_is_named_m_4_m_5) {
-  for (const Json& item : vectors("messages")["invalid"]) {
+  for (const Json& item : cases("messages", "invalid")) {
     try {
       const MessageView message(bytes_of(item["hex"]));
       ADD_FAILURE() << what(item) << " was accepted";
@@ -96,7 +97,7 @@ TEST(Messages, expire_at_their_time_to_live_and_not_before_m_7) {
 }
 
 TEST(Messages, ids_are_uuid_version_7_m_13) {
-  for (const Json& item : vectors("messages")["message_ids"]) {
+  for (const Json& item : cases("messages", "message_ids")) {
     const Bytes random = bytes_of(item["random_hex"]);
     Block<10> last;
     std::copy_n(random.begin() + 6, last.size(), last.begin());
@@ -105,10 +106,10 @@ TEST(Messages, ids_are_uuid_version_7_m_13) {
 }
 
 TEST(Messages, traceparents_are_parsed_strictly_m_11) {
-  for (const Json& text : vectors("messages")["traceparents"]["valid"]) {
+  for (const Json& text : cases("messages", "traceparents", "valid")) {
     EXPECT_TRUE(parse_traceparent(text.get<std::string>())) << text;
   }
-  for (const Json& text : vectors("messages")["traceparents"]["invalid"]) {
+  for (const Json& text : cases("messages", "traceparents", "invalid")) {
     EXPECT_FALSE(parse_traceparent(text.get<std::string>())) << text;
   }
 }

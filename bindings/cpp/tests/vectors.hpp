@@ -20,6 +20,12 @@ inline Json spec_file(const std::string& path) {
 
 inline Json vectors(const std::string& stem) { return spec_file("vectors/" + stem + ".json"); }
 
+// One list of cases, by value: a loop over a part of a temporary would outlive it. An absent list is a mistake.
+inline Json cases(const std::string& stem, const std::string& list) { return vectors(stem).at(list); }
+inline Json cases(const std::string& stem, const std::string& part, const std::string& list) {
+  return vectors(stem).at(part).at(list);
+}
+
 // Each case says which mistake it catches.
 inline std::string what(const Json& item) { return item.value("name", "") + ": " + item.value("bug", ""); }
 
@@ -51,7 +57,8 @@ inline Value value_of(const Json& tagged) {
     for (const Json& item : tagged) items.push_back(value_of(item));
     return items;
   }
-  const auto& [kind, content] = *tagged.items().begin();
+  const std::string kind = tagged.begin().key();
+  const Json& content = tagged.begin().value();
   if (kind == "int") {
     const auto digits = content.get<std::string>();
     return digits[0] == '-' ? Value(std::stoll(digits)) : Value(static_cast<std::uint64_t>(std::stoull(digits)));
@@ -65,7 +72,7 @@ inline Value value_of(const Json& tagged) {
   if (kind == "bytes") return bytes_of(content);
   if (kind == "timestamp") {
     const std::int64_t seconds = std::stoll(content[0].get<std::string>());
-    return Instant(std::chrono::seconds(seconds) + std::chrono::nanoseconds(content[1].get<std::int64_t>()));
+    return Instant(std::chrono::seconds(seconds)) + std::chrono::microseconds(content[1].get<std::int64_t>() / 1000);
   }
   Map map;
   for (const Json& pair : content) map.set(value_of(pair[0]), value_of(pair[1]));

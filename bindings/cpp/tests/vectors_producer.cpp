@@ -50,21 +50,21 @@ Json entries() {
 
 Json values() {
   Json made = Json::array();
-  for (Json item : test::vectors("values")["valid"]) {
+  for (Json item : test::cases("values", "valid")) {
     item["hex"] = wire::to_hex(wire::pack(test::value_of(item["value"])));
     made.push_back(item);
   }
-  return {{"valid", made}};
+  return Json::object({{"valid", made}});
 }
 
 // Requests, responses and control payloads are maps: the codec of values writes them.
 Json payloads() {
   Json made = Json::array();
-  for (Json item : test::vectors("payloads")["valid"]) {
+  for (Json item : test::cases("payloads", "valid")) {
     item["hex"] = wire::to_hex(wire::pack(test::value_of(item["fields"])));
     made.push_back(item);
   }
-  return {{"valid", made}};
+  return Json::object({{"valid", made}});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace speed::wire {
 namespace {
 
 using test::bytes_of;
+using test::cases;
 using test::Json;
 using test::number_of;
 using test::vectors;
@@ -51,12 +52,12 @@ Refusal open_envelope(LaneFacts& lane, ByteView envelope, Header& header, Bytes&
 }
 
 TEST(Names, node_names_and_ids_follow_w_1_and_w_3) {
-  for (const Json& item : vectors("names")["valid_names"]) {
+  for (const Json& item : cases("names", "valid_names")) {
     const auto name = item["name"].get<std::string>();
     EXPECT_TRUE(is_node_name(name)) << name;
     EXPECT_EQ(to_hex(node_id(name)), item["node_id"].get<std::string>()) << name;
   }
-  for (const Json& item : vectors("names")["invalid_names"]) {
+  for (const Json& item : cases("names", "invalid_names")) {
     EXPECT_FALSE(is_node_name(item["name"].get<std::string>())) << what(item);
   }
 }
@@ -100,22 +101,22 @@ Json parsed(const std::string& kind, const std::string& file) {
 }
 
 TEST(Names, file_names_in_another_spelling_are_foreign_l_1) {
-  for (const Json& item : vectors("names")["files"]) {
+  for (const Json& item : cases("names", "files")) {
     EXPECT_EQ(parsed(item["kind"].get<std::string>(), item["file"].get<std::string>()), item["parsed"]) << item;
   }
 }
 
 TEST(Keys, key_files_are_read_and_refused_w_14) {
-  for (const Json& item : vectors("keys")["valid"]) {
+  for (const Json& item : cases("keys", "valid")) {
     EXPECT_EQ(parse_key_file(item["text"].get<std::string>()), test::keys_of(item["keys"])) << what(item);
   }
-  for (const Json& item : vectors("keys")["invalid"]) {
+  for (const Json& item : cases("keys", "invalid")) {
     EXPECT_THROW(parse_key_file(item["text"].get<std::string>()), KeyFileError) << what(item);
   }
 }
 
 TEST(Keys, derived_keys_are_those_of_w_9_to_w_11) {
-  for (const Json& item : vectors("keys")["derived"]) {
+  for (const Json& item : cases("keys", "derived")) {
     const Key key = test::block_of<32>(item["key"]);
     const NodeId source = node_id(item["source"].get<std::string>());
     const NodeId target = node_id(item["target"].get<std::string>());
@@ -241,17 +242,17 @@ bool same(const Value& one, const Value& other) {
 }
 
 TEST(Values, are_read_and_written_as_msgpack_w_15) {
-  for (const Json& item : vectors("values")["valid"]) {
+  for (const Json& item : cases("values", "valid")) {
     EXPECT_TRUE(same(unpack(bytes_of(item["hex"])), test::value_of(item["value"]))) << what(item);
     EXPECT_EQ(to_hex(pack(test::value_of(item["value"]))), item["hex"].get<std::string>()) << what(item);
   }
-  for (const Json& item : vectors("values")["also_read"]) {
+  for (const Json& item : cases("values", "also_read")) {
     EXPECT_TRUE(same(unpack(bytes_of(item["hex"])), test::value_of(item["value"]))) << what(item);
   }
 }
 
 TEST(Values, what_is_no_value_is_refused_w_16) {
-  for (const Json& item : vectors("values")["invalid"]) {
+  for (const Json& item : cases("values", "invalid")) {
     EXPECT_EQ(refusal([&] { unpack(bytes_of(item["hex"])); }), "BAD_PAYLOAD") << what(item);
   }
 }

@@ -127,7 +127,7 @@ void Workers::member() {
 void Workers::hold_role() {
   while (!stopping_) {
     ++turns_;
-    step(!has_tasks());
+    step(!has_runnable());
     if (has_runnable()) break;
     if (caller_waits_ && callers_may_read()) break;
   }

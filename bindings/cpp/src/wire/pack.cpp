@@ -1,3 +1,4 @@
+#include <bit>
 #include <msgpack.hpp>
 
 #include "speed/error.hpp"
@@ -50,7 +51,12 @@ class Writer {
   void put(bool value, const Path&, std::size_t) { value ? packer_.pack_true() : packer_.pack_false(); }
   void put(std::int64_t value, const Path&, std::size_t) { packer_.pack_int64(value); }
   void put(std::uint64_t value, const Path&, std::size_t) { packer_.pack_uint64(value); }
-  void put(double value, const Path&, std::size_t) { packer_.pack_double(value); }
+  // By hand: the packer would write a whole float as an integer.
+  void put(double value, const Path&, std::size_t) {
+    Block<9> data{std::byte{0xcb}};
+    store(data.data() + 1, std::bit_cast<std::uint64_t>(value));
+    sink_.out.append(data);
+  }
 
   void put(const std::string& value, const Path& path, std::size_t) {
     if (!is_utf8(value)) refuse(path, " is text that is not UTF-8: use Bytes");

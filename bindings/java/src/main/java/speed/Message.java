@@ -3,7 +3,10 @@ package speed;
 import java.util.Map;
 import speed.wire.MessageView;
 
-/** One received message or event. {@link #done} finishes it; after a handler, or by the next receive, that is done for you. */
+/**
+ * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
+ * for you.
+ */
 public final class Message {
     private final MessageView view;
     private final String source;

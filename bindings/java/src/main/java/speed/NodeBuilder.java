@@ -145,7 +145,8 @@ public final class NodeBuilder {
      * @throws speed.errors.ConfigurationException when a setting, the root or the key file cannot be used
      */
     public Node open() {
-        String chosenRoot = Path.of(root != null ? root : KeyFiles.defaultRoot()).toAbsolutePath().normalize().toString();
+        Path place = Path.of(root != null ? root : KeyFiles.defaultRoot());
+        String chosenRoot = place.toAbsolutePath().normalize().toString();
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
                 workers, durable, polling, laneBytes, namespace)));

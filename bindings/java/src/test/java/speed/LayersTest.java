@@ -18,7 +18,7 @@ class LayersTest {
     private static final Set<String> TOP = Set.of("Node", "NodeBuilder");
     private static final List<String> PURE = List.of("wire", "core");
     private static final List<String> IMPURE =
-            List.of("java.nio.file", "java.io.File", "java.util.Timer", "java.lang.Thread", "java.util.concurrent.locks");
+            List.of("java.nio.file", "java.io.File", "java.util.Timer", "java.util.concurrent.locks");
 
     @Test
     void importsGoDownward() throws IOException {

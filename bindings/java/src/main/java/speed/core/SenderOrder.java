@@ -5,7 +5,10 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Queue;
 
-/** Serial queues, one per sender: items of one sender run one after another, senders side by side (S-5). Thread-safe. */
+/**
+ * Serial queues, one per sender: items of one sender run one after another, senders side by side (S-5).
+ * Thread-safe.
+ */
 public final class SenderOrder<T> {
     /** A sender is present exactly while one of its items runs; the queue holds those behind it. */
     private final Map<String, Queue<T>> waiting = new HashMap<>();

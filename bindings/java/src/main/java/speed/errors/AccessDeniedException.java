@@ -2,7 +2,7 @@ package speed.errors;
 
 import java.util.Map;
 
-/** The other node, or one of its services, does not allow this node. Thrown before any write when the grant is missing. */
+/** The other node, or one of its services, does not allow this node. Without a grant it is thrown before any write. */
 public final class AccessDeniedException extends CallException {
     private static final long serialVersionUID = 1L;
 

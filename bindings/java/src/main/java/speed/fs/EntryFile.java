@@ -31,8 +31,8 @@ final class EntryFile {
     /**
      * Removes the entry of a name if the path is said to lead to the one that is meant.
      *
-     * <p>No call unlinks a file by its identity, and a new owner may publish at any time. So the file moves to a name that
-     * nobody else knows, is looked at there, and is put back if it became another's.
+     * <p>No call unlinks a file by its identity, and a new owner may publish at any time. So the file moves to a name
+     * that nobody else knows, is looked at there, and is put back if it became another's.
      */
     static void remove(String root, String name, Predicate<String> isMeant) throws PosixException {
         String path = Names.entryPath(root, name);

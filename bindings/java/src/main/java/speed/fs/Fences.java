@@ -15,8 +15,9 @@ public final class Fences {
     private Fences() {}
 
     /**
-     * Ends all lanes that older generations of a sender left anywhere. A paused and replaced owner may resume and append
-     * to segments it still holds open. Called by the new owner after it won its claim and before its entry appears.
+     * Ends all lanes that older generations of a sender left anywhere: a paused and replaced owner may resume and
+     * append to segments it still holds open. Called by the new owner after it won its claim and before its entry
+     * appears.
      */
     public static void set(String root, String source, int generation, Keyring keyring) throws PosixException {
         List<Directory.Name> nodes;

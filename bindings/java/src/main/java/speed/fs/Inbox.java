@@ -83,6 +83,8 @@ public final class Inbox {
     }
 
     public void close() {
-        quarantine.close();
+        if (quarantine != null) {
+            quarantine.close();
+        }
     }
 }

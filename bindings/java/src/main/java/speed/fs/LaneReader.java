@@ -1,10 +1,8 @@
 package speed.fs;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Queue;
 import java.util.Set;
 import speed.core.LaneDecoder;
 import speed.core.LinkReceiver;
@@ -43,8 +41,6 @@ public final class LaneReader {
     /** What one window cost in bytes, and whether nothing more can be taken from the segment now. */
     private record Taken(int bytes, boolean atEnd) {}
 
-    private record Again(Cursor.Unfinished entry, Token token) {}
-
     private final Link link;
     private final LaneFiles files;
     private final LinkOpener opener;
@@ -53,7 +49,7 @@ public final class LaneReader {
     private final KnownFences fences;
     private final Repeats repeats = new Repeats();
     private final LaneCounts counts = new LaneCounts();
-    private final Queue<Again> again = new ArrayDeque<>();
+    private Redelivery redelivery;
     private Progress progress;
     private LinkReceiver sequences;
     private Position position;
@@ -113,7 +109,8 @@ public final class LaneReader {
         position = new Position(cursor.segment(), cursor.offset());
         sequences = new LinkReceiver(cursor.lastSequence());
         progress = new Progress(position, cursor.lastSequence());
-        cursor.unfinished().forEach(entry -> again.add(new Again(entry, progress.redispatched(entry))));
+        redelivery = new Redelivery(files, decoder, buffer, counts, progress);
+        redelivery.add(cursor.unfinished());
         if (!cursor.clean()) {
             SegmentId last = files.listing().lastSegment();
             repeats.suspect(last == SegmentId.NONE ? position : new Position(last, files.segmentBytes(last)));
@@ -148,7 +145,11 @@ public final class LaneReader {
      */
     public Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
         List<Received> received = new ArrayList<>();
-        long taken = again.isEmpty() ? 0 : readAgain(received, maxEnvelopes, maxBytes);
+        long taken = 0;
+        if (!redelivery.isEmpty()) {
+            taken = redelivery.read(received, maxEnvelopes, maxBytes);
+            dirty++;
+        }
         if (scan) {
             look(now);
             if (dirty > 0) {
@@ -270,48 +271,6 @@ public final class LaneReader {
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header.type(), token);
             received.add(new Received(header, opened.payload(), redelivered, token));
-        }
-    }
-
-    /** Redelivers what a former process had begun and not finished. */
-    private long readAgain(List<Received> received, int maxEnvelopes, int maxBytes) throws PosixException {
-        long taken = 0;
-        while (!again.isEmpty() && received.size() < maxEnvelopes && taken < maxBytes) {
-            Again next = again.remove();
-            LaneDecoder.Opened found = envelopeAt(next.entry);
-            if (found == null || found.header().sequence() != next.entry.sequence()) {
-                progress.finish(next.token);
-                dirty++;
-                counts.count("redeliveries_lost");
-                continue;
-            }
-            taken += found.end() - found.start();
-            next.token.endsAt(found.end());
-            received.add(new Received(found.header(), found.payload(), true, next.token));
-        }
-        return taken;
-    }
-
-    private LaneDecoder.Opened envelopeAt(Cursor.Unfinished entry) throws PosixException {
-        int file;
-        try {
-            file = files.openSegment(entry.segment());
-        } catch (PosixException gone) {
-            return null;
-        }
-        try {
-            LaneDecoder.Scan scanned = null;
-            int wanted = ReadBuffer.CHUNK_BYTES;
-            while (scanned == null || scanned.items().isEmpty() && scanned.needed() > wanted) {
-                wanted = scanned == null ? wanted : scanned.needed();
-                int length = buffer.fill(file, entry.offset(), wanted);
-                scanned = decoder.scan(new LaneDecoder.Window(buffer.data(), length, entry.offset(),
-                        entry.segment().generation(), false, false), 1);
-            }
-            boolean found = !scanned.items().isEmpty() && scanned.items().get(0) instanceof LaneDecoder.Opened;
-            return found ? (LaneDecoder.Opened) scanned.items().get(0) : null;
-        } finally {
-            Posix.close(file);
         }
     }
 

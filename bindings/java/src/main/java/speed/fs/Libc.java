@@ -11,7 +11,8 @@ import java.util.Map;
  */
 final class Libc {
     static {
-        Native.register(Libc.class, NativeLibrary.getInstance("c", Map.of(Library.OPTION_STRING_ENCODING, "ISO-8859-1")));
+        Map<String, String> options = Map.of(Library.OPTION_STRING_ENCODING, "ISO-8859-1");
+        Native.register(Libc.class, NativeLibrary.getInstance("c", options));
     }
 
     private Libc() {}

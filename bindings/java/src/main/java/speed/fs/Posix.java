@@ -198,7 +198,8 @@ public final class Posix {
     /** What a name leads to; a link is not followed. */
     static FileStatus status(int directory, String path) throws PosixException {
         Block block = SCRATCH.get();
-        check(Libc.statx(directory, spelled(directory, path), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, block.address), path);
+        String name = spelled(directory, path);
+        check(Libc.statx(directory, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, block.address), path);
         return FileStatus.of(block.bytes);
     }
 

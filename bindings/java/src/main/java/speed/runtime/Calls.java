@@ -6,7 +6,6 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
-import speed.core.PendingCalls;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Key;
 import speed.core.PendingCalls.Outcome;

@@ -86,6 +86,9 @@ final class Dispatch {
         if (view.isExpired(System.currentTimeMillis())) {
             context.stats.count("messages_expired");
             lane.drop(token);
+            if (header.has(EnvelopeType.ACK_REQUESTED)) {
+                refuse(lane.source, header, "EXECUTION_FAILED", "the message expired before it was handled");
+            }
             return;
         }
         Message message = new Message(view, lane.source, header.sequence(), received.redelivered(),

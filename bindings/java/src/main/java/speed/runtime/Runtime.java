@@ -47,6 +47,16 @@ public final class Runtime {
                 throw new RootException("cannot prepare the inbox of '" + options.name() + "': " + error.getMessage());
             }
         }
+
+        /** The node does not start: nothing stays open. */
+        void release() {
+            if (bell != null) {
+                bell.close();
+            }
+            if (inbox != null) {
+                inbox.close();
+            }
+        }
     }
 
     private Runtime(Context context, Prepared prepared) throws PosixException {
@@ -108,13 +118,17 @@ public final class Runtime {
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
                 options.heartbeat().toMillis(), options.fabrics(), policy.allowed());
-        Registration registration =
-                registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
+        Registration registration = null;
         try {
+            registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
             return new Runtime(new Context(options, registry, registration, policy, polling), prepared);
-        } catch (PosixException error) {
-            registration.remove();
-            throw new RootException("cannot wait on the bell of '" + options.name() + "': " + error.getMessage());
+        } catch (PosixException | RuntimeException failure) {
+            if (registration != null) {
+                registration.remove();
+            }
+            prepared.release();
+            throw failure instanceof RuntimeException known ? known
+                    : new RootException("cannot wait on the bell of '" + options.name() + "': " + failure.getMessage());
         }
     }
 

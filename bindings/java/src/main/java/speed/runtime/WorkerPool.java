@@ -278,8 +278,8 @@ final class WorkerPool {
     // --- callers ---
 
     /**
-     * Lets a waiting caller read by itself until it is done, if nobody else reads and nobody would miss it. Returns early
-     * if another thread reads; then that one completes the caller.
+     * Lets a waiting caller read by itself until it is done, if nobody else reads and nobody would miss it. Returns
+     * early if another thread reads; then that one completes the caller.
      */
     void lead(Waiter caller) {
         boolean worker = onWorker();
@@ -360,8 +360,10 @@ final class WorkerPool {
     synchronized void drain(long nanos) {
         long deadline = System.nanoTime() + nanos;
         try {
-            for (long left = nanos; (running > 0 || !tasks.isEmpty()) && left > 0; left = deadline - System.nanoTime()) {
+            long left = nanos;
+            while ((running > 0 || !tasks.isEmpty()) && left > 0) {
                 TimeUnit.NANOSECONDS.timedWait(this, Math.min(left, 10 * LOOK_NANOS));
+                left = deadline - System.nanoTime();
             }
         } catch (InterruptedException hurry) {
             Thread.currentThread().interrupt();

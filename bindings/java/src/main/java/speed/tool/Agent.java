@@ -15,7 +15,7 @@ import speed.errors.CallException;
 import speed.errors.SpeedException;
 import speed.wire.Limits;
 
-/** A node that does what it is told: one JSON command a line on standard input, one JSON answer a line on standard output. */
+/** A node that does what it is told: one JSON command a line on its input, one JSON answer a line on its output. */
 public final class Agent {
     private static final int CANNOT_START = 3;
 

@@ -11,7 +11,7 @@ import java.util.Map;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
-/** A payload ready to be framed: content type (number, custom text or null), type URL or null, and the bytes (M-8 to M-10). */
+/** A payload to be framed: content type (number, custom text or null), type URL or null, bytes (M-8 to M-10). */
 record Content(int type, String custom, String typeUrl, byte[] data) {
     static final int PROTOBUF = 1;
     static final int CUSTOM = 99;

@@ -10,35 +10,33 @@ import java.util.Map;
 /**
  * JSON as entries and claims use it: null, Boolean, Long (BigInteger beyond), Double, String, List, Map.
  *
- * <p>Strict, with bounded nesting; of a key that occurs twice the last value counts.
+ * <p>Strict (RFC 8259), with bounded nesting; of a key that occurs twice the last value counts.
  */
 public final class Json {
-    private static final int MAX_DEPTH = 64;
-    private static final int MAX_DIGITS = 400;
+    private static final int USUAL_DEPTH = 64;
+    private static final int MAX_DIGITS = 4300;
 
     private final String text;
+    private final int maxDepth;
     private int at;
     private int depth;
-
-    private final int maxDepth;
 
     private Json(String text, int maxDepth) {
         this.text = text;
         this.maxDepth = maxDepth;
     }
 
-    /** The one value in the text, at most 64 containers inside each other; see the other form. */
-    public static Object parse(String text) {
-        return parse(text, MAX_DEPTH);
-    }
-
     /**
-     * The one value in the text; of equal keys the last one counts.
+     * The one value in the text.
      *
-     * @param maxDepth containers that may be inside each other
      * @throws IllegalArgumentException for anything else; it names the place and no content
      */
-    public static Object parse(String text, int maxDepth) {
+    public static Object parse(String text) {
+        return parse(text, USUAL_DEPTH);
+    }
+
+    /** The same, with at most so many containers inside each other. */
+    static Object parse(String text, int maxDepth) {
         Json reader = new Json(text, maxDepth);
         Object value = reader.value();
         reader.skipSpace();
@@ -103,7 +101,7 @@ public final class Json {
         while (true) {
             char one = next();
             if (one == '"') {
-                return whole(found.toString());
+                return wellFormed(found);
             }
             if (one < ' ') {
                 throw broken("control character in text");
@@ -112,12 +110,19 @@ public final class Json {
         }
     }
 
-    /** The text itself, if each surrogate in it has its other half. */
-    private String whole(String found) {
-        if (found.codePoints().anyMatch(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE)) {
-            throw broken("half a surrogate pair");
+    /** Text that is text: no half of a surrogate pair. */
+    private String wellFormed(StringBuilder found) {
+        for (int index = 0; index < found.length(); index++) {
+            if (Character.isSurrogate(found.charAt(index))) {
+                boolean isPair = index + 1 < found.length()
+                        && Character.isSurrogatePair(found.charAt(index), found.charAt(index + 1));
+                if (!isPair) {
+                    throw broken("half of a surrogate pair");
+                }
+                index++;
+            }
         }
-        return found;
+        return found.toString();
     }
 
     private char escaped() {
@@ -138,7 +143,7 @@ public final class Json {
         int value = 0;
         for (int count = 0; count < 4; count++) {
             char digit = next();
-            if (!HexFormat.isHexDigit(digit)) {
+            if (!HexFormat.isHexDigit(digit)) { // Character.digit also takes digits of other scripts
                 throw broken("bad \\u escape");
             }
             value = value << 4 | HexFormat.fromHexDigit(digit);
@@ -163,18 +168,19 @@ public final class Json {
             }
             digits();
         }
-        if (leadingZero || at - start > MAX_DIGITS) {
+        if (leadingZero || isInteger && whole > MAX_DIGITS) {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) finite(Double.parseDouble(digits));
+        return isInteger ? integer(new BigInteger(digits)) : (Object) fraction(digits);
     }
 
-    private double finite(double number) {
-        if (Double.isInfinite(number)) {
-            throw broken("a number beyond all doubles");
+    private double fraction(String digits) {
+        double value = Double.parseDouble(digits);
+        if (Double.isInfinite(value)) {
+            throw broken("a number beyond a double");
         }
-        return number;
+        return value;
     }
 
     private int digits() {

@@ -88,7 +88,7 @@ final class Records {
         if (type == WireFormat.WIRETYPE_VARINT && shape.numbers.contains(number)) {
             fields.put(number, input.readInt64());
         } else if (type != WireFormat.WIRETYPE_LENGTH_DELIMITED) {
-            input.skipField(tag);
+            skip(input, tag);
         } else if (shape.texts.contains(number)) {
             fields.put(number, input.readStringRequireUtf8());
         } else if (shape.messages.containsKey(number)) {
@@ -99,7 +99,13 @@ final class Records {
         } else if (shape == BYTES_ENTRY && number == 2) {
             fields.put(number, input.readByteArray());
         } else {
-            input.skipField(tag);
+            skip(input, tag);
+        }
+    }
+
+    private static void skip(CodedInputStream input, int tag) throws IOException {
+        if (!input.skipField(tag)) {
+            throw new WireException("BAD_MESSAGE", "records: the end of a group that did not begin");
         }
     }
 

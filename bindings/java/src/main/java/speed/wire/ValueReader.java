@@ -25,8 +25,6 @@ import speed.errors.WireException;
  */
 public final class ValueReader {
     private static final int TIMESTAMP = -1;
-    private static final long FIRST_SECOND = Values.FIRST_INSTANT.getEpochSecond();
-    private static final long LAST_SECOND = Values.AFTER_LAST_INSTANT.getEpochSecond() - 1;
 
     private final MessageUnpacker unpacker;
     private final int size;
@@ -165,8 +163,8 @@ public final class ValueReader {
         long packed = length == 8 ? data.getLong() : 0;
         long nanoseconds = length == 8 ? packed >>> 34 : Integer.toUnsignedLong(data.getInt());
         long seconds = length == 8 ? packed & (1L << 34) - 1 : data.getLong();
-        if (nanoseconds > 999_999_999 || seconds < FIRST_SECOND || seconds > LAST_SECOND) {
-            throw refused("a timestamp beyond the years 1 to 9999, or with too many nanoseconds");
+        if (nanoseconds > 999_999_999 || seconds < Values.FIRST_SECOND || seconds > Values.LAST_SECOND) {
+            throw refused("a timestamp with too many nanoseconds, or outside the years 1 to 9999");
         }
         return Instant.ofEpochSecond(seconds, nanoseconds);
     }

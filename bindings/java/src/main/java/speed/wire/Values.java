@@ -19,9 +19,11 @@ import speed.errors.UnserialisableException;
  * text or integer, Instant. The other direction is {@link ValueReader}.
  */
 public final class Values {
+    /** Instants lie in the years 1 to 9999, which every language has. */
+    static final long FIRST_SECOND = -62_135_596_800L;
+    static final long LAST_SECOND = 253_402_300_799L;
+
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
-    static final Instant FIRST_INSTANT = Instant.parse("0001-01-01T00:00:00Z");
-    static final Instant AFTER_LAST_INSTANT = Instant.parse("9999-12-31T23:59:59Z").plusSeconds(1);
     private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
             .withBufferSize(1024)
             .withStr8FormatSupport(true);
@@ -68,18 +70,18 @@ public final class Values {
         } else if (value instanceof Double || value instanceof Float) {
             packer.packDouble(((Number) value).doubleValue());
         } else if (value instanceof Instant instant) {
-            requireYear(instant, path);
-            packer.packTimestamp(instant);
+            writeInstant(instant, path);
         } else if (!writeInteger(value, path)) {
             throw new UnserialisableException(
                     path + " is of type " + value.getClass().getName() + ", which has no representation");
         }
     }
 
-    private static void requireYear(Instant instant, Object path) {
-        if (instant.isBefore(FIRST_INSTANT) || !instant.isBefore(AFTER_LAST_INSTANT)) {
-            throw new UnserialisableException(path + " is an instant beyond the years 1 to 9999");
+    private void writeInstant(Instant instant, Object path) throws IOException {
+        if (instant.getEpochSecond() < FIRST_SECOND || instant.getEpochSecond() > LAST_SECOND) {
+            throw new UnserialisableException(path + " is an instant outside the years 1 to 9999");
         }
+        packer.packTimestamp(instant);
     }
 
     private boolean writeInteger(Object value, Object path) throws IOException {

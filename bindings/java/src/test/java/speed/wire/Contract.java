@@ -100,7 +100,7 @@ public final class Contract {
         }
         if (value instanceof Map<?, ?> map) {
             StringBuilder spelled = new StringBuilder("map");
-            map.forEach((key, item) -> spelled.append(" <").append(spelled(key)).append("=").append(spelled(item)).append(">"));
+            map.forEach((key, item) -> spelled.append(String.format(" <%s=%s>", spelled(key), spelled(item))));
             return spelled.toString();
         }
         return value == null ? "nil" : value.getClass().getSimpleName() + " " + value;
