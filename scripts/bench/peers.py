@@ -37,7 +37,8 @@ from contenders import NAMES  # noqa: E402
 START_SECONDS = 20.0
 STEP_SECONDS = 120.0
 SMALL, LARGE = 200, 1 << 20
-PIPELINED = ("grpc", "speed")
+ENGINES = ("speed", "speed_native")
+PIPELINED = ("grpc", "speed", "speed_native")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ TARGETS: list[tuple[str, str, float, str]] = [
     ("call p50 / grpcio", "<=", 0.33, "small/grpc"),
     ("1 MiB p50 / grpcio", "<=", 1.0, "large/grpc"),
     ("pipelined calls/s / grpcio futures", ">=", 10.0, "pipelined/grpc"),
+    ("native: call p50 / pyzmq CURVE", "<=", 0.3, "native/small/zeromq"),
+    ("native: call p50 / grpcio", "<=", 0.15, "native/small/grpc"),
+    ("native: 1 MiB p50 / grpcio", "<=", 0.6, "native/large/grpc"),
+    ("native: pipelined calls/s / grpcio", ">=", 15.0, "native/pipelined/grpc"),
     ("import speed, ms", "<=", 80.0, "import_ms"),
     ("node started, ms", "<=", 50.0, "node_start_ms"),
     ("idle node, % CPU", "<=", 0.5, "idle_cpu_percent"),
@@ -169,13 +174,13 @@ def measure(contenders: dict[str, Contender], plan: Plan, progress: bool) -> dic
     return found
 
 
-def ratios(found: dict[str, Samples]) -> dict[str, float]:
-    """SPEED over each peer, as the median of the ratios of the rounds' own medians."""
-    if "speed" not in found:
+def ratios(found: dict[str, Samples], engine: str = "speed") -> dict[str, float]:
+    """An engine of SPEED over each peer, as the median of the ratios of the rounds' own medians."""
+    if engine not in found:
         return {}
-    speed, answer = found["speed"], {}
+    speed, answer = found[engine], {}
     for name, peer in found.items():
-        if name == "speed":
+        if name in ENGINES:
             continue
         for kind in ("small", "large"):
             pairs = zip(getattr(speed, kind), getattr(peer, kind), strict=True)
@@ -245,6 +250,7 @@ def run(names: list[str], plan: Plan, options: argparse.Namespace) -> dict[str, 
         for contender in contenders.values():
             contender.close()
         figures: dict[str, Any] = dict(ratios(found))
+        figures.update({f"native/{key}": value for key, value in ratios(found, "speed_native").items()})
         if "speed" in contenders and not options.no_startup:
             figures.update(startup.figures(work, quick=options.quick))
     finally:

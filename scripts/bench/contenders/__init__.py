@@ -20,6 +20,7 @@ NAMES = {
     "pyro": "Pyro5, unix socket",
     "rpyc": "RPyC, unix socket",
     "speed": "SPEED node.call",
+    "speed_native": "SPEED, native engine",
 }
 """Name on the command line -> what is printed; the module is ``<name>_echo``."""
 

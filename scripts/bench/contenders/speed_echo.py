@@ -15,6 +15,7 @@ LIBRARY = "speed-ipc"
 PROTECTION = "ChaCha20-Poly1305, allow list"
 WAIT_SECONDS = 10.0
 WORKERS = 4
+ENGINE = "python"
 
 
 def make_root(work: Path) -> tuple[Path, Path]:
@@ -30,7 +31,7 @@ def make_root(work: Path) -> tuple[Path, Path]:
 
 def open_node(work: Path, name: str, **options: Any) -> speed.Node:
     root, key = make_root(work)
-    return speed.Node(name, root=str(root), key=str(key), **options)
+    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, **options)
 
 
 def echo(data: bytes) -> bytes:
