@@ -1,6 +1,7 @@
 #include "convert.hpp"
 
 #include <datetime.h>
+#include <nanobind/stl/string.h>
 
 #include "speed/error.hpp"
 #include "wire/limits.hpp"

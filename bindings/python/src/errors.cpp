@@ -1,5 +1,8 @@
 #include "errors.hpp"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
 #include <map>
 #include <string>
 #include <typeinfo>
