@@ -10,7 +10,6 @@
 
 namespace speed::python {
 
-using runtime::Interrupted;
 using runtime::Runtime;
 using runtime::Waiter;
 
@@ -34,17 +33,20 @@ std::optional<std::string> trace_in(nb::handle text) {
 // True when a signal handler of Python raised; the exception is then the thread's.
 bool is_interrupted() {
   const Taken taken;
-  return PyErr_CheckSignals() != 0;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
 }
 
 // Runs a wait without the interpreter lock; an interruption by a signal is what its handler raised.
 template <class Wait>
 auto without_lock(Wait wait) {
   try {
-    const Released released;
-    return wait();
-  } catch (const Interrupted&) {
-    // Thrown below, with the lock.
+    const auto result = [&] {
+      const Released released;
+      return wait();
+    }();
+    if (PyErr_Occurred() == nullptr) return result;
+  } catch (...) {
+    if (PyErr_Occurred() == nullptr) throw;
   }
   throw nb::python_error();
 }

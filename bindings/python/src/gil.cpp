@@ -44,7 +44,9 @@ bool is_finalizing() {
 #endif
 }
 
-Released::~Released() { retake(state_); }
+Released::~Released() {
+  if (state_ != nullptr) retake(state_);
+}
 
 Taken::Taken() : had_it_(PyGILState_Check() != 0) {
   if (had_it_) return;

@@ -25,10 +25,10 @@ auto guarded(Run run) {
   }
 }
 
-// Gives the lock up for one scope; for threads that hold it.
+// Gives the lock up for one scope; for threads that hold it. The thread that ends the interpreter keeps it.
 class Released {
  public:
-  Released() : state_(PyEval_SaveThread()) {}
+  Released() : state_(is_finalizing() ? nullptr : PyEval_SaveThread()) {}
   Released(const Released&) = delete;
   Released& operator=(const Released&) = delete;
   ~Released();

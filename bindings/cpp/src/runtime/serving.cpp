@@ -93,7 +93,9 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
     try {
       wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
       if (reply.size() <= wire::limits::max_payload_bytes) return reply;
-      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: it is too large");
+      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
+                                                    " bytes; the limit is " +
+                                                    std::to_string(wire::limits::max_payload_bytes));
     } catch (const UnserialisableError& unserialisable) {
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
     }
