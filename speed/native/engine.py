@@ -39,6 +39,8 @@ class NativeEngine:
         self._services = ServiceRegistry()
         self._engine = speed_native.Engine(**_checked(options), settle=_settle)
         self.root: str = self._engine.root
+        if self._engine.polling and options.bell == "auto":
+            log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
         _close_at_exit()
         _open.add(self)
 

@@ -52,6 +52,7 @@ class Engine {
 
   std::uint32_t generation() const { return node_->generation(); }
   const std::string& root() const { return node_->root(); }
+  bool polling() const { return runtime_->context.polling; }
   bool closed() const { return node_->closed(); }
   void check() const { runtime_->check_usable(); }
   void close(double drain_seconds);

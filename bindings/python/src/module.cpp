@@ -80,6 +80,7 @@ NB_MODULE(speed_native, module) {
       .def("check", &Engine::check)
       .def("close", &Engine::close)
       .def_prop_ro("generation", &Engine::generation)
+      .def_prop_ro("polling", &Engine::polling)
       .def_prop_ro("root", &Engine::root)
       .def_prop_ro("closed", &Engine::closed);
 }

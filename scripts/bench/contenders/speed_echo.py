@@ -20,7 +20,7 @@ ENGINE = "python"
 
 def make_root(work: Path) -> tuple[Path, Path]:
     """Make a private root and a key file under `work` unless they exist; returns both paths."""
-    root, key = work / "root", work / "speed.key"
+    root, key = work / f"root-{ENGINE}", work / "speed.key"
     root.mkdir(mode=0o700, exist_ok=True)
     if not key.exists():
         descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -45,6 +45,8 @@ class Registration {
   std::uint32_t generation() const { return generation_; }
 
  private:
+  static std::unique_ptr<Registration> win(Registry& registry, const Wish& wish,
+                                           const std::function<void(std::uint32_t)>& before_publish);
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
   void install(const std::string& data);

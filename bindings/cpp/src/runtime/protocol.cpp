@@ -283,6 +283,7 @@ Introspection::LaneFacts Protocol::facts() const {
     for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
     facts.counts = closed_counts_;
   }
+  if (const std::uint64_t junk = inbox_->junk(); junk > 0) facts.counts["foreign_files"] += junk;
   facts.lanes = lanes.size();
   for (const LanePtr& lane : lanes) {
     for (const auto& [what, number] : lane->counts()) facts.counts[what] += number;
