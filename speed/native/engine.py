@@ -17,14 +17,13 @@ from speed.core.services import Request, Response, Service, ServiceRegistry, run
 from speed.errors import ConfigurationError, DurabilityError, WireError
 from speed.native.message import received_message
 from speed.runtime.message import Message
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, Options
+from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, Options
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 
 log = logging.getLogger("speed.messages")
 
-SPIN_SECONDS = 60e-6
 Handler = Callable[[Message], object]
 _open: set[NativeEngine] = set()
 """Nodes live until they are closed, as their threads do."""

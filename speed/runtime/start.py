@@ -22,10 +22,10 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, Options
+from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, SPIN_SECONDS, Options
 from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
-from speed.runtime.protocol import SPIN_SECONDS, Protocol
+from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool

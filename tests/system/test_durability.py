@@ -51,7 +51,7 @@ for name in ("write", "writev", "fdatasync", "fsync"):
     setattr(os, name, told(name))
 """
 
-_CALL = re.compile(r"write\(1<.*?(\d+ returned)|(writev?|fdatasync|fsync)\(\d+<([^>]*)>")
+_CALL = re.compile(r"write\(1<.*?(\d+ returned)|(writev?|fdatasync|fsync)\(\d+<([^>]*/inbox[^>]*)>")
 
 
 @pytest.fixture
