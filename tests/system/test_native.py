@@ -84,7 +84,7 @@ def test_engines_understand_each_other(node: Make, client: str, server: str) -> 
         (2**64, r"arguments\.x is an integer beyond 64 bits"),
         (-(2**63) - 1, r"arguments\.x is an integer beyond 64 bits"),
         ("\ud800", r"arguments\.x is text with a lone surrogate"),
-        (datetime(2026, 1, 1), r"arguments\.x is a datetime without a time zone"),
+        (datetime(2026, 1, 1), r"arguments\.x is a datetime without a time zone"),  # noqa: DTZ001
     ],
 )
 def test_what_has_no_representation_is_named_as_by_the_python_engine(node: Make, value: Any, says: str) -> None:
