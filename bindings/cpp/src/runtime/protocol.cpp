@@ -20,8 +20,6 @@ constexpr std::size_t read_bytes = 4 << 20;
 constexpr double shortest_pause_seconds = 0.0005;
 constexpr double longest_pause_seconds = 0.02;
 
-constexpr double alone_seconds = 25e-6;  // polling without a thought for others: an answer of a running node comes in it
-
 std::string lower(std::string_view code) {
   std::string text(code);
   for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -135,17 +133,15 @@ fs::Rings Protocol::wait_for_rings(bool wait) {
 }
 
 fs::Rings Protocol::poll_bell(double seconds) {
-  const double began = fs::monotonic_seconds();
-  double now = began;
+  const double until = fs::monotonic_seconds() + seconds;
   do {
     fs::Rings rings = bell_->drain();
     if (!rings.sources.empty() || rings.everything) {
       polling_.hit();
       return rings;
     }
-    now = fs::monotonic_seconds();
-    if (now > began + alone_seconds) std::this_thread::yield();  // the other side may wait for this very core
-  } while (now < began + seconds);
+    std::this_thread::yield();  // where cores are few, the other side may wait for this very one
+  } while (fs::monotonic_seconds() < until);
   polling_.missed();
   return {};
 }
