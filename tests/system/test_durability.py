@@ -84,7 +84,8 @@ def test_each_send_is_flushed_before_it_returns(disk_root: str, tmp_path: Path) 
     made = [f"fsync {lane}", "fsync /receiver/inbox"]
     with speed.Node("receiver", root=disk_root, allow=["sender"]):
         calls = calls_of_sender(disk_root, tmp_path / "trace")
-    assert calls == [append, flush, *made, "0 returned", append, flush, "1 returned"]
+    until_it_ends = calls[: calls.index("1 returned") + 1]
+    assert until_it_ends == [append, flush, *made, "0 returned", append, flush, "1 returned"]
 
 
 def test_what_was_sent_to_disk_survives_both_processes(disk_root: str, child: Start) -> None:

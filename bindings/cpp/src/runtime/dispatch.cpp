@@ -61,14 +61,8 @@ void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
 
 Arrival Dispatch::arrival_of(const LanePtr& lane, const fs::Received& received) {
   const std::uint64_t sequence = received.header.sequence;
-  // On a worker it is committed with others, elsewhere at once.
-  auto finish = [this, lane, sequence] {
-    if (to_.workers.on_worker()) {
-      to_.answers.add({lane, 0, sequence, {}});
-    } else {
-      lane->finish({sequence});
-    }
-  };
+  // Committed at once: what a killed process handled is then at most one message of a sender.
+  auto finish = [lane, sequence] { lane->finish({sequence}); };
   wire::MessageView view(Bytes(received.payload.begin(), received.payload.end()));
   std::shared_ptr<Message::State> message(
       new Message::State{std::move(view), lane->source(), sequence,
