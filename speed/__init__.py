@@ -41,14 +41,14 @@ from speed.errors import (
 
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
+    from speed.node import Node
     from speed.runtime.message import Message
-    from speed.runtime.node import Node
     from speed.wire.entry import Entry
 
 __version__ = "0.1.0"
 
 _LATER = {
-    "Node": "speed.runtime.node",
+    "Node": "speed.node",
     "Message": "speed.runtime.message",
     "Request": "speed.core.services",
     "Response": "speed.core.services",

@@ -176,13 +176,18 @@ class ServiceRegistry:
             return Response.error(
                 "ACCESS_DENIED", f"service {request.service!r} does not allow node {request.caller!r}"
             )
-        try:
-            answer = row.service.invoke(request)
-        except (InvalidArgumentsError, ExecutionFailedError) as error:
-            return Response.error(error.code, str(error), error.details)
-        except (Exception, SystemExit) as error:
-            return _failed(error)
-        return answer if type(answer) is Response else Response(answer)
+        return run(row.service, request)
+
+
+def run(service: Service, request: Request) -> Response:
+    """Invoke ``service``; what it raises becomes an error answer (S-8)."""
+    try:
+        answer = service.invoke(request)
+    except (InvalidArgumentsError, ExecutionFailedError) as error:
+        return Response.error(error.code, str(error), error.details)
+    except (Exception, SystemExit) as error:
+        return _failed(error)
+    return answer if type(answer) is Response else Response(answer)
 
 
 def _as_service(name: str, service: Service | Callable[..., Any]) -> Service:

@@ -1,303 +1,143 @@
-"""The public ``Node`` (design section 9): composition, life cycle and verbs; the work is done by its parts."""
+"""The Python engine of ``Node``: composition and life cycle; the work is done by its parts."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from speed.core.services import Service
-from speed.errors import ConfigurationError, ForkedNodeError, NodeClosedError, SpeedError
-from speed.runtime import fork, outbox, start
+from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
+from speed.runtime import outbox, start
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
+from speed.runtime.options import Options
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
-
-if TYPE_CHECKING:
-    from speed.runtime.aio import AsyncNode
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-DRAIN_SECONDS = 10.0
-"""How long ``close`` waits for work in flight."""
 
 
-class Node:
-    """One participant: found by others under its name, reached by those it allows.
+class PythonEngine:
+    """A node in pure Python. All methods are thread-safe; in a forked child they raise ForkedNodeError."""
 
-    Args:
-        name: unique among live nodes of ``root``; 1 to 128 characters (W-1).
-        root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
-        key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
-        fabrics: labels for listing and filtering; they decide nothing.
-        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, which must exceed three
-            heartbeats.
-        workers: threads for services and handlers.
-        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
-            ``send`` returns; refused on tmpfs).
-        allow: grants to publish from the first moment, as ``allow()`` does later.
-        namespace: written into the metadata of messages.
-        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
-        max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
-        spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
-            latency. Default 60 µs, or 0 on a single core.
+    kind = "python"
 
-    Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
-
-    All public methods are thread-safe. In a forked child they raise ForkedNodeError.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        root: str | os.PathLike[str] | None = None,
-        key: str | os.PathLike[str] | None = None,
-        *,
-        fabrics: Iterable[str] = (),
-        lease_seconds: float = LEASE_SECONDS,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        workers: int = 4,
-        durability: str = "process",
-        allow: Iterable[str] = (),
-        namespace: str = "default",
-        bell: str = "auto",
-        max_lane_bytes: int = LANE_WINDOW_BYTES,
-        spin_seconds: float | None = None,
-    ) -> None:
+    def __init__(self, options: Options) -> None:
         self._forked = False
-        self._closed = False
         self._lock = threading.Lock()
-        options = start.Options(
-            name=name,
-            root=root,
-            key=key,
-            fabrics=tuple(fabrics),
-            lease_seconds=lease_seconds,
-            heartbeat_seconds=heartbeat_seconds,
-            workers=workers,
-            durability=durability,
-            allow=tuple(allow),
-            namespace=namespace,
-            bell=bell,
-            max_lane_bytes=max_lane_bytes,
-            spin_seconds=spin_seconds,
-        )
         self._parts = start.start(options, lost=self._lost, left=self._left)
         self._context = self._parts.context
-        self.name = name
+        self.name = options.name
         self.root = self._context.root
-        fork.track(self)
 
-    @cached_property
-    def aio(self) -> AsyncNode:
-        """The same verbs for asyncio: ``await node.aio.call(…)``."""
-        from speed.runtime.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+    # --- access and services ---
 
-        return AsyncNode(self)
-
-    # --- access ---
-
-    def allow(self, *patterns: str) -> None:
-        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
+    def allow(self, patterns: tuple[str, ...]) -> None:
         self._check_open()
         with self._lock:
             self._context.policy.allow(*patterns)
             self._context.registration.update(allow=self._context.policy.allowed())
         self._parts.protocol.look_again()
 
-    def deny(self, *patterns: str) -> None:
-        """Take grants back; envelopes not yet dispatched are discarded (A-4)."""
+    def deny(self, patterns: tuple[str, ...]) -> None:
         self._check_open()
         with self._lock:
             self._context.policy.deny(*patterns)
             self._context.registration.update(allow=self._context.policy.allowed())
 
     def allowed(self) -> tuple[str, ...]:
-        """The grants in force."""
         return self._context.policy.allowed()
 
-    # --- services ---
-
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
-        """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
-
-        ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
-        """
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None:
         self._check_open()
         with self._lock:
             self._parts.serving.services.register(name, service, allow)
         self._parts.pool.serves = True
 
-    def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
-        """Decorator form of ``register``."""
-
-        def decorate(function: Function) -> Function:
-            self.register(name, function, allow)
-            return function
-
-        return decorate
-
     # --- calls ---
 
     def call(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Any:
-        """Call a service of another node and return its result (RFC 7).
-
-        ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
-        AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
-        """
         self._check_open()
         waiter = self._parts.calls.waiter()
-        self._parts.calls.start(target, service, arguments or {}, _seconds(timeout), waiter.complete, traceparent)
+        self._parts.calls.start(target, service, arguments, timeout, waiter.complete, traceparent)
         return waiter.result()
 
     def submit(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        traceparent: str | None = None,
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Future[Any]:
-        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
-
-        A small request behind more than 8 unanswered ones to the same node leaves together with others, with
-        the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
-        writing then ends its Future. Never with ``durability="disk"``.
-        """
         self._check_open()
         calls = self._parts.calls
         future = calls.future()
         completion = complete_future(future)
         patient = not self._context.durable
-        calls.start(target, service, arguments or {}, _seconds(timeout), completion, traceparent, can_wait=patient)
+        calls.start(target, service, arguments, timeout, completion, traceparent, can_wait=patient)
         self._parts.pool.ensure_reader()
         return future
 
-    def ping(self, target: str, *, timeout: float = 5.0) -> float:
-        """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
+    def ping(self, target: str, timeout: float) -> float:
         began = monotonic()
         self._ask(target, EnvelopeType.HEARTBEAT, {}, timeout)
         return monotonic() - began
 
-    def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
-        """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        answer = self._ask(target, EnvelopeType.DISCOVERY, {"op": "SERVICES"}, timeout)
-        return list(answer["services"])
+    def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
+        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout))
 
-    def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
-        """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": "INFO"}, timeout))
-
-    def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
-        """Counters of ``target``, or of this node without one."""
-        if target is None:
-            return self._parts.introspection.answer("STATS", self.name) or {}
-        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": "STATS"}, timeout))
+    def stats(self) -> dict[str, Any]:
+        return self._parts.introspection.answer("STATS", self.name) or {}
 
     def _ask(self, target: str, type_: EnvelopeType, body: dict[str, Any], timeout: float) -> Any:
         self._check_open()
         waiter = self._parts.calls.waiter()
-        self._parts.calls.ask(target, type_, body, _seconds(timeout), waiter.complete)
+        self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
         return waiter.result()
 
     # --- messages and events ---
 
-    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
-        """Send one message; returns its message id.
-
-        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
-        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
-        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
-        ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
-        """
+    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
         self._check_open()
-        return self._parts.outbox.send(target, payload, ack, _seconds(timeout), options)
+        return self._parts.outbox.send(target, payload, ack, timeout, options)
 
-    def on_message(self, handler: Handler) -> Handler:
-        """Handle messages on the workers, in order for each sender. One handler a node."""
+    def on_message(self, handler: Handler) -> None:
         self._check_open()
         self._parts.delivery.on_message(handler)
-        return handler
 
-    def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
+    def receive(self, timeout: float | None) -> Message | None:
         self._check_open()
         return self._parts.delivery.receive(timeout)
 
-    def messages(self) -> Iterator[Message]:
-        """Messages one after the other until the node is closed; each is finished when the next is asked for."""
-        while True:
-            try:
-                message = self.receive()
-            except NodeClosedError:
-                return
-            if message is not None:
-                yield message
-
-    def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **options: Any) -> int:
-        """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
-
-        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others.
-        """
+    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
         self._check_open()
-        return self._parts.outbox.publish(topic, payload, _seconds(timeout), options)
+        return self._parts.outbox.publish(topic, payload, timeout, options)
 
-    def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
-        """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
-
-        Publishers must be allowed as for messages. The subscription is published before this returns.
-        """
-        if handler is None:
-            return lambda function: (self.subscribe(pattern, function), function)[1]
+    def subscribe(self, pattern: str, handler: Handler) -> None:
         self._check_open()
         with self._lock:
             patterns = self._parts.delivery.subscribe(pattern, handler)
             self._context.registration.update(subscriptions=patterns)
-        return handler
 
     # --- other nodes ---
 
-    def nodes(self, fabric: str | None = None) -> list[Entry]:
-        """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
+    def nodes(self) -> list[Entry]:
         self._check_open()
-        live = self._context.registry.live_entries()
-        return [entry for entry in live if fabric is None or fabric in entry.fabrics]
+        return self._context.registry.live_entries()
 
-    def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
-        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
+    def wait_for(self, target: str, timeout: float) -> Entry:
         self._check_open()
-        return outbox.wait_for(self._context, target, _seconds(timeout))
+        return outbox.wait_for(self._context, target, timeout)
 
-    def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
-        """Call ``handler(entry)`` when another node joins."""
+    def on_join(self, handler: Callable[[Entry], object]) -> None:
         self._check_open()
         self._parts.registrar.on_join(handler)
-        return handler
 
-    def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
-        """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
+    def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._check_open()
         self._parts.registrar.on_leave(handler)
-        return handler
 
     def remove_stale(self) -> list[str]:
-        """Remove the entries of nodes that are gone, never their claims (R-13); returns their names."""
         self._check_open()
         return [entry.name for entry in self._context.registry.remove_stale()]
 
@@ -305,30 +145,20 @@ class Node:
 
     @property
     def generation(self) -> int:
-        """How often this name was claimed, this time included."""
         return self._context.generation
 
     @property
     def closed(self) -> bool:
-        """Whether the node can no longer be used (closed, or its lease is lost)."""
-        return self._context.failure is not None or self._forked
+        return self._context.failure is not None
 
-    def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
-
-        Calling it again, or in a forked child, does nothing.
-        """
-        with self._lock:
-            if self._closed or self._forked:
-                return
-            self._closed = True
+    def close(self, drain_seconds: float) -> None:
         self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
 
-    def __enter__(self) -> Node:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def abandon(self) -> None:
+        """In a forked child: let go of the parent's descriptors."""
+        self._forked = True
+        self._lock = threading.Lock()
+        self._parts.abandon()
 
     def _check_open(self) -> None:
         if self._forked:
@@ -344,27 +174,3 @@ class Node:
 
     def _left(self, name: str) -> None:
         self._parts.protocol.node_left(name)
-
-    def _after_fork_in_child(self) -> None:
-        self._forked = True
-        self._lock = threading.Lock()
-        self._parts.abandon()
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a Node is never pickled: send its name, and make a Node where it is needed")
-
-    def __repr__(self) -> str:
-        state = "forked" if self._forked else "closed" if self.closed else "open"
-        return f"<speed.Node {self.name!r} generation={self._context.generation} {state}>"
-
-
-MAX_TIMEOUT_SECONDS = 1e9
-
-
-def _seconds(timeout: float | None) -> float:
-    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
-    if timeout is None:
-        return CALL_TIMEOUT_SECONDS
-    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
-        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
-    return timeout

@@ -10,25 +10,12 @@ from speed.core.access import granted
 from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
-
-OPTIONS = frozenset(
-    {
-        "topic",
-        "priority",
-        "ttl_seconds",
-        "correlation_id",
-        "causality_parent",
-        "traceparent",
-        "labels",
-        "baggage",
-        "extensions",
-    }
-)
 
 
 class Outbox:
@@ -77,10 +64,10 @@ class Outbox:
         """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
         from speed.wire.message import encode_message, new_message_id  # imported by those who send only
 
-        unknown = metadata.keys() - OPTIONS
+        unknown = metadata.keys() - MESSAGE_OPTIONS
         if unknown:
             raise ConfigurationError(
-                f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(OPTIONS)}"
+                f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
             )
         now = unix_ms()
         message_id = new_message_id(now, os.urandom(16))

@@ -28,8 +28,6 @@ READ_ENVELOPES = 64
 READ_BYTES = 4 << 20
 """Bounds per lane and wake-up: no lane starves the others."""
 POLLING_SECONDS = (0.0005, 0.02)
-SPIN_SECONDS = 200e-6
-"""How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
 EXPIRE_SECONDS = 0.001
 """How exactly deadlines are kept."""
 SPIN_LANES = 4

@@ -22,9 +22,10 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
+from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, SPIN_SECONDS, Options
 from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
-from speed.runtime.protocol import SPIN_SECONDS, Protocol
+from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
@@ -34,29 +35,8 @@ from speed.wire.envelope import EnvelopeType
 
 log = logging.getLogger("speed.node")
 
-MAX_WORKERS = 256
 MAX_SPIN_SECONDS = 0.01
-MAX_LEASE_SECONDS = 10_000_000
 JOIN_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The arguments of ``Node``, as given."""
-
-    name: str
-    root: str | os.PathLike[str] | None
-    key: str | os.PathLike[str] | None
-    fabrics: tuple[str, ...]
-    lease_seconds: float
-    heartbeat_seconds: float
-    workers: int
-    durability: str
-    allow: tuple[str, ...]
-    namespace: str
-    bell: str
-    max_lane_bytes: int
-    spin_seconds: float | None
 
 
 @dataclass(slots=True)

@@ -33,7 +33,10 @@ from speed.cli.checks import examine
 from speed.cli.options import Settings
 
 root = sys.argv[1]
-with speed.Node("billing", root=root, allow=["analytics"]) as billing, speed.Node("analytics", root=root) as analytics:
+with (
+    speed.Node("billing", root=root, allow=["analytics"], engine="python") as billing,
+    speed.Node("analytics", root=root, engine="python") as analytics,
+):
     billing.register("double", lambda x: 2 * x)
     print(analytics.call("billing", "double", {"x": 21}))
     for finding in examine(Settings(root, f"{root}/speed.key", True)):

@@ -37,9 +37,10 @@ node = speed.Node("receiver", root=sys.argv[1], allow=["sender"])
 print("up"); sys.stdin.readline()
 """
 
-# What strace would print, where it is not installed.
+# What strace would print, where it is not installed: of the Python engine only.
 TELLING = """
 import os, sys
+os.environ["SPEED_ENGINE"] = "python"
 def told(name):
     real = getattr(os, name)
     def call(fd, *rest):
@@ -50,7 +51,7 @@ for name in ("write", "writev", "fdatasync", "fsync"):
     setattr(os, name, told(name))
 """
 
-_CALL = re.compile(r"(writev|fdatasync|fsync)\(\d+<([^>]*)>|write\(1<.*?(\d+ returned)")
+_CALL = re.compile(r"write\(1<.*?(\d+ returned)|(writev?|fdatasync|fsync)\(\d+<([^>]*/inbox[^>]*)>")
 
 
 @pytest.fixture
@@ -72,18 +73,19 @@ def calls_of_sender(root: str, trace: Path) -> list[str]:
     done = subprocess.run([*command, root, "2"], input="\n", text=True, check=True, capture_output=True)
     lines = trace.read_text() if strace else done.stderr
     found = [match.groups() for match in _CALL.finditer(lines)]
-    return [said or f"{call} {path.removeprefix(os.path.realpath(root))}" for call, path, said in found]
+    return [said or f"{call.rstrip('v')} {path.removeprefix(os.path.realpath(root))}" for said, call, path in found]
 
 
 @pytest.mark.linux
 def test_each_send_is_flushed_before_it_returns(disk_root: str, tmp_path: Path) -> None:
     """L-7."""
     lane = "/receiver/inbox/sender"
-    append, flush = (f"{call} {lane}/000001-00000001.lane" for call in ("writev", "fdatasync"))
+    append, flush = (f"{call} {lane}/000001-00000001.lane" for call in ("write", "fdatasync"))
     made = [f"fsync {lane}", "fsync /receiver/inbox"]
     with speed.Node("receiver", root=disk_root, allow=["sender"]):
         calls = calls_of_sender(disk_root, tmp_path / "trace")
-    assert calls == [append, flush, *made, "0 returned", append, flush, "1 returned"]
+    until_it_ends = calls[: calls.index("1 returned") + 1]
+    assert until_it_ends == [append, flush, *made, "0 returned", append, flush, "1 returned"]
 
 
 def test_what_was_sent_to_disk_survives_both_processes(disk_root: str, child: Start) -> None:

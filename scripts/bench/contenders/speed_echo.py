@@ -13,11 +13,12 @@ from contenders.root import make_root
 WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
+ENGINE = "python"
 
 
 def open_node(work: Path, name: str, **options: Any) -> speed.Node:
     root, key = make_root(work)
-    return speed.Node(name, root=str(root), key=str(key), **options)
+    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, **options)
 
 
 def echo(data: bytes) -> bytes:

@@ -76,6 +76,7 @@ PEERS: dict[str, Peer] = {
     "pyro": _peer("python", "Pyro5, unix socket", "none", CALLS, python("pyro"), "Pyro5"),
     "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS, python("rpyc"), "rpyc"),
     "speed": _peer("python", "SPEED node.call", SEALED, ALL, python("speed"), "speed-ipc"),
+    "speed.native": _peer("python", "SPEED, native engine", SEALED, ALL, python("speed_native"), "speed-ipc"),
     "limit": _peer("cpp", "the limit: append, ring, read", "none", frozenset({"small"}), built("limit")),
     "limit.polling": _peer("cpp", "the limit, polling", "none", frozenset({"small"}), built("limit", "poll")),
     "zeromq.cpp": _peer("cpp", "libzmq REQ/REP ipc", "none", ALL, built("zeromq_echo", "plain")),

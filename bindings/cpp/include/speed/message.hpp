@@ -21,6 +21,8 @@ class Message {
   ByteView payload_bytes() const;  // as it travelled, without a copy
   const std::string& source() const;   // the authenticated sender
   std::uint64_t sequence() const;
+  std::int64_t timestamp_ms() const;  // Unix time of the sender
+  ByteView bytes() const;             // the whole message exactly as received
   bool redelivered() const;  // an earlier process of this name may already have handled it
 
   std::string message_id() const;

@@ -31,6 +31,8 @@ struct NodeOptions {
   bool durable = false;                   // survive a power cut, not only a killed process; refused on tmpfs
   bool polling = false;                   // never ring, as where there are no FIFOs (L-22)
   std::string name_space = "default";     // in the metadata of messages
+  double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
+  std::string language = "c++";            // what the entry says
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
 };
 
@@ -64,6 +66,15 @@ struct NodeInfo {
   std::vector<std::string> fabrics;
   std::vector<std::string> allow;
   std::vector<std::string> subscriptions;
+  std::int64_t pid_start = 0;
+  std::string pid_namespace;
+  std::string boot_id;
+  std::int64_t startup_timestamp = 0;  // Unix ms, as the next
+  std::int64_t last_heartbeat = 0;
+  std::int64_t heartbeat_monotonic_ms = 0;
+  std::int64_t lease = 0;  // ms, as the next
+  std::int64_t heartbeat_interval = 0;
+  std::string version;
 };
 
 class Node {
@@ -75,6 +86,7 @@ class Node {
 
   // NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
   explicit Node(const std::string& name, const NodeOptions& options = {});
+  explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // for bindings, which use its parts as well
   ~Node();  // closes
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

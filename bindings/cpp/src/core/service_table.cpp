@@ -74,7 +74,8 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
 
 Response ServiceTable::invoke(const Request& request, const std::function<void()>& entering) const {
   const std::optional<Row> row = find(request.service);
-  if (!row) return Response::error("SERVICE_NOT_FOUND", "no service '" + request.service + "' here");
+  if (!row) return Response::error("SERVICE_NOT_FOUND",
+                                   "no service '" + request.service + "' here: `speed services` lists those you may call");
   if (!row->allows(request.caller)) {
     return Response::error("ACCESS_DENIED",
                            "service '" + request.service + "' does not allow node '" + request.caller + "'");

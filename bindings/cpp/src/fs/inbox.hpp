@@ -2,6 +2,7 @@
 // Threads: used by the thread that holds the protocol role.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <set>
 
@@ -36,7 +37,7 @@ class Inbox {
   Quarantine quarantine_;
   wire::Buffer buffer_;
   std::set<std::string> known_;
-  std::uint64_t junk_ = 0;
+  std::atomic<std::uint64_t> junk_ = 0;
   std::size_t over_limit_ = 0;
 };
 

@@ -66,9 +66,15 @@ class Claiming {
       const bool is_dead = process_alive(claimant->identity, registry_.observer()) == false;
       if (is_dead || claims_.is_released(generation)) return;
       if (claimant->identity.boot_id == registry_.observer().boot_id) {
+        const std::string maker =
+            "process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host;
+        if (registry_.is_unreadable(name_)) {
+          throw NameTakenError("'" + name_ + "' is held by " + maker +
+                               ", whose entry this key does not open: use the key of this root");
+        }
         if (claimant->is_expired(monotonic_ms())) return;
-        throw NameTakenError("'" + name_ + "' is being claimed by process " + std::to_string(claimant->identity.pid) +
-                             " on " + claimant->identity.host);
+        throw NameTakenError("'" + name_ + "' is being claimed by " + maker +
+                             ": try again soon, or choose another name");
       }
     }
     const std::int64_t deadline = monotonic_ms() + (claimant ? claimant->lease_ms : unclear_lease_ms);
@@ -97,6 +103,7 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
   entry.lease = wish.lease_ms;
   entry.heartbeat_interval = wish.heartbeat_ms;
   entry.fabrics = wish.fabrics;
+  entry.language = wish.language;
   entry.allow = wish.allow;
   return entry;
 }
@@ -106,6 +113,16 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
 std::unique_ptr<Registration> Registration::make(Registry& registry, const Wish& wish,
                                                  const std::function<void(std::uint32_t)>& before_publish) {
   core::check_lease(wish.lease_ms, wish.heartbeat_ms);
+  try {
+    return win(registry, wish, before_publish);
+  } catch (const std::system_error& error) {
+    throw RegistrationError("cannot register '" + wish.name + "': " + error.code().message() +
+                            ": make room in the root, or choose another");
+  }
+}
+
+std::unique_ptr<Registration> Registration::win(Registry& registry, const Wish& wish,
+                                                const std::function<void(std::uint32_t)>& before_publish) {
   Claimant claimant{registry.observer(), wish.lease_ms, std::nullopt};
   const std::uint32_t generation = Claiming(registry, wish.name).win(claimant);
   const Claims claims(registry.root(), wish.name);

@@ -21,6 +21,7 @@ class Registration {
     std::int64_t heartbeat_ms = 0;
     std::vector<std::string> fabrics;
     std::vector<std::string> allow;
+    std::string language;
   };
 
   // Claims the name and publishes its entry; `before_publish(generation)` runs in between.
@@ -44,6 +45,8 @@ class Registration {
   std::uint32_t generation() const { return generation_; }
 
  private:
+  static std::unique_ptr<Registration> win(Registry& registry, const Wish& wish,
+                                           const std::function<void(std::uint32_t)>& before_publish);
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
   void install(const std::string& data);

@@ -77,6 +77,18 @@ EntryPtr Registry::read(const std::string& name) {
   return known == nullptr ? nullptr : known->entry;
 }
 
+bool Registry::is_unreadable(const std::string& name) {
+  const auto known = look(name);
+  return known != nullptr && known->entry == nullptr;
+}
+
+std::string Registry::absence(const std::string& name) {
+  if (is_unreadable(name)) {
+    return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed doctor`";
+  }
+  return "no live node named '" + name + "' in " + root_ + ": start it, or see `speed nodes`";
+}
+
 std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   struct stat status {};
   const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;

@@ -28,6 +28,10 @@ class Registry {
   // The entry as it is on disk now, live or stale; null if there is no authentic one.
   EntryPtr read(const std::string& name);
 
+  // Whether there is a file that should be the entry, but is not authentic.
+  bool is_unreadable(const std::string& name);
+  std::string absence(const std::string& name);  // why there is no live node of this name, and what to do
+
   struct Judged {
     EntryPtr entry;
     core::Verdict verdict = core::Verdict::stale;

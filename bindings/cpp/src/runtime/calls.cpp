@@ -12,6 +12,7 @@ namespace speed::runtime {
 
 namespace {
 
+constexpr std::chrono::milliseconds interruption_period{50};
 constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 
 std::string hex(std::uint64_t number) {
@@ -54,10 +55,14 @@ core::Completion Waiter::completion() {
   };
 }
 
-Value Waiter::result(Workers& workers) {
-  if (!state_->done) workers.lead(state_->done);
+Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted) {
+  if (!state_->done) workers.lead(state_->done, interrupted);
   std::unique_lock guard(state_->lock);
-  state_->changed.wait(guard, [&] { return state_->done.load(); });
+  const auto done = [&] { return state_->done.load(); };
+  if (!interrupted) state_->changed.wait(guard, done);
+  while (!state_->changed.wait_for(guard, interruption_period, done)) {
+    if (interrupted()) throw Interrupted{};
+  }
   if (auto* const error = std::get_if<std::exception_ptr>(&state_->outcome)) std::rethrow_exception(*error);
   return std::move(std::get<Value>(state_->outcome));
 }

@@ -10,11 +10,15 @@
 
 namespace speed::runtime {
 
+struct Interrupted {};
+
 // A blocked thread's place for one outcome; its thread may read by itself.
 class Waiter {
  public:
   core::Completion completion();
-  Value result(Workers& workers);  // blocks until completed; the deadline bounds the wait
+  // Blocks until completed; the deadline bounds the wait. Throws Interrupted when `interrupted`, which is asked now
+  // and then, says so: the answer is then nobody's.
+  Value result(Workers& workers, const std::function<bool()>& interrupted = {});
 
  private:
   struct State {

@@ -67,6 +67,7 @@ struct Context {
   bool durable = false;
   bool polling = false;
   std::uint64_t window_bytes = 0;
+  double spin_seconds = 0;
   AccessPolicy policy;
   Stats stats;
   Stop stop;

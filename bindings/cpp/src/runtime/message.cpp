@@ -8,6 +8,8 @@ Value Message::payload() const { return state_->view.payload(); }
 ByteView Message::payload_bytes() const { return state_->view.payload_bytes(); }
 const std::string& Message::source() const { return state_->source; }
 std::uint64_t Message::sequence() const { return state_->sequence; }
+std::int64_t Message::timestamp_ms() const { return state_->timestamp_ms; }
+ByteView Message::bytes() const { return state_->view.bytes(); }
 bool Message::redelivered() const { return state_->redelivered; }
 std::string Message::message_id() const { return state_->view.message_id(); }
 std::string Message::topic() const { return state_->view.topic(); }

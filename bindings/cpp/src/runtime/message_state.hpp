@@ -13,6 +13,7 @@ struct Message::State {
   wire::MessageView view;
   std::string source;
   std::uint64_t sequence;
+  std::int64_t timestamp_ms;
   bool redelivered;
   std::function<void()> finish;
   std::atomic<bool> finished = false;

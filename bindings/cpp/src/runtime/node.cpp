@@ -64,9 +64,9 @@ void send_batch(Runtime& node, const std::string& target, const wire::Buffer& en
 
 }  // namespace
 
-Node::Node(const std::string& name, const NodeOptions& options) : runtime_(Runtime::make(name, options)) {
-  runtime_->start();
-}
+Node::Node(const std::string& name, const NodeOptions& options) : Node(Runtime::make(name, options)) {}
+
+Node::Node(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) { runtime_->start(); }
 
 Node::~Node() {
   if (runtime_->is_forked()) {
@@ -161,18 +161,18 @@ void Node::submit(const std::string& target, const std::string& service, const M
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
   Runtime& node = open();
+  if (options.ack) {
+    Waiter waiter;
+    std::string id = node.send_acknowledged(target, payload, options, waiter.completion());
+    waiter.result(node.workers);
+    return id;
+  }
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer encoded;
   wire::encode_message(payload, fields, encoded);
   const ByteView one = encoded.view();
-  if (options.ack) {
-    Waiter waiter;
-    node.calls.send_acknowledged(target, EnvelopeType::message, one, options.timeout_seconds, waiter.completion());
-    waiter.result(node.workers);
-  } else {
-    const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
-    node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
-  }
+  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
+  node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
   return fields.message_id;
 }
 

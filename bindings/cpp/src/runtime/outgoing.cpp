@@ -131,8 +131,7 @@ LinkPtr Links::granted(const std::string& target) {
   const fs::EntryPtr entry = context_.registry->live(target);
   if (entry == nullptr) {
     if (const LinkPtr link = find(target)) link->reopen();
-    throw UnknownNodeError("no live node named '" + target + "' in " + context_.root +
-                           ": start it, or see `speed nodes`");
+    throw UnknownNodeError(context_.registry->absence(target));
   }
   if (!fs::grants(*entry, context_.name)) {
     context_.stats.count("sends_denied");

@@ -7,9 +7,11 @@ namespace speed::runtime {
 
 class Polling {
  public:
-  static constexpr double seconds = 60e-6;  // how long at a time
+  explicit Polling(double length) : seconds(length) {}
 
-  bool pays() const { return credit_ > 0; }
+  const double seconds;  // how long at a time; 0: never
+
+  bool pays() const { return seconds > 0 && credit_ > 0; }
   void hit() { credit_ = full_credit; }
   void missed() { --credit_; }
   // A wait on the bell ended after this time: had it been polled, would something have come?

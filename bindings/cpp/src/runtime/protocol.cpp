@@ -33,6 +33,7 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
       bell_(std::move(bell)),
       inbox_(std::move(inbox)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      polling_(context.spin_seconds),
       idle_seconds_(shortest_pause_seconds),
       waits_until_(HUGE_VAL) {
   if (!epoll_) fs::throw_errno("epoll");
@@ -124,8 +125,8 @@ fs::Rings Protocol::wait_for_rings(bool wait) {
   waits_until_ = HUGE_VAL;  // a deadline that comes while the next lines run wakes at once
   waits_until_ = std::min(next_scan_.load(), dispatch_->next_deadline());
   const double seconds = std::max(0.0, waits_until_ - fs::monotonic_seconds());
-  if (seconds > Polling::seconds && polling_.pays()) {
-    fs::Rings rings = poll_bell(Polling::seconds);
+  if (seconds > polling_.seconds && polling_.pays()) {
+    fs::Rings rings = poll_bell(polling_.seconds);
     if (!rings.sources.empty() || rings.everything) return rings;
   }
   return block(seconds);
@@ -139,6 +140,7 @@ fs::Rings Protocol::poll_bell(double seconds) {
       polling_.hit();
       return rings;
     }
+    std::this_thread::yield();  // where cores are few, the other side may wait for this very one
   } while (fs::monotonic_seconds() < until);
   polling_.missed();
   return {};
@@ -282,6 +284,7 @@ Introspection::LaneFacts Protocol::facts() const {
     for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
     facts.counts = closed_counts_;
   }
+  if (const std::uint64_t junk = inbox_->junk(); junk > 0) facts.counts["foreign_files"] += junk;
   facts.lanes = lanes.size();
   for (const LanePtr& lane : lanes) {
     for (const auto& [what, number] : lane->counts()) facts.counts[what] += number;

@@ -14,11 +14,15 @@ constexpr double poll_seconds = 0.25;     // how often the registry is, where it
 }  // namespace
 
 NodeInfo info_of(const wire::Entry& entry) {
-  return {entry.name,     static_cast<std::uint32_t>(entry.generation),
-          entry.pid,      entry.host,
-          entry.status,   entry.language,
-          entry.fabrics,  entry.allow,
-          entry.subscriptions};
+  return {entry.name,          static_cast<std::uint32_t>(entry.generation),
+          entry.pid,           entry.host,
+          entry.status,        entry.language,
+          entry.fabrics,       entry.allow,
+          entry.subscriptions, entry.pid_start,
+          entry.pid_namespace, entry.boot_id,
+          entry.startup_timestamp,      entry.last_heartbeat,
+          entry.heartbeat_monotonic_ms, entry.lease,
+          entry.heartbeat_interval,     entry.version};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)

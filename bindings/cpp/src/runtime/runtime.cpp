@@ -18,6 +18,7 @@ namespace speed::runtime {
 namespace {
 
 constexpr unsigned max_workers = 256;
+constexpr double max_spin_seconds = 0.01;
 constexpr double join_seconds = 5.0;
 constexpr double callback_seconds = 1.0;
 
@@ -27,6 +28,10 @@ void check(const std::string& name, const NodeOptions& options) {
   wire::check_node_name(name);
   if (options.workers < 1 || options.workers > max_workers) {
     throw ConfigurationError("workers is " + std::to_string(options.workers) + "; use 1 to 256");
+  }
+  if (!(options.spin_seconds >= 0 && options.spin_seconds <= max_spin_seconds)) {
+    throw ConfigurationError("spin_seconds is " + std::to_string(options.spin_seconds) +
+                             "; use 0 (sleep at once) to 0.01");
   }
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }
@@ -60,6 +65,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.root = std::filesystem::absolute(root).lexically_normal().string();
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
+  context.spin_seconds = options.spin_seconds;
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
@@ -84,7 +90,7 @@ void Runtime::claim(const NodeOptions& options) {
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
-                                    options.fabrics, context.policy.allowed()};
+                                    options.fabrics, context.policy.allowed(), options.language};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
   protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox));
@@ -175,6 +181,16 @@ wire::Block<10> Runtime::random_bytes() {
   const wire::Block<10> bytes = random_.back();
   random_.pop_back();
   return bytes;
+}
+
+std::string Runtime::send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
+                                       core::Completion completion) {
+  const wire::MessageFields fields = fields_of(options);
+  wire::Buffer encoded;
+  wire::encode_message(payload, fields, encoded);
+  calls.send_acknowledged(target, wire::EnvelopeType::message, encoded.view(), options.timeout_seconds,
+                          std::move(completion));
+  return fields.message_id;
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

@@ -20,6 +20,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool is_forked() const;
+  // Sends a message and returns its id; `completion` hears of its acknowledgement.
+  std::string send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
+                                core::Completion completion);
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
 
   const pid_t pid;

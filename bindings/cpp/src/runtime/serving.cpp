@@ -20,8 +20,13 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   running->lane = lane;
   running->sequence = received.header.sequence;
   running->generation = wire::generation_of(received.header.sequence);
-  running->request = wire::decode_request(received.payload);
-  if (running->request.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+  try {
+    running->request = wire::decode_request(received.payload);
+    if (running->request.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+  } catch (const WireError& error) {
+    reject(lane->source(), received, "INVALID_ARGUMENTS", error.what());
+    throw;
+  }
   const auto left_ms = static_cast<double>(running->request.deadline_ms - fs::unix_ms());
   running->deadline = fs::monotonic_seconds() + left_ms / 1000;
   bool is_new = false;
@@ -39,10 +44,20 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
 }
 
 void Serving::refuse(const std::string& source, const fs::Received& received) {
-  const wire::WireRequest request = wire::decode_request(received.payload);
+  reject(source, received, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'");
+}
+
+// Tells the caller of a request that was not accepted, if its id can be read (S-2).
+void Serving::reject(const std::string& source, const fs::Received& received, std::string_view code,
+                     const std::string& text) {
+  std::string id;
+  try {
+    id = wire::request_id_in(wire::unpack_map(received.payload, "request"));
+  } catch (const WireError&) {
+    return;
+  }
   wire::Buffer reply;
-  wire::encode_error(request.request_id, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'",
-                     {}, reply);
+  wire::encode_error(id, code, text, {}, reply);
   send_urgently(source, wire::generation_of(received.header.sequence), reply.view());
 }
 
@@ -78,7 +93,9 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
     try {
       wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
       if (reply.size() <= wire::limits::max_payload_bytes) return reply;
-      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: it is too large");
+      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
+                                                    " bytes; the limit is " +
+                                                    std::to_string(wire::limits::max_payload_bytes));
     } catch (const UnserialisableError& unserialisable) {
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
     }
@@ -118,7 +135,8 @@ void Serving::time_out(const RunningPtr& running) {
   context_.stats.count("requests_timed_out_" + phase);
   wire::Buffer reply;
   wire::encode_error(running->request.request_id, "TIMEOUT",
-                     "the deadline of '" + running->request.service + "' passed while " + phase, {{"phase", phase}},
+                     "the deadline of '" + running->request.service + "' passed while " + phase + ": allow it more time",
+                     {{"phase", phase}},
                      reply);
   send_urgently(running->lane->source(), running->generation, reply.view());
   running->lane->finish({running->sequence});

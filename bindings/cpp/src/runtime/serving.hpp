@@ -42,6 +42,7 @@ class Serving {
   using RunningPtr = std::shared_ptr<Running>;
 
   void serve(const RunningPtr& running);
+  void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
   wire::Buffer answer(Running& running, std::string& error);
   void time_out(const RunningPtr& running);
   void send_urgently(const std::string& source, std::uint32_t generation, ByteView reply);

@@ -17,6 +17,7 @@ constexpr std::size_t flush_answers = 64;
 constexpr double task_seconds = 1.0;    // how long the end waits for running tasks
 
 thread_local const Workers* runs_for = nullptr;
+thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
 thread_local bool holds_gate = false;  // this thread took a task in order and did not enter it yet
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -74,6 +75,14 @@ void Workers::submit(Task task) {
   if (!on_worker()) call_member();
 }
 
+void Workers::follow(Task task) {
+  if (reads_for == this) {
+    queue(std::move(task));
+  } else {
+    submit(std::move(task));
+  }
+}
+
 bool Workers::on_worker() const { return runs_for == this; }
 
 bool Workers::has_tasks() {
@@ -126,11 +135,13 @@ void Workers::hold_role() {
 }
 
 void Workers::step(bool wait) noexcept {
+  reads_for = this;
   try {
     duties_.step(wait);
   } catch (...) {
     pause(0.05);  // counted where it happened; whatever failed is looked at again
   }
+  reads_for = nullptr;
 }
 
 void Workers::flush() noexcept {
@@ -229,7 +240,7 @@ void Workers::look_in() {
 
 // --- callers ---
 
-void Workers::lead(const std::atomic<bool>& done) {
+void Workers::lead(const std::atomic<bool>& done, const std::function<bool()>& interrupted) {
   const bool worker = on_worker();
   if (!worker && serves_) return;
   if (!role_.try_take()) {
@@ -240,6 +251,7 @@ void Workers::lead(const std::atomic<bool>& done) {
     ++turns_;
     step(true);
     if (has_tasks()) call_member();
+    if (!done && interrupted && interrupted()) break;
   }
   role_.give_up();
   if (has_tasks() || duties_.calls() > 0) {

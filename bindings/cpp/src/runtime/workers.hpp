@@ -42,6 +42,7 @@ class Workers {
 
   void queue(Task task);    // runs after the present turn; only for the holder of the role
   void submit(Task task);   // runs on a worker
+  void follow(Task task);   // runs after the present turn of a thread that reads, on a worker for any other thread
   void queue_in_order(Task task);  // likewise; the next such task starts only once this one called `entered`
   void entered();          // the task begins what its place in the order is about
   bool on_worker() const;   // whether this thread runs a task: what it finishes can wait for the flush after it
@@ -51,7 +52,7 @@ class Workers {
 
   // Lets a waiting caller read by itself until it is `done`, if nobody else reads and nobody would miss it.
   // Returns early if another thread reads; then that one completes the caller.
-  void lead(const std::atomic<bool>& done);
+  void lead(const std::atomic<bool>& done, const std::function<bool()>& interrupted = {});
 
   void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
 

@@ -30,6 +30,10 @@ Key parse_key(std::string_view line, std::size_t number) {
   const char* end = nullptr;
   const int failed = sodium_base642bin(raw(std::span<std::byte>(key)), key.size(), line.data(), line.size(), nullptr,
                                        &size, &end, sodium_base64_VARIANT_ORIGINAL);
+  if (failed == 0 && size != key.size() && end == line.data() + line.size()) {
+    throw KeyFileError("line " + std::to_string(number) + " of the key file has " + std::to_string(size) +
+                       " bytes, not " + std::to_string(key.size()) + fix);
+  }
   if (failed != 0 || size != key.size() || end != line.data() + line.size() || to_base64(key) != line) {
     throw KeyFileError("line " + std::to_string(number) + " of the key file is not the Base64 of 32 bytes" + fix);
   }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from speed.runtime.message import Message
 
 if TYPE_CHECKING:
-    from speed.runtime.node import Node
+    from speed.node import Node
 
 _RECEIVE_SLICE_SECONDS = 0.25
 

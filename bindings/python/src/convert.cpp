@@ -1,0 +1,199 @@
+#include "convert.hpp"
+
+#include <datetime.h>
+#include <nanobind/stl/string.h>
+
+#include "speed/error.hpp"
+#include "wire/limits.hpp"
+
+namespace speed::python {
+
+namespace {
+
+PyObject* epoch = nullptr;  // 1970-01-01 UTC; lives as long as the process
+
+// The path to a part, made into text only when something is refused.
+struct Path {
+  const Path* parent;
+  const char* what;
+  PyObject* key;
+  Py_ssize_t index;
+
+  std::string text() const {
+    if (parent == nullptr) return what;
+    if (key == nullptr) return parent->text() + "[" + std::to_string(index) + "]";
+    return parent->text() + "." + nb::cast<std::string>(nb::str(nb::handle(key)));
+  }
+};
+
+[[noreturn]] void refuse(const Path& path, const std::string& why) { throw UnserialisableError(path.text() + why); }
+
+[[noreturn]] void failed() { throw nb::python_error(); }
+
+std::string type_name(PyObject* object) { return Py_TYPE(object)->tp_name; }
+
+Value integer(PyObject* object, const Path& path, const char* of) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow == 0) {
+    if (number == -1 && PyErr_Occurred()) failed();
+    return static_cast<std::int64_t>(number);
+  }
+  if (overflow > 0) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(object);
+    if (!PyErr_Occurred()) return static_cast<std::uint64_t>(large);
+    PyErr_Clear();
+  }
+  throw UnserialisableError(of + path.text() + " is an integer beyond 64 bits");
+}
+
+Value text(PyObject* object, const Path& path, const char* of) {
+  Py_ssize_t size = 0;
+  const char* const data = PyUnicode_AsUTF8AndSize(object, &size);
+  if (data != nullptr) return std::string(data, static_cast<std::size_t>(size));
+  PyErr_Clear();
+  throw UnserialisableError(of + path.text() + " is text with a lone surrogate");
+}
+
+Value bytes(PyObject* object) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(object, &view, PyBUF_CONTIG_RO) != 0) failed();
+  const auto* const data = static_cast<const std::byte*>(view.buf);
+  Bytes copy(data, data + view.len);
+  PyBuffer_Release(&view);
+  return copy;
+}
+
+Value instant(PyObject* object, const Path& path) {
+  if (nb::handle(object).attr("tzinfo").is_none()) refuse(path, " is a datetime without a time zone");
+  const nb::object since = nb::steal(PyNumber_Subtract(object, epoch));
+  if (!since.is_valid()) failed();
+  const auto days = std::chrono::days(PyDateTime_DELTA_GET_DAYS(since.ptr()));
+  const auto seconds = std::chrono::seconds(PyDateTime_DELTA_GET_SECONDS(since.ptr()));
+  const auto rest = std::chrono::microseconds(PyDateTime_DELTA_GET_MICROSECONDS(since.ptr()));
+  return Instant(days + seconds + rest);
+}
+
+Value value_of(PyObject* object, const Path& path, std::size_t depth);
+
+void check_depth(const Path& path, std::size_t depth) {
+  if (depth < wire::limits::max_value_depth) return;
+  refuse(path, " is nested deeper than " + std::to_string(wire::limits::max_value_depth));
+}
+
+Value key_of(PyObject* key, const Path& path) {
+  if (PyUnicode_Check(key)) return text(key, path, "a key of ");
+  if (PyLong_Check(key) && !PyBool_Check(key)) return integer(key, path, "a key of ");
+  refuse(path, " has a key of type " + type_name(key) + ": use str or int");
+}
+
+Map map_of(PyObject* object, const Path& path, std::size_t depth) {
+  check_depth(path, depth);
+  std::vector<Member> members;
+  members.reserve(static_cast<std::size_t>(PyDict_GET_SIZE(object)));
+  PyObject* key = nullptr;
+  PyObject* item = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);) {
+    const nb::object kept[] = {nb::borrow(key), nb::borrow(item)};  // a time zone's code may change the dict
+    Value name = key_of(key, path);
+    members.push_back({std::move(name), value_of(item, {&path, nullptr, key, 0}, depth + 1)});
+  }
+  return Map::from_pairs(std::move(members));
+}
+
+Value items_of(PyObject* object, const Path& path, std::size_t depth) {
+  check_depth(path, depth);
+  Array items;
+  items.reserve(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)));
+  // The size is asked for anew each time: converting an item may run Python, which may shorten the list.
+  for (Py_ssize_t at = 0; at < PySequence_Fast_GET_SIZE(object); ++at) {
+    const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(object, at));
+    items.push_back(value_of(item.ptr(), {&path, nullptr, nullptr, at}, depth + 1));
+  }
+  return items;
+}
+
+Value value_of(PyObject* object, const Path& path, std::size_t depth) {
+  if (PyUnicode_Check(object)) return text(object, path, "");
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyLong_Check(object)) return integer(object, path, "");
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  if (object == Py_None) return {};
+  if (PyDict_Check(object)) return map_of(object, path, depth);
+  if (PyList_Check(object) || PyTuple_Check(object)) return items_of(object, path, depth);
+  if (PyBytes_Check(object) || PyByteArray_Check(object) || PyMemoryView_Check(object)) return bytes(object);
+  if (PyDateTime_CheckExact(object)) return instant(object, path);
+  refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first (W-15)");
+}
+
+nb::object checked(PyObject* made) {
+  if (made == nullptr) failed();
+  return nb::steal(made);
+}
+
+nb::object made(std::monostate) { return nb::none(); }
+nb::object made(bool value) { return nb::bool_(value); }
+nb::object made(std::int64_t value) { return checked(PyLong_FromLongLong(value)); }
+nb::object made(std::uint64_t value) { return checked(PyLong_FromUnsignedLongLong(value)); }
+nb::object made(double value) { return checked(PyFloat_FromDouble(value)); }
+nb::object made(const std::string& value) {
+  return checked(PyUnicode_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));
+}
+nb::object made(const Bytes& value) {
+  const auto* const data = reinterpret_cast<const char*>(value.data());
+  return checked(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(value.size())));
+}
+nb::object made(const Array& items) {
+  nb::object list = checked(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  Py_ssize_t at = 0;
+  for (const Value& item : items) PyList_SET_ITEM(list.ptr(), at++, to_object(item).release().ptr());
+  return list;
+}
+nb::object made(const Map& map) { return to_object(map); }
+nb::object made(Instant instant) {
+  const auto since = instant.time_since_epoch();
+  const auto days = std::chrono::floor<std::chrono::days>(since);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since - days);
+  const auto rest = since - days - seconds;
+  const nb::object delta = checked(PyDelta_FromDSU(static_cast<int>(days.count()), static_cast<int>(seconds.count()),
+                                                   static_cast<int>(rest.count())));
+  return checked(PyNumber_Add(epoch, delta.ptr()));
+}
+
+}  // namespace
+
+void prepare_conversions() {
+  PyDateTime_IMPORT;
+  epoch = PyDateTimeAPI->DateTime_FromDateAndTime(1970, 1, 1, 0, 0, 0, 0, PyDateTime_TimeZone_UTC,
+                                                  PyDateTimeAPI->DateTimeType);
+  if (epoch == nullptr) failed();
+}
+
+Value to_value(nb::handle object, const char* what) { return value_of(object.ptr(), {nullptr, what, nullptr, 0}, 0); }
+
+Map to_arguments(nb::handle object) {
+  if (!PyDict_Check(object.ptr())) {
+    throw UnserialisableError("arguments is of type " + type_name(object.ptr()) + ": use a dict");
+  }
+  PyObject* key = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(object.ptr(), &at, &key, nullptr);) {
+    if (!PyUnicode_Check(key)) {
+      throw UnserialisableError("arguments has a name of type " + type_name(key) + ": use str");
+    }
+  }
+  return map_of(object.ptr(), {nullptr, "arguments", nullptr, 0}, 0);
+}
+
+nb::object to_object(const Value& value) {
+  return std::visit([](const auto& content) { return made(content); }, value.storage());
+}
+
+nb::object to_object(const Map& map) {
+  nb::object dict = checked(PyDict_New());
+  for (const Member& member : map) {
+    if (PyDict_SetItem(dict.ptr(), to_object(member.key).ptr(), to_object(member.value).ptr()) != 0) failed();
+  }
+  return dict;
+}
+
+}  // namespace speed::python

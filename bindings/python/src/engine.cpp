@@ -1,0 +1,247 @@
+#include "engine.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "callbacks.hpp"
+#include "convert.hpp"
+#include "fs/clock.hpp"
+#include "options.hpp"
+
+namespace speed::python {
+
+using runtime::Runtime;
+using runtime::Waiter;
+
+namespace {
+
+constexpr double slice_seconds = 0.1;  // how long a wait goes on before signals are looked at
+
+std::string name_in(nb::handle text) {
+  Py_ssize_t size = 0;
+  const char* const data = PyUnicode_Check(text.ptr()) ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
+  if (data != nullptr) return {data, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  throw InvalidNameError("a name must be text, not " + std::string(Py_TYPE(text.ptr())->tp_name));
+}
+
+std::optional<std::string> trace_in(nb::handle text) {
+  if (text.is_none()) return std::nullopt;
+  return nb::cast<std::string>(text);
+}
+
+// True when a signal handler of Python raised; the exception is then the thread's.
+bool is_interrupted() {
+  const Taken taken;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
+}
+
+// Runs a wait without the interpreter lock; an interruption by a signal is what its handler raised.
+template <class Wait>
+auto without_lock(Wait wait) {
+  try {
+    const auto result = [&] {
+      const Released released;
+      return wait();
+    }();
+    if (PyErr_Occurred() == nullptr) return result;
+  } catch (...) {
+    if (PyErr_Occurred() == nullptr) throw;
+  }
+  throw nb::python_error();
+}
+
+}  // namespace
+
+Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle) {
+  {
+    const Released released;
+    runtime_ = Runtime::make(name, options);
+    node_ = std::make_unique<Node>(runtime_);
+  }
+  settling_ = std::make_shared<Settling>(runtime_->workers, settle.ptr());
+}
+
+Engine::~Engine() {
+  const Released released;
+  node_.reset();
+  settling_.reset();
+  runtime_.reset();
+}
+
+// --- access, services ---
+
+void Engine::allow(const Names& patterns) {
+  const Released released;
+  node_->allow(patterns);
+}
+
+void Engine::deny(const Names& patterns) {
+  const Released released;
+  node_->deny(patterns);
+}
+
+void Engine::serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow) {
+  auto service = std::make_shared<PythonService>(answer);
+  const Released released;
+  node_->serve(name, std::move(service), allow);
+}
+
+// --- calls ---
+
+nb::object Engine::call(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                        nb::handle traceparent) {
+  check();
+  const Map members = to_arguments(arguments);
+  const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
+  const Value result = without_lock([&] {
+    Waiter waiter;
+    runtime_->calls.start(asked, waiter.completion());
+    return waiter.result(runtime_->workers, is_interrupted);
+  });
+  return to_object(result);
+}
+
+void Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                    nb::handle traceparent, nb::handle future) {
+  check();
+  const Map members = to_arguments(arguments);
+  const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
+  auto settled = [settling = settling_, kept = Kept(future.ptr())](core::Outcome outcome) {
+    settling->add(kept, std::move(outcome));
+  };
+  const Released released;
+  runtime_->calls.start(asked, std::move(settled));
+  runtime_->workers.ensure_reader();
+}
+
+Value Engine::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout) {
+  check();
+  return without_lock([&] {
+    Waiter waiter;
+    runtime_->calls.ask(target, type, std::move(body), timeout, waiter.completion());
+    return waiter.result(runtime_->workers, is_interrupted);
+  });
+}
+
+double Engine::ping(nb::handle target, double timeout) {
+  const double began = fs::monotonic_seconds();
+  ask(name_in(target), wire::EnvelopeType::heartbeat, {}, timeout);
+  return fs::monotonic_seconds() - began;
+}
+
+nb::object Engine::discover(nb::handle target, const char* operation, double timeout) {
+  return to_object(ask(name_in(target), wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
+}
+
+nb::object Engine::stats() const { return to_object(node_->stats()); }
+
+// --- messages and events ---
+
+std::string Engine::send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options) {
+  check();
+  const std::string name = name_in(target);
+  const Value value = to_value(payload, "payload");
+  const SendOptions settings = send_options(options, timeout);
+  if (!ack) {
+    const Released released;
+    return node_->send(name, value, settings);
+  }
+  return without_lock([&] {
+    Waiter waiter;
+    std::string id = runtime_->send_acknowledged(name, value, settings, waiter.completion());
+    waiter.result(runtime_->workers, is_interrupted);
+    return id;
+  });
+}
+
+std::size_t Engine::publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options) {
+  check();
+  const Value value = to_value(payload, "payload");
+  const SendOptions settings = send_options(options, timeout);
+  const Released released;
+  return node_->publish(topic, value, settings);
+}
+
+void Engine::on_message(nb::handle handle) {
+  auto handler = message_handler(handle);
+  const Released released;
+  node_->on_message(std::move(handler));
+}
+
+void Engine::subscribe(const std::string& pattern, nb::handle handle) {
+  auto handler = message_handler(handle);
+  const Released released;
+  node_->subscribe(pattern, std::move(handler));
+}
+
+nb::object Engine::receive(std::optional<double> timeout) {
+  const double deadline = fs::monotonic_seconds() + timeout.value_or(0);
+  while (true) {
+    const double left = timeout ? deadline - fs::monotonic_seconds() : slice_seconds;
+    std::optional<Message> message;
+    {
+      const Released released;
+      message = node_->receive(std::clamp(left, 0.0, slice_seconds));
+    }
+    if (message) return to_tuple(*message);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (timeout && left <= slice_seconds) return nb::none();
+  }
+}
+
+// --- other nodes ---
+
+nb::object Engine::nodes() {
+  std::vector<NodeInfo> found;
+  {
+    const Released released;
+    found = node_->nodes();
+  }
+  nb::list entries;
+  for (const NodeInfo& info : found) entries.append(to_object(info));
+  return entries;
+}
+
+nb::object Engine::wait_for(nb::handle target, double timeout) {
+  const std::string name = name_in(target);
+  const double deadline = fs::monotonic_seconds() + timeout;
+  while (true) {
+    const double left = deadline - fs::monotonic_seconds();
+    try {
+      NodeInfo info;
+      {
+        const Released released;
+        info = node_->wait_for(name, std::min(left, slice_seconds));
+      }
+      return to_object(info);
+    } catch (const UnknownNodeError&) {
+      if (left <= slice_seconds || closed()) throw;
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+void Engine::on_join(nb::handle handle) {
+  auto handler = node_handler(handle);
+  const Released released;
+  node_->on_join(std::move(handler));
+}
+
+void Engine::on_leave(nb::handle handle) {
+  auto handler = node_handler(handle);
+  const Released released;
+  node_->on_leave(std::move(handler));
+}
+
+Engine::Names Engine::remove_stale() {
+  const Released released;
+  return node_->remove_stale();
+}
+
+void Engine::close(double drain_seconds) {
+  const Released released;
+  node_->close(drain_seconds);
+}
+
+}  // namespace speed::python

@@ -1,0 +1,68 @@
+// What speed.Node needs of a node of the core: its verbs, with Python objects.
+// Arguments are converted with the interpreter lock held, everything else happens without it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/runtime.hpp"
+#include "settling.hpp"
+#include "speed/node.hpp"
+
+namespace speed::python {
+
+namespace nb = nanobind;
+
+class Engine {
+ public:
+  using Names = std::vector<std::string>;
+
+  // `settle(future, result, error)` ends a future of `submit`.
+  Engine(const std::string& name, NodeOptions options, nb::handle settle);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void allow(const Names& patterns);
+  void deny(const Names& patterns);
+  Names allowed() const { return node_->allowed(); }
+  void serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow);
+
+  nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent);
+  void submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent,
+              nb::handle future);
+  double ping(nb::handle target, double timeout);
+  nb::object discover(nb::handle target, const char* operation, double timeout);
+  nb::object stats() const;
+
+  std::string send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options);
+  std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);
+  void on_message(nb::handle handle);
+  void subscribe(const std::string& pattern, nb::handle handle);
+  nb::object receive(std::optional<double> timeout);  // what `handle` of a message gets, or None
+
+  nb::object nodes();
+  nb::object wait_for(nb::handle target, double timeout);
+  void on_join(nb::handle handle);
+  void on_leave(nb::handle handle);
+  Names remove_stale();
+
+  std::uint32_t generation() const { return node_->generation(); }
+  const std::string& root() const { return node_->root(); }
+  bool polling() const { return runtime_->context.polling; }
+  bool closed() const { return node_->closed(); }
+  void check() const { runtime_->check_usable(); }
+  void close(double drain_seconds);
+
+ private:
+  Value ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout);
+
+  std::shared_ptr<runtime::Runtime> runtime_;
+  std::unique_ptr<Node> node_;
+  std::shared_ptr<Settling> settling_;
+};
+
+}  // namespace speed::python

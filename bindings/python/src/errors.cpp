@@ -1,0 +1,106 @@
+#include "errors.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <map>
+#include <string>
+#include <typeinfo>
+
+#include "convert.hpp"
+
+namespace speed::python {
+
+namespace {
+
+nb::object class_of(const char* name) { return nb::module_::import_("speed.errors").attr(name); }
+
+// The codes that two classes share are told by the C++ class.
+const char* shared_code(const Error& error) {
+  if (dynamic_cast<const WireError*>(&error) != nullptr) return "WireError";
+  if (dynamic_cast<const RegistrationError*>(&error) != nullptr && error.code() == "INVALID_STATE") {
+    return "RegistrationError";
+  }
+  if (error.code() == "INVALID_STATE") return "NodeStateError";
+  return nullptr;
+}
+
+std::string class_name(const Error& error) {
+  static const std::map<std::string, std::string, std::less<>> names{
+      {"CONFIGURATION", "ConfigurationError"},
+      {"KEY_FILE", "KeyFileError"},
+      {"ROOT", "RootError"},
+      {"INVALID_NAME", "InvalidNameError"},
+      {"DURABILITY", "DurabilityError"},
+      {"SERVICE_EXISTS", "ServiceExistsError"},
+      {"NAME_TAKEN", "NameTakenError"},
+      {"LEASE_LOST", "LeaseLostError"},
+      {"NODE_CLOSED", "NodeClosedError"},
+      {"FORKED_NODE", "ForkedNodeError"},
+      {"DELIVERY", "DeliveryError"},
+      {"UNKNOWN_NODE", "UnknownNodeError"},
+      {"NODE_LEFT", "NodeLeftError"},
+      {"INBOX_FULL", "InboxFullError"},
+      {"STORAGE", "StorageError"},
+      {"PAYLOAD_TOO_LARGE", "PayloadTooLargeError"},
+      {"UNSERIALISABLE", "UnserialisableError"},
+      {"NOT_ACKNOWLEDGED", "NotAcknowledgedError"},
+      {"CALL_FAILED", "CallError"},
+      {"SERVICE_NOT_FOUND", "ServiceNotFoundError"},
+      {"ACCESS_DENIED", "AccessDeniedError"},
+      {"INVALID_ARGUMENTS", "InvalidArgumentsError"},
+      {"EXECUTION_FAILED", "ExecutionFailedError"},
+      {"TIMEOUT", "CallTimeoutError"},
+      {"INTERNAL_ERROR", "InternalError"},
+  };
+  if (const char* const shared = shared_code(error)) return shared;
+  const auto found = names.find(error.code());
+  return found == names.end() ? "SpeedError" : found->second;
+}
+
+nb::object made(const Error& error) {
+  const nb::object kind = class_of(class_name(error).c_str());
+  const std::string text = error.what();
+  if (const auto* const wire = dynamic_cast<const WireError*>(&error)) {
+    return kind(wire->reason(), text.substr(std::min(text.size(), wire->reason().size() + 2)));
+  }
+  if (const auto* const call = dynamic_cast<const CallError*>(&error)) return kind(text, to_object(call->details()));
+  nb::object exception = kind(text);
+  if (const auto* const storage = dynamic_cast<const StorageError*>(&error)) {
+    exception.attr("envelopes_written") = storage->envelopes_written();
+  }
+  return exception;
+}
+
+}  // namespace
+
+nb::object to_exception(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return made(known);
+  } catch (const std::exception& other) {
+    return class_of("InternalError")(other.what());
+  }
+}
+
+std::string described(const nb::python_error& error) {
+  const std::string text = nb::cast<std::string>(nb::str(error.value()));
+  if (error.matches(class_of("SpeedError"))) return text;
+  return nb::cast<std::string>(error.type().attr("__name__")) + ": " + text;
+}
+
+bool is_wire_error(const nb::python_error& error) { return error.matches(class_of("WireError")); }
+
+void translate_errors() {
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      const nb::object exception = made(error);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    }
+  });
+}
+
+}  // namespace speed::python

@@ -1,0 +1,68 @@
+#include "gil.hpp"
+
+#include <unistd.h>
+
+namespace speed::python {
+
+namespace {
+
+void retake(PyThreadState* state) {
+  if (is_finalizing()) rest_forever();
+  guarded([&] { PyEval_RestoreThread(state); });
+}
+
+// The Python state of a thread of the core; ends with it.
+struct OwnState {
+  PyThreadState* state = nullptr;
+  ~OwnState() {
+    if (state == nullptr || is_finalizing()) return;
+    retake(state);
+    PyThreadState_Clear(state);
+    PyThreadState_DeleteCurrent();
+  }
+};
+
+thread_local OwnState own;
+
+void let_go(PyObject* object) {
+  if (is_finalizing()) return;
+  const Taken taken;
+  Py_DECREF(object);
+}
+
+}  // namespace
+
+void rest_forever() {
+  while (true) pause();
+}
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+Released::~Released() {
+  if (state_ != nullptr) retake(state_);
+}
+
+Taken::Taken() : had_it_(PyGILState_Check() != 0) {
+  if (had_it_) return;
+  if (PyThreadState* const state = PyGILState_GetThisThreadState()) {
+    retake(state);
+  } else {
+    if (is_finalizing()) rest_forever();
+    guarded([] { PyGILState_Ensure(); });
+    own.state = PyThreadState_Get();
+  }
+}
+
+Taken::~Taken() {
+  if (!had_it_) PyEval_SaveThread();
+}
+
+Kept::Kept(PyObject* object) : object_(object, let_go) { Py_INCREF(object); }
+
+}  // namespace speed::python

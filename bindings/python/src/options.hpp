@@ -1,0 +1,14 @@
+// Keyword arguments as options of the core. Their names are checked by speed.native; here their types are.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "speed/node.hpp"
+
+namespace speed::python {
+
+namespace nb = nanobind;
+
+SendOptions send_options(const nb::dict& options, double timeout_seconds);  // WireError BAD_MESSAGE names the field
+
+}  // namespace speed::python

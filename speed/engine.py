@@ -1,0 +1,74 @@
+"""What ``Node`` needs of an engine, and which one a program gets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from speed.core.services import Service
+from speed.errors import ConfigurationError
+from speed.runtime.message import Message
+from speed.runtime.options import Options
+from speed.wire.entry import Entry
+
+
+class Engine(Protocol):
+    """One running node. All methods are thread-safe and raise what ``Node`` says; times are seconds."""
+
+    kind: str
+    """``python`` or ``native``."""
+    root: str
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    def allow(self, patterns: tuple[str, ...]) -> None: ...
+    def deny(self, patterns: tuple[str, ...]) -> None: ...
+    def allowed(self) -> tuple[str, ...]: ...
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None: ...
+    def call(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+    ) -> Any: ...
+    def submit(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+    ) -> Future[Any]: ...
+    def ping(self, target: str, timeout: float) -> float: ...
+    def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]: ...
+    def stats(self) -> dict[str, Any]: ...
+    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str: ...
+    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int: ...
+    def on_message(self, handler: Callable[[Message], object]) -> None: ...
+    def subscribe(self, pattern: str, handler: Callable[[Message], object]) -> None: ...
+    def receive(self, timeout: float | None) -> Message | None: ...
+    def nodes(self) -> list[Entry]: ...
+    def wait_for(self, target: str, timeout: float) -> Entry: ...
+    def on_join(self, handler: Callable[[Entry], object]) -> None: ...
+    def on_leave(self, handler: Callable[[Entry], object]) -> None: ...
+    def remove_stale(self) -> list[str]: ...
+    def close(self, drain_seconds: float) -> None: ...
+    def abandon(self) -> None:
+        """In a forked child: forget the node, which is the parent's."""
+
+
+def make_engine(asked: str, options: Options) -> Engine:
+    """A started engine; ConfigurationError for one that does not exist or was not built."""
+    kind = os.environ.get("SPEED_ENGINE", "") or "auto" if asked == "auto" else asked
+    if kind not in {"auto", "python", "native"}:
+        raise ConfigurationError(f"engine is {kind!r}; use 'auto', 'python' or 'native'")
+    if kind != "python":
+        from speed import __version__
+        from speed.native import why_unusable
+
+        why = why_unusable(__version__)
+        if not why:
+            from speed.native.engine import NativeEngine
+
+            return NativeEngine(options)
+        if kind == "native":
+            raise ConfigurationError(f"the native engine cannot be used: {why}; run scripts/native, or use 'python'")
+    from speed.runtime.node import PythonEngine
+
+    return PythonEngine(options)

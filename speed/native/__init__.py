@@ -1,0 +1,30 @@
+"""The native engine: ``speed.Node`` on the C++ core, through the extension module ``speed_native``.
+
+Optional: ``scripts/native`` builds it. It is used only when it was built from this version and this contract.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from speed.wire import limits
+
+try:
+    import speed_native
+except ImportError as error:
+    _missing = str(error)
+else:
+    _missing = ""
+
+
+@cache
+def why_unusable(version: str) -> str:
+    """Why the extension cannot be used with this ``version``, for people; empty if it can."""
+    if _missing:
+        return _missing
+    if speed_native.version != version:
+        return f"it was built from version {speed_native.version}, this is {version}"
+    theirs = json.loads(speed_native.limits)
+    differing = [name for name, value in theirs.items() if getattr(limits, name.upper(), None) != value]
+    return f"it was built for another contract: {', '.join(differing)}" if differing else ""

@@ -1,0 +1,245 @@
+"""``speed_native.Engine`` as an engine of ``Node``: Python's own checks, services and messages around the C++ core."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, InvalidStateError
+from functools import cache
+from typing import Any
+
+import speed_native
+
+from speed.core.access import AccessPolicy
+from speed.core.services import Request, Response, Service, ServiceRegistry, run
+from speed.errors import ConfigurationError, DurabilityError, WireError
+from speed.native.message import received_message
+from speed.runtime.message import Message
+from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, Options
+from speed.runtime.tracing import current_traceparent
+from speed.wire import names
+from speed.wire.entry import Entry
+
+log = logging.getLogger("speed.messages")
+
+Handler = Callable[[Message], object]
+_open: set[NativeEngine] = set()
+"""Nodes live until they are closed, as their threads do."""
+
+
+class NativeEngine:
+    """A node of the C++ core. All methods are thread-safe; in a forked child they raise ForkedNodeError."""
+
+    kind = "native"
+
+    def __init__(self, options: Options) -> None:
+        self._services = ServiceRegistry()
+        self._engine = speed_native.Engine(**_checked(options), settle=_settle)
+        self.root: str = self._engine.root
+        if self._engine.polling and options.bell == "auto":
+            log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
+        _close_at_exit()
+        _open.add(self)
+
+    # --- access and services ---
+
+    def allow(self, patterns: tuple[str, ...]) -> None:
+        AccessPolicy(patterns)
+        self._engine.allow(patterns)
+
+    def deny(self, patterns: tuple[str, ...]) -> None:
+        AccessPolicy(patterns)
+        self._engine.deny(patterns)
+
+    def allowed(self) -> tuple[str, ...]:
+        return tuple(self._engine.allowed())
+
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None:
+        self._engine.check()
+        grants = None if allow is None or isinstance(allow, str) else tuple(allow)
+        made = self._services.register(name, service, allow if grants is None else grants)
+        self._engine.serve(name, _answer(made), grants)
+
+    # --- calls ---
+
+    def call(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+    ) -> Any:
+        return self._engine.call(target, service, arguments, timeout, traceparent or current_traceparent.get())
+
+    def submit(
+        self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
+    ) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._engine.submit(target, service, arguments, timeout, traceparent or current_traceparent.get(), future)
+        return future
+
+    def ping(self, target: str, timeout: float) -> float:
+        return float(self._engine.ping(target, timeout))
+
+    def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
+        return dict(self._engine.discover(target, operation, timeout))
+
+    def stats(self) -> dict[str, Any]:
+        return dict(self._engine.stats())
+
+    # --- messages and events ---
+
+    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
+        return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
+
+    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
+        if "topic" in options:
+            raise TypeError("the topic of an event is given once")
+        return int(self._engine.publish(names.check_topic(topic), payload, timeout, _traced(options)))
+
+    def on_message(self, handler: Handler) -> None:
+        self._engine.on_message(_handling(handler))
+
+    def subscribe(self, pattern: str, handler: Handler) -> None:
+        self._engine.subscribe(names.check_topic_pattern(pattern), _handling(handler))
+
+    def receive(self, timeout: float | None) -> Message | None:
+        received = self._engine.receive(timeout)
+        return None if received is None else received_message(*received)
+
+    # --- other nodes ---
+
+    def nodes(self) -> list[Entry]:
+        return [Entry(**fields) for fields in self._engine.nodes()]
+
+    def wait_for(self, target: str, timeout: float) -> Entry:
+        return Entry(**self._engine.wait_for(names.check_node_name(target), timeout))
+
+    def on_join(self, handler: Callable[[Entry], object]) -> None:
+        self._engine.on_join(lambda fields: handler(Entry(**fields)))
+
+    def on_leave(self, handler: Callable[[Entry], object]) -> None:
+        self._engine.on_leave(lambda fields: handler(Entry(**fields)))
+
+    def remove_stale(self) -> list[str]:
+        return list(self._engine.remove_stale())
+
+    # --- life ---
+
+    @property
+    def generation(self) -> int:
+        return int(self._engine.generation)
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._engine.closed)
+
+    def close(self, drain_seconds: float) -> None:
+        self._engine.close(drain_seconds)
+        _open.discard(self)
+
+    def abandon(self) -> None:
+        """The core knows by its process id that it was forked."""
+
+
+def _checked(options: Options) -> dict[str, Any]:
+    """The arguments of the extension; ConfigurationError and its kin for what it would not understand."""
+    names.check_node_name(options.name)
+    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
+        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
+    if options.durability not in {"process", "disk"}:
+        raise DurabilityError(f"durability is {options.durability!r}; use 'process' or 'disk'")
+    if options.bell not in {"auto", "polling"}:
+        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.max_lane_bytes < 1:
+        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    spin = options.spin_seconds
+    return {
+        "name": options.name,
+        "root": "" if options.root is None else os.fspath(options.root),
+        "key": "" if options.key is None else os.fspath(options.key),
+        "fabrics": options.fabrics,
+        "allow": AccessPolicy(options.allow).allowed(),
+        "lease_seconds": _seconds("lease_seconds", options.lease_seconds),
+        "heartbeat_seconds": _seconds("heartbeat_seconds", options.heartbeat_seconds),
+        "workers": options.workers,
+        "durable": options.durability == "disk",
+        "polling": options.bell == "polling",
+        "namespace": options.namespace,
+        "max_lane_bytes": options.max_lane_bytes,
+        "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
+    }
+
+
+def _seconds(what: str, seconds: float) -> float:
+    if not isinstance(seconds, int | float) or not 0 < seconds < MAX_LEASE_SECONDS:
+        raise ConfigurationError(f"{what} is {seconds!r}; use a number of seconds above 0, below {MAX_LEASE_SECONDS}")
+    return float(seconds)
+
+
+def _traced(options: dict[str, Any]) -> dict[str, Any]:
+    """Message options with the trace at hand; ConfigurationError for one that does not exist."""
+    unknown = options.keys() - MESSAGE_OPTIONS
+    if unknown:
+        raise ConfigurationError(
+            f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
+        )
+    trace = current_traceparent.get()
+    return options if trace is None or "traceparent" in options else {**options, "traceparent": trace}
+
+
+def _answer(service: Service) -> Callable[..., Response]:
+    """What a worker of the core calls for each request; it raises nothing."""
+
+    def answer(
+        name: str, arguments: dict[str, Any], caller: str, request_id: str, deadline_ms: int, trace: str | None
+    ) -> Response:
+        request = Request(name, arguments, caller, request_id, deadline_ms, trace)
+        if trace is None:
+            return run(service, request)
+        token = current_traceparent.set(trace)
+        try:
+            return run(service, request)
+        finally:
+            current_traceparent.reset(token)
+
+    return answer
+
+
+def _handling(handler: Handler) -> Callable[..., None]:
+    """What a worker of the core calls for each message; what it raises is answered and counted there."""
+
+    def handle(received: Any, *fields: Any) -> None:
+        message = received_message(received, *fields)
+        token = current_traceparent.set(received.traceparent)
+        try:
+            handler(message)
+        except WireError:
+            raise
+        except Exception:
+            log.exception("handler failed for a message of %s", message.source)
+            raise
+        finally:
+            current_traceparent.reset(token)
+
+    return handle
+
+
+def _settle(future: Future[Any], result: Any, error: BaseException | None) -> None:
+    """End a future of ``submit``; one that was cancelled is left alone."""
+    try:
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        pass
+
+
+@cache
+def _close_at_exit() -> None:
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    """At the end of the interpreter: threads of the core must not meet what is torn down."""
+    for engine in list(_open):
+        engine.close(0.0)

@@ -1,0 +1,316 @@
+"""The public ``Node`` (design section 9): its verbs and their documentation. An engine does the work."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from speed.core.services import Service
+from speed.engine import Engine, make_engine
+from speed.errors import ConfigurationError, NodeClosedError
+from speed.runtime import fork
+from speed.runtime.options import Options
+from speed.wire.entry import Entry
+from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from speed.aio import AsyncNode
+    from speed.runtime.message import Message
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Handler = Callable[["Message"], object]
+
+DRAIN_SECONDS = 10.0
+"""How long ``close`` waits for work in flight."""
+
+
+class Node:
+    """One participant: found by others under its name, reached by those it allows.
+
+    Args:
+        name: unique among live nodes of ``root``; 1 to 128 characters (W-1).
+        root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
+        key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
+        fabrics: labels for listing and filtering; they decide nothing.
+        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, which must exceed three
+            heartbeats.
+        workers: threads for services and handlers.
+        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
+            ``send`` returns; refused on tmpfs).
+        allow: grants to publish from the first moment, as ``allow()`` does later.
+        namespace: written into the metadata of messages.
+        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
+        max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
+        spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
+            latency. Default 60 µs, or 0 on a single core.
+        engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
+            ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
+            same over the same files; ``node.engine`` tells.
+
+    Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
+
+    All public methods are thread-safe. In a forked child they raise ForkedNodeError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        root: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+        *,
+        fabrics: Iterable[str] = (),
+        lease_seconds: float = LEASE_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        workers: int = 4,
+        durability: str = "process",
+        allow: Iterable[str] = (),
+        namespace: str = "default",
+        bell: str = "auto",
+        max_lane_bytes: int = LANE_WINDOW_BYTES,
+        spin_seconds: float | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self._forked = False
+        self._closed = False
+        self._lock = threading.Lock()
+        options = Options(
+            name=name,
+            root=root,
+            key=key,
+            fabrics=tuple(fabrics),
+            lease_seconds=lease_seconds,
+            heartbeat_seconds=heartbeat_seconds,
+            workers=workers,
+            durability=durability,
+            allow=tuple(allow),
+            namespace=namespace,
+            bell=bell,
+            max_lane_bytes=max_lane_bytes,
+            spin_seconds=spin_seconds,
+        )
+        self._engine: Engine = make_engine(engine, options)
+        self.name = name
+        self.root = self._engine.root
+        self.engine = self._engine.kind
+        fork.track(self)
+
+    @cached_property
+    def aio(self) -> AsyncNode:
+        """The same verbs for asyncio: ``await node.aio.call(…)``."""
+        from speed.aio import AsyncNode  # asyncio costs 10 ms to import; most nodes never await
+
+        return AsyncNode(self)
+
+    # --- access ---
+
+    def allow(self, *patterns: str) -> None:
+        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
+        self._engine.allow(patterns)
+
+    def deny(self, *patterns: str) -> None:
+        """Take grants back; envelopes not yet dispatched are discarded (A-4)."""
+        self._engine.deny(patterns)
+
+    def allowed(self) -> tuple[str, ...]:
+        """The grants in force."""
+        return self._engine.allowed()
+
+    # --- services ---
+
+    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
+        """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
+
+        ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        """
+        self._engine.register(name, service, allow)
+
+    def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
+        """Decorator form of ``register``."""
+
+        def decorate(function: Function) -> Function:
+            self.register(name, function, allow)
+            return function
+
+        return decorate
+
+    # --- calls ---
+
+    def call(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        traceparent: str | None = None,
+    ) -> Any:
+        """Call a service of another node and return its result (RFC 7).
+
+        ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
+        AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
+        """
+        return self._engine.call(target, service, arguments or {}, _seconds(timeout), traceparent)
+
+    def submit(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        traceparent: str | None = None,
+    ) -> Future[Any]:
+        """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
+
+        A small request behind more than 8 unanswered ones to the same node leaves together with others, with
+        the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
+        writing then ends its Future. Never with ``durability="disk"``.
+        """
+        return self._engine.submit(target, service, arguments or {}, _seconds(timeout), traceparent)
+
+    def ping(self, target: str, *, timeout: float = 5.0) -> float:
+        """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
+        return self._engine.ping(target, _seconds(timeout))
+
+    def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
+        """Names of the services of ``target`` that this node may call, by DISCOVERY."""
+        return list(self._engine.discover(target, "SERVICES", _seconds(timeout))["services"])
+
+    def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
+        """What ``target`` says about itself: language, version, pid, fabrics, services."""
+        return self._engine.discover(target, "INFO", _seconds(timeout))
+
+    def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
+        """Counters of ``target``, or of this node without one."""
+        if target is None:
+            return self._engine.stats()
+        return self._engine.discover(target, "STATS", _seconds(timeout))
+
+    # --- messages and events ---
+
+    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
+        """Send one message; returns its message id.
+
+        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
+        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
+        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
+        ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
+        """
+        return self._engine.send(target, payload, ack, _seconds(timeout), options)
+
+    def on_message(self, handler: Handler) -> Handler:
+        """Handle messages on the workers, in order for each sender. One handler a node."""
+        self._engine.on_message(handler)
+        return handler
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
+        return self._engine.receive(timeout)
+
+    def messages(self) -> Iterator[Message]:
+        """Messages one after the other until the node is closed; each is finished when the next is asked for."""
+        while True:
+            try:
+                message = self.receive()
+            except NodeClosedError:
+                return
+            if message is not None:
+                yield message
+
+    def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **options: Any) -> int:
+        """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
+
+        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others.
+        """
+        return self._engine.publish(topic, payload, _seconds(timeout), options)
+
+    def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
+        """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
+
+        Publishers must be allowed as for messages. The subscription is published before this returns.
+        """
+        if handler is None:
+            return lambda function: (self.subscribe(pattern, function), function)[1]
+        self._engine.subscribe(pattern, handler)
+        return handler
+
+    # --- other nodes ---
+
+    def nodes(self, fabric: str | None = None) -> list[Entry]:
+        """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
+        return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
+
+    def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
+        """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
+        return self._engine.wait_for(target, _seconds(timeout))
+
+    def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
+        """Call ``handler(entry)`` when another node joins."""
+        self._engine.on_join(handler)
+        return handler
+
+    def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
+        """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
+        self._engine.on_leave(handler)
+        return handler
+
+    def remove_stale(self) -> list[str]:
+        """Remove the entries of nodes that are gone, never their claims (R-13); returns their names."""
+        return self._engine.remove_stale()
+
+    # --- life ---
+
+    @property
+    def generation(self) -> int:
+        """How often this name was claimed, this time included."""
+        return self._engine.generation
+
+    @property
+    def closed(self) -> bool:
+        """Whether the node can no longer be used (closed, or its lease is lost)."""
+        return self._forked or self._engine.closed
+
+    def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
+
+        Calling it again, or in a forked child, does nothing.
+        """
+        with self._lock:
+            if self._closed or self._forked:
+                return
+            self._closed = True
+        self._engine.close(drain_seconds)
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _after_fork_in_child(self) -> None:
+        self._forked = True
+        self._lock = threading.Lock()
+        self._engine.abandon()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Node is never pickled: send its name, and make a Node where it is needed")
+
+    def __repr__(self) -> str:
+        state = "forked" if self._forked else "closed" if self.closed else "open"
+        return f"<speed.Node {self.name!r} generation={self.generation} {self.engine} {state}>"
+
+
+MAX_TIMEOUT_SECONDS = 1e9
+
+
+def _seconds(timeout: float | None) -> float:
+    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
+    if timeout is None:
+        return CALL_TIMEOUT_SECONDS
+    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
+        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
+    return timeout

@@ -1,0 +1,44 @@
+"""What a program asks of a node, before anything is checked: the same for every engine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+MAX_WORKERS = 256
+MAX_LEASE_SECONDS = 10_000_000
+SPIN_SECONDS = 200e-6
+"""How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
+MESSAGE_OPTIONS = frozenset(
+    {
+        "topic",
+        "priority",
+        "ttl_seconds",
+        "correlation_id",
+        "causality_parent",
+        "traceparent",
+        "labels",
+        "baggage",
+        "extensions",
+    }
+)
+"""Keyword arguments of ``send`` and ``publish`` (messages.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of ``Node``, as given."""
+
+    name: str
+    root: str | os.PathLike[str] | None
+    key: str | os.PathLike[str] | None
+    fabrics: tuple[str, ...]
+    lease_seconds: float
+    heartbeat_seconds: float
+    workers: int
+    durability: str
+    allow: tuple[str, ...]
+    namespace: str
+    bell: str
+    max_lane_bytes: int
+    spin_seconds: float | None
