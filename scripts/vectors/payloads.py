@@ -98,6 +98,12 @@ def values() -> dict[str, Any]:
             bad("nil key", "keys are text or int", b"\x81\xc0\x01"),
             bad("true key", "true taken for the key 1", b"\x81\xc3\x01"),
             bad("float key", "keys are text or int", b"\x81\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00\x01"),
+            bad(
+                "float key beside the whole number it equals",
+                "keys merged before they are checked",
+                b"\x82\x01\xa1a\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00\x01",
+            ),
+            bad("true as a key beside 1", "keys merged before they are checked", b"\x82\x01\xa1a\xc3\x01"),
             bad("array key", "unhashable key", b"\x81\x90\x01"),
             bad("extension 1", "unknown extensions passed on", b"\xd4\x01\x00"),
             bad("year 10000", "what one language cannot say", b"\xc7\x0c\xff" + pack(">Iq", 0, 253_402_300_800)),
@@ -208,6 +214,7 @@ def payloads() -> dict[str, Any]:
             response("lower case status", "case folded", requestId="7.1", status="success", result=1),
             response("no id", "missing field", status="SUCCESS", result=1),
             response("no code", "missing field", requestId="7.1", status="ERROR", errorMessage="x"),
+            response("empty code", "an error without a name", requestId="7.1", status="ERROR", errorCode=""),
             response(
                 "array details", "type unchecked", requestId="7.1", status="ERROR", errorCode="TIMEOUT", details=[]
             ),

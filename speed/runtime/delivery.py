@@ -59,11 +59,10 @@ class Delivery:
         with self._arrived:
             if self._handler is not None:
                 raise ConfigurationError("this node already has a message handler")
-            self._handler = handler
-            waiting = list(self._received)
+            for message in self._received:
+                self._enqueue(Arrival(message, False, lambda: None, lambda code, text: None))
             self._received.clear()
-        for message in waiting:
-            self._enqueue(Arrival(message, False, lambda: None, lambda code, text: None))
+            self._handler = handler  # last: what arrives from now on comes after those that waited
 
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
         """Add a subscription; returns all patterns, for the published entry."""
@@ -108,9 +107,14 @@ class Delivery:
             self._enqueue(arrival)
             return
         with self._arrived:
-            self._received.append(arrival.message)
-            self._arrived.notify()
-        arrival.acknowledge()
+            waits = self._handler is None
+            if waits:
+                self._received.append(arrival.message)
+                self._arrived.notify()
+        if waits:
+            arrival.acknowledge()
+        else:
+            self._enqueue(arrival)
 
     def _enqueue(self, arrival: Arrival) -> None:
         with self._order_lock:

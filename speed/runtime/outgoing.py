@@ -42,6 +42,7 @@ class OutgoingLink:
         self._synced = 0
         self._is_full = False
         """While one sender waits for room; urgent ones then do not queue up behind it."""
+        self._renewal_due = False
         self._sync_lock = threading.Lock()
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
@@ -101,6 +102,8 @@ class OutgoingLink:
         if urgent and self._is_full:
             raise self._inbox_full()
         with self.lock:
+            if self._renewal_due:
+                self.reopen()
             if not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
@@ -143,6 +146,8 @@ class OutgoingLink:
                 if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
                     raise self._inbox_full()
                 pause = min(pause * 2, longest)
+                if self._renewal_due:
+                    self.reopen()
         finally:
             self._is_full = False
 
@@ -162,8 +167,18 @@ class OutgoingLink:
                 self._writer.sync()
             self._synced = written
 
+    def renew(self) -> None:
+        """Have the next envelope begin a new segment and open the bell again; waits for no sender."""
+        self._renewal_due = True
+        if self.lock.acquire(blocking=False):
+            try:
+                self.reopen()
+            finally:
+                self.lock.release()
+
     def reopen(self) -> None:
-        """Let the next envelope begin a new segment and open the bell again; the caller holds ``lock``."""
+        """Close lane and bell; the next envelope opens them. The caller holds ``lock``."""
+        self._renewal_due = False
         self._writer.close()
         self.ringer.close()
 
@@ -228,8 +243,7 @@ class Links:
                 self._opened(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
-                with link.lock:
-                    link.reopen()
+                link.renew()
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
@@ -259,8 +273,7 @@ class Links:
         self._fresh.pop(target, None)
         link = self._links.get(target)
         if link is not None:
-            with link.lock:
-                link.reopen()
+            link.renew()
 
     def opened(self) -> list[OutgoingLink]:
         with self.lock:

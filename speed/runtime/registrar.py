@@ -75,8 +75,8 @@ class Registrar:
         """One join or leave; the node's own entry, and what a node changes in its own, is no news."""
         if not isinstance(change, Joined | Left) or change.entry.name == self._context.name:
             return
-        if isinstance(change, Left):
-            self._left(change.entry.name)
+        if isinstance(change, Left) and self._context.registry.live(change.entry.name) is None:
+            self._left(change.entry.name)  # who calls a successor already must not hear of its predecessor's end
         handlers = self._join_handlers if isinstance(change, Joined) else self._leave_handlers
         for handler in handlers:
             self._run_task(handler, change.entry)

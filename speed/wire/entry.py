@@ -96,12 +96,19 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
 
 def _parse(line: bytes) -> dict[str, Any]:
     """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
-    values: dict[str, Any] = json.loads(line.decode(), parse_constant=_no_json, parse_float=_finite)
-    if b"\\u" in line:
-        json.dumps(values, ensure_ascii=False).encode()
+    pairs = _unicode if b"\\u" in line else None
+    values: dict[str, Any] = json.loads(
+        line.decode(), parse_constant=_no_json, parse_float=_finite, object_pairs_hook=pairs
+    )
     if any(_is_deeper(item, MAX_VALUE_DEPTH - 1) for item in values.values()):
         raise ValueError("nested too deep")
     return values
+
+
+def _unicode(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The map, if all text in it is Unicode: also what a later key of the same name replaces."""
+    json.dumps(pairs, ensure_ascii=False).encode()
+    return dict(pairs)
 
 
 def _no_json(word: str) -> Any:

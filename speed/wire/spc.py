@@ -129,6 +129,6 @@ def decode_response(payload: bytes | memoryview) -> WireResponse:
     if status != "ERROR":
         raise WireError("BAD_PAYLOAD", "status is neither SUCCESS nor ERROR")
     code, message, details = values.get("errorCode"), values.get("errorMessage", ""), values.get("details")
-    if type(code) is not str or type(message) is not str or type(details) not in (dict, type(None)):
+    if type(code) is not str or not code or type(message) is not str or type(details) not in (dict, type(None)):
         raise WireError("BAD_PAYLOAD", "errorCode, errorMessage or details has a wrong type")
     return WireResponse(request_id, False, None, code, message, details or {})

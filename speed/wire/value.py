@@ -64,9 +64,25 @@ def unpack_unchecked_map(data: bytes | bytearray | memoryview, what: str) -> dic
 
 def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
     try:
-        return msgpack.unpackb(data, strict_map_key=False, timestamp=3)
+        return msgpack.unpackb(data, strict_map_key=True, timestamp=3)
+    except ValueError:
+        pass  # broken, or a key that is no text: then each key is looked at before a dict could merge 1.0 with 1
     except Exception as error:
-        raise WireError("BAD_PAYLOAD", f"{what} is not one msgpack value: {type(error).__name__}") from None
+        raise _not_one_value(what, error) from None
+    try:
+        return msgpack.unpackb(data, strict_map_key=False, timestamp=3, object_pairs_hook=_checked_map)
+    except Exception as error:
+        raise _not_one_value(what, error) from None
+
+
+def _not_one_value(what: str, error: Exception) -> WireError:
+    return WireError("BAD_PAYLOAD", f"{what} is not one msgpack value: {type(error).__name__}")
+
+
+def _checked_map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    if not _EXACT_KEYS.issuperset(type(key) for key, _ in pairs):
+        raise ValueError("a key is neither text nor a whole number")
+    return dict(pairs)
 
 
 def check_sound(value: Any, what: str) -> None:

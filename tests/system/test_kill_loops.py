@@ -77,7 +77,7 @@ def live(life):
     def note(number: int) -> int:
         os.write(1, b"%d\\n" % number)
         return number
-    node.allow("caller")  # last: who may call finds the service
+    node.allow("caller")
 """
 
 
@@ -214,5 +214,4 @@ def test_a_server_killed_again_and_again_answers_what_it_ran_and_no_call_hangs(
     repeated = [number for number, times in Counter(everything).items() if times > 1]
     assert set(repeated) <= {number for life in ran for number in life[-2:]}, "what was committed ran again"
     assert all(len(life) == len(set(life)) for life in ran), "a request ran twice in one life"
-    told = {*GONE, speed.AccessDeniedError}  # the latter before a new life grants
-    assert failures <= told, "a call was not told that its server is gone"
+    assert failures <= {*GONE, speed.AccessDeniedError}, "a call was not told that its server is gone, or not open yet"

@@ -60,6 +60,7 @@ void serve(const std::string& name, const speed::NodeOptions& options, const std
 
   speed::Node node(name, options);
   node.serve("distance", [](const speed::Request& request) -> speed::Response {
+    request.allow_only({"lat1", "lon1", "lat2", "lon2"});
     return speed::Value(distance(request.get<double>("lat1"), request.get<double>("lon1"),
                                  request.get<double>("lat2"), request.get<double>("lon2")));
   });

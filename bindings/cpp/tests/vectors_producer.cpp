@@ -1,76 +1,169 @@
-// speed-vectors: writes what this implementation makes of the fixed inputs of registry_spec/vectors, in their format,
-// so that the others can accept it: envelopes, entries, cursors, values.
+// speed-vectors: makes the bytes of registry_spec/vectors from what they are made of, one JSON object a line,
+// {"kind", "name", "hex"}, so that the others can read them. Authenticated kinds are made with the first accepted key.
 #include <iostream>
 
 #include "vectors.hpp"
+#include "wire/control.hpp"
 #include "wire/cursor.hpp"
 #include "wire/entry.hpp"
+#include "wire/message.hpp"
 #include "wire/seal.hpp"
-#include "wire/value_codec.hpp"
+#include "wire/spc.hpp"
 
 namespace {
 
 using namespace speed;
 using test::Json;
 
-Json envelopes() {
-  const Json given = test::vectors("envelopes");
-  const wire::NodeId source = wire::node_id(given["source"].get<std::string>());
-  const wire::NodeId target = wire::node_id(given["target"].get<std::string>());
-  Json made = Json::array();
-  for (Json item : given["valid"]) {
-    const wire::Keyring keyring({test::block_of<32>(item["key"])});
+void say(const std::string& kind, const Json& item, ByteView bytes) {
+  std::cout << Json{{"kind", kind}, {"name", item["name"]}, {"hex", wire::to_hex(bytes)}}.dump() << "\n";
+}
+
+// The lane of the vectors.
+struct Lane {
+  wire::NodeId source = wire::node_id("analytics");
+  wire::NodeId target = wire::node_id("billing");
+  wire::Keyring keyring{test::keys_of(test::vectors("envelopes")["accepted_keys"])};
+
+  wire::Key key() const { return keyring.lane_keys(source, target).front(); }
+};
+
+void envelopes(const Lane& lane) {
+  for (const Json& item : test::cases("envelopes", "valid")) {
     const std::uint64_t sequence = test::number_of(item["sequence"]);
     const Bytes payload = test::bytes_of(item["payload"]);
     wire::Buffer out;
-    wire::LinkSealer(keyring, source, target, wire::generation_of(sequence))
+    wire::LinkSealer(lane.keyring, lane.source, lane.target, wire::generation_of(sequence))
         .seal(static_cast<wire::EnvelopeType>(item["type"].get<int>()), item["flags"].get<std::uint16_t>(),
               wire::counter_of(sequence), item["timestamp_ms"].get<std::uint64_t>(), payload,
               test::block_of<12>(item["nonce"]), out);
-    item["envelope"] = wire::to_hex(out.view());
-    made.push_back(item);
+    say("envelope", item, out.view());
   }
-  return {{"source", given["source"]}, {"target", given["target"]}, {"accepted_keys", given["accepted_keys"]},
-          {"valid", made}, {"invalid", Json::array()}};
 }
 
-Json entries() {
-  const Json given = test::vectors("entries");
-  const wire::Keyring keyring(test::keys_of(given["accepted_keys"]));
-  Json made = Json::array();
-  for (Json item : given["valid"]) {
-    std::string content(wire::text(ByteView(test::bytes_of(item["content"]))));
-    content.resize(item["bytes"].get<std::size_t>(), ' ');
-    const wire::Entry entry = wire::decode_entry(content, keyring.registry_keys());
-    item["content"] = wire::to_hex(wire::view(wire::encode_entry(entry, keyring.registry_keys()[0])));
-    made.push_back(item);
-  }
-  return {{"accepted_keys", given["accepted_keys"]}, {"valid", made}, {"invalid", Json::array()}};
+wire::Entry entry_of(const Json& fields) {
+  wire::Entry entry;
+  fields["name"].get_to(entry.name);
+  fields["generation"].get_to(entry.generation);
+  fields["pid"].get_to(entry.pid);
+  fields["pid_start"].get_to(entry.pid_start);
+  fields["pid_namespace"].get_to(entry.pid_namespace);
+  fields["host"].get_to(entry.host);
+  fields["boot_id"].get_to(entry.boot_id);
+  fields["startup_timestamp"].get_to(entry.startup_timestamp);
+  fields["last_heartbeat"].get_to(entry.last_heartbeat);
+  fields["heartbeat_monotonic_ms"].get_to(entry.heartbeat_monotonic_ms);
+  fields["lease"].get_to(entry.lease);
+  fields["heartbeat_interval"].get_to(entry.heartbeat_interval);
+  fields["status"].get_to(entry.status);
+  fields["fabrics"].get_to(entry.fabrics);
+  fields["allow"].get_to(entry.allow);
+  fields["subscriptions"].get_to(entry.subscriptions);
+  fields["language"].get_to(entry.language);
+  fields["version"].get_to(entry.version);
+  return entry;
 }
 
-Json values() {
-  Json made = Json::array();
-  for (Json item : test::cases("values", "valid")) {
-    item["hex"] = wire::to_hex(wire::pack(test::value_of(item["value"])));
-    made.push_back(item);
+void entries(const Lane& lane) {
+  for (const Json& item : test::cases("entries", "valid")) {
+    say("entry", item, wire::view(wire::encode_entry(entry_of(item["entry"]), lane.keyring.registry_keys().front())));
   }
-  return Json::object({{"valid", made}});
 }
 
-// Requests, responses and control payloads are maps: the codec of values writes them.
-Json payloads() {
-  Json made = Json::array();
-  for (Json item : test::cases("payloads", "valid")) {
-    item["hex"] = wire::to_hex(wire::pack(test::value_of(item["fields"])));
-    made.push_back(item);
+wire::Position position_of(const Json& fields, const char* generation) {
+  return {fields[generation].get<std::uint32_t>(), fields["segment"].get<std::uint32_t>(),
+          fields["offset"].get<std::uint64_t>()};
+}
+
+wire::Cursor cursor_of(const Json& fields) {
+  wire::Cursor cursor;
+  fields["receiver_generation"].get_to(cursor.receiver_generation);
+  cursor.position = position_of(fields, "sender_generation");
+  cursor.last_sequence = test::number_of(fields["last_sequence"]);
+  for (const Json& one : fields["unfinished"]) {
+    cursor.unfinished.push_back({test::number_of(one["sequence"]), position_of(one, "generation")});
   }
-  return Json::object({{"valid", made}});
+  fields["clean"].get_to(cursor.clean);
+  return cursor;
+}
+
+void lane_files(const Lane& lane) {
+  for (const Json& item : test::cases("cursors", "cursors_valid")) {
+    say("cursor", item, wire::encode_cursor(cursor_of(item["cursor"]), lane.key()));
+  }
+  for (const Json& item : test::cases("cursors", "fences_valid")) {
+    const Json& fields = item["fence"];
+    const wire::Fence fence{
+        fields["new_generation"].get<std::uint32_t>(),
+        {fields["old_generation"].get<std::uint32_t>(), fields["segment"].get<std::uint32_t>()},
+        fields["size"].get<std::uint64_t>()};
+    say("fence", item, wire::encode_fence(fence, lane.key()));
+  }
+}
+
+void values() {
+  for (const Json& item : test::cases("values", "valid")) {
+    say("value", item, wire::pack(test::value_of(item["value"])));
+  }
+}
+
+template <class T>
+T field(const Map& fields, std::string_view name) {
+  const Value* const found = fields.find(name);
+  return found == nullptr ? T() : found->as<T>();
+}
+
+void request(const Map& fields, wire::Buffer& out) {
+  std::optional<std::string> trace;
+  if (fields.find("traceparent") != nullptr) trace = field<std::string>(fields, "traceparent");
+  wire::encode_request(field<std::string>(fields, "requestId"), field<std::string>(fields, "service"),
+                       field<Map>(fields, "arguments"), field<std::string>(fields, "caller"),
+                       field<std::int64_t>(fields, "deadline"), trace, out);
+}
+
+void response(const Map& fields, wire::Buffer& out) {
+  const auto id = field<std::string>(fields, "requestId");
+  if (field<std::string>(fields, "status") == "SUCCESS") return wire::encode_success(id, *fields.find("result"), out);
+  wire::encode_error(id, field<std::string>(fields, "errorCode"), field<std::string>(fields, "errorMessage"),
+                     field<Map>(fields, "details"), out);
+}
+
+void payloads() {
+  for (const Json& item : test::cases("payloads", "valid")) {
+    const auto kind = item["kind"].get<std::string>();
+    const Map fields = test::value_of(item["fields"]).as<Map>();
+    wire::Buffer out;
+    if (kind == "request") request(fields, out);
+    if (kind == "response") response(fields, out);
+    if (kind == "control") wire::pack(fields, out);
+    say(kind, item, out.view());
+  }
+}
+
+void message() {
+  for (const Json& item : test::cases("messages", "valid")) {
+    if (item["name"] != "bytes") continue;
+    const Json& fields = item["expected"];
+    wire::MessageFields written;
+    fields["message_id"].get_to(written.message_id);
+    fields["topic"].get_to(written.topic);
+    fields["namespace"].get_to(written.name_space);
+    fields["published_at_ms"].get_to(written.published_at_ms);
+    wire::Buffer out;
+    wire::encode_message(test::bytes_of(fields["payload_hex"]), written, out);
+    say("message", item, out.view());
+  }
 }
 
 }  // namespace
 
 int main() {
-  const Json all{{"envelopes", envelopes()}, {"entries", entries()}, {"values", values()}, {"payloads", payloads()}};
-  std::cout << all.dump(1) << "\n";
+  const Lane lane;
+  envelopes(lane);
+  entries(lane);
+  lane_files(lane);
+  values();
+  payloads();
+  message();
   return 0;
 }

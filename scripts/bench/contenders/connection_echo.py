@@ -7,8 +7,6 @@ from multiprocessing import connection as mpc
 from pathlib import Path
 from threading import Event
 
-LIBRARY = None
-PROTECTION = "HMAC at connect"
 AUTHKEY = b"measurement"
 
 

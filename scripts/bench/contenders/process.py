@@ -1,8 +1,9 @@
 """The program of the measured processes: ``python -m contenders.process (server|client) NAME WORK``.
 
-A server prints ``ready`` and lives until its standard input ends. A client reads one JSON command a line,
-``{"do": "echo", "bytes": 200, "count": 300, "warm": 20}`` or ``{"do": "pipeline", ...}``, and answers with
-one line. Standard input ends with the parent, so nothing outlives a measurement.
+A server prints ``ready`` and lives until its standard input ends. A client reads one JSON command a line and answers
+with one: ``{"do": "echo", "bytes": 200, "count": 300, "warm": 20}``, ``{"do": "pipeline", ...}`` (all calls under way
+at once) or ``{"do": "send", ...}`` (one way, until the last is handled). Standard input ends with the parent, so
+nothing outlives a measurement.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,24 +52,34 @@ def measure_echo(client: Any, size: int, count: int, warm: int) -> dict[str, lis
     return {"ns": samples}
 
 
-def measure_pipeline(client: Any, size: int, count: int, warm: int) -> dict[str, float]:
-    """Calls a second with all `count` calls under way at once."""
-    data = os.urandom(size)
-    client.pipeline(data, warm)
+def measure_rate(act: Callable[[int], None], count: int, warm: int, threads: int) -> dict[str, float]:
+    """How many a second when `threads` threads each do their share of `count`."""
+    act(warm)
+    share = count // threads
+    others = [threading.Thread(target=act, args=(share,)) for _ in range(threads - 1)]
     begin = time.perf_counter()
-    client.pipeline(data, count)
-    return {"calls_per_second": count / (time.perf_counter() - begin)}
+    for other in others:
+        other.start()
+    act(share)
+    for other in others:
+        other.join()
+    return {"per_second": share * threads / (time.perf_counter() - begin)}
+
+
+def measure(client: Any, do: str, size: int, count: int, warm: int, threads: int = 1, **_: Any) -> dict[str, Any]:
+    if do == "echo":
+        return measure_echo(client, size, count, warm)
+    data = os.urandom(size)
+    action = getattr(client, {"pipeline": "pipeline", "send": "send"}[do])
+    return measure_rate(lambda share: action(data, share), count, warm, threads)
 
 
 def obey(module: ModuleType, work: Path) -> None:
     client = module.Client(work)
     print("ready", flush=True)
-    actions = {"echo": measure_echo, "pipeline": measure_pipeline}
     for line in sys.stdin:
         command = json.loads(line)
-        action = actions[command["do"]]
-        answer = action(client, command["bytes"], command["count"], command["warm"])
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(measure(client, size=command.pop("bytes"), **command)), flush=True)
     client.close()
 
 

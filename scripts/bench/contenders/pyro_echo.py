@@ -9,9 +9,6 @@ from threading import Event
 import Pyro5
 import Pyro5.api
 
-LIBRARY = "Pyro5"
-PROTECTION = "none"
-
 Pyro5.config.SERIALIZER = "msgpack"
 
 

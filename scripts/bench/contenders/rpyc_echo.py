@@ -10,9 +10,6 @@ import rpyc
 from rpyc.utils.factory import unix_connect
 from rpyc.utils.server import ThreadedServer
 
-LIBRARY = "rpyc"
-PROTECTION = "none"
-
 
 class EchoService(rpyc.Service):
     def exposed_echo(self, data: bytes) -> bytes:

@@ -1,32 +1,19 @@
-"""SPEED's blocking call and its futures: encrypted, authorised, through files. Defaults throughout."""
+"""SPEED's blocking call and its futures and its messages: encrypted, authorised, through files. Defaults throughout."""
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import speed
+from contenders.root import make_root
 
-LIBRARY = "speed-ipc"
-PROTECTION = "ChaCha20-Poly1305, allow list"
 WAIT_SECONDS = 10.0
+SEND_SECONDS = 60.0
 WORKERS = 4
 ENGINE = "python"
-
-
-def make_root(work: Path) -> tuple[Path, Path]:
-    """Make a private root and a key file under `work` unless they exist; returns both paths."""
-    root, key = work / f"root-{ENGINE}", work / "speed.key"
-    root.mkdir(mode=0o700, exist_ok=True)
-    if not key.exists():
-        descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(b"SPEED-KEY-V1\n\n" + base64.b64encode(os.urandom(32)) + b"\n")
-    return root, key
 
 
 def open_node(work: Path, name: str, **options: Any) -> speed.Node:
@@ -40,8 +27,9 @@ def echo(data: bytes) -> bytes:
 
 def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
     with open_node(work, "server", workers=WORKERS) as node:
-        node.allow("client")
+        node.allow("client", "crowd.*")
         node.register("echo", echo)
+        node.on_message(lambda _: None)
         ready()
         stop.wait()
 
@@ -57,6 +45,12 @@ class Client:
     def pipeline(self, data: bytes, count: int) -> None:
         for future in [self._node.submit("server", "echo", {"data": data}) for _ in range(count)]:
             future.result()
+
+    def send(self, data: bytes, count: int) -> None:
+        """Messages of one sender are handled in order: when the last one is, all are."""
+        for _ in range(count - 1):
+            self._node.send("server", data, timeout=SEND_SECONDS)
+        self._node.send("server", data, ack=True, timeout=SEND_SECONDS)
 
     def close(self) -> None:
         self._node.close()

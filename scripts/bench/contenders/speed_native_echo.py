@@ -5,9 +5,6 @@ from __future__ import annotations
 from contenders import speed_echo
 from contenders.speed_echo import Client, serve
 
-LIBRARY = "speed-ipc"
-PROTECTION = "ChaCha20-Poly1305, allow list"
-
 speed_echo.ENGINE = "native"
 
 __all__ = ["Client", "serve"]

@@ -2,7 +2,9 @@
 // Threads: `invoke` runs on worker threads, several calls at once; a Service guards what it shares.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +43,16 @@ struct Request {
   template <class T>
   T get_or(std::string_view name, T otherwise) const {
     return arguments.find(name) == nullptr ? otherwise : get<T>(name);
+  }
+
+  // InvalidArgumentsError names an argument that is none of these.
+  void allow_only(std::initializer_list<std::string_view> names) const {
+    for (const Member& member : arguments) {
+      const auto* const given = member.key.get_if<std::string>();
+      if (given != nullptr && std::find(names.begin(), names.end(), *given) == names.end()) {
+        throw InvalidArgumentsError(service + ": there is no argument '" + *given + "'", {{"argument", *given}});
+      }
+    }
   }
 };
 

@@ -1,8 +1,9 @@
 // Hints that nodes came or went: inotify where it can be had, a timer elsewhere.
 // Heartbeats overwrite entries in place and wake nobody: only creations, moves and deletions are watched.
-// Threads: one thread waits; `stop` may come from any.
+// Threads: one thread waits and asks `is_polling`; `watch` and `wake` may come from any.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "fs/files.hpp"
@@ -13,18 +14,21 @@ class Watch {
  public:
   explicit Watch(const std::string& directory);
 
-  // Waits for a hint, the time, or `stop`.
+  // Waits for a hint, the time, or `wake`.
   void wait(double seconds);
-  void stop() noexcept;
-  void watch() noexcept;  // from now on; without it only time and `stop` end a wait
+  void wake() noexcept;
+  void watch() noexcept;  // has the waiting thread watch from now on; without it only time and `wake` end a wait
 
   bool is_polling() const { return watching_ && !notify_; }
 
  private:
+  void begin() noexcept;
+
   std::string directory_;
+  std::atomic<bool> wanted_ = false;
   bool watching_ = false;
   Fd notify_;
-  Fd stop_;
+  Fd woken_;
 };
 
 }  // namespace speed::fs

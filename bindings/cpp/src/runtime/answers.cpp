@@ -60,15 +60,13 @@ bool Answers::send(std::span<const Answer> group, double wait_seconds) {
   std::vector<ByteView> payloads;
   std::vector<std::uint64_t> sequences;
   for (const Answer& one : group) {
-    if (one.payload.size() > 0) payloads.push_back(one.payload.view());
+    payloads.push_back(one.payload.view());
     sequences.push_back(one.sequence);
   }
   try {
-    if (!payloads.empty()) {
-      const LinkPtr link = links_.open(any.lane->source(), any.generation);
-      link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads,
-                  fs::monotonic_seconds() + wait_seconds, wait_seconds == 0});
-    }
+    const LinkPtr link = links_.open(any.lane->source(), any.generation);
+    link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads,
+                fs::monotonic_seconds() + wait_seconds, wait_seconds == 0});
   } catch (const InboxFullError&) {
     if (wait_seconds == 0) return false;
     context_.stats.count("answers_undelivered", payloads.size());

@@ -11,7 +11,7 @@
 
 namespace speed::runtime {
 
-// What is to be done for one handled envelope: send `payload` (unless it is empty), then commit it.
+// What is to be done for one request: send `payload`, then commit it.
 struct Answer {
   LanePtr lane;
   std::uint32_t generation = 0;  // of the asker

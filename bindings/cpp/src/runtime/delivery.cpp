@@ -17,16 +17,19 @@ constexpr std::size_t max_error_characters = 2000;
 
 void Delivery::on_message(Node::MessageHandler handler) {
   workers_.serve();
-  std::deque<std::shared_ptr<Message::State>> waiting;
+  std::vector<ArrivalPtr> runnable;
   {
+    // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
     if (handler_ != nullptr) throw ConfigurationError("this node already has a message handler: use one");
     handler_ = std::make_shared<const Node::MessageHandler>(std::move(handler));
-    waiting.swap(received_);
+    for (auto& message : received_) {
+      auto arrival = std::make_shared<Arrival>(Arrival{message, false, [] {}, [](auto, auto&) {}});
+      if (auto first = order_.push(message->source, arrival)) runnable.push_back(std::move(*first));
+    }
+    received_.clear();
   }
-  for (auto& message : waiting) {  // acknowledged when they came
-    enqueue(std::make_shared<Arrival>(Arrival{std::move(message), false, [] {}, [](auto, auto&) {}}));
-  }
+  for (const ArrivalPtr& first : runnable) workers_.submit([this, first] { run(first); });
 }
 
 std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler) {

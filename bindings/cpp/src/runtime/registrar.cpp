@@ -45,7 +45,7 @@ void Registrar::start(Effects effects, const std::shared_ptr<void>& owner) {
 }
 
 void Registrar::stop() {
-  watch_.stop();
+  watch_.wake();
   if (!thread_.joinable()) return;
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
@@ -57,14 +57,13 @@ void Registrar::stop() {
 void Registrar::on_join(Node::NodeHandler handler) { add(join_handlers_, std::move(handler)); }
 void Registrar::on_leave(Node::NodeHandler handler) { add(leave_handlers_, std::move(handler)); }
 
-// The watch is set before the first reading, which tells nothing: later ones find what no hint told.
+// The first reading tells nothing; the registry thread then sets the watch and reads again, so that nothing is missed.
 void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler) {
   workers_.serve();
   const std::lock_guard guard(lock_);
   if (!watching_) {
     watch_.watch();
     view_.update(context_.registry->live_entries());
-    if (watch_.is_polling()) context_.stats.count("registry_polled");
     watching_ = true;
   }
   handlers.push_back(std::make_shared<const Node::NodeHandler>(std::move(handler)));
@@ -73,7 +72,7 @@ void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler
 void Registrar::run() {
   double next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
   while (!context_.stop.requested()) {
-    const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;
+    const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
     if (context_.stop.requested()) return;
     if (fs::monotonic_seconds() >= next_heartbeat) {
@@ -112,7 +111,8 @@ void Registrar::look() {
 
 void Registrar::tell(const core::RegistryChange& change) {
   const bool left = change.kind == core::RegistryChange::Kind::left;
-  if (left) effects_.left(change.entry.name);
+  // Who calls a successor already must not hear of its predecessor's end.
+  if (left && context_.registry->live(change.entry.name) == nullptr) effects_.left(change.entry.name);
   std::vector<HandlerPtr> handlers;
   {
     const std::lock_guard guard(lock_);

@@ -1,3 +1,8 @@
+#include <google/protobuf/arena.h>
+
+#include <array>
+#include <cstddef>
+
 #include "message.pb.h"
 #include "speed/error.hpp"
 #include "wire/content.hpp"
@@ -31,11 +36,21 @@ std::map<std::string, std::string> copied(const Texts& from) {
   return {from.begin(), from.end()};
 }
 
+google::protobuf::ArenaOptions block_of(std::span<char> block) {
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block.data();
+  options.initial_block_size = block.size();
+  return options;
+}
+
 }  // namespace
 
 struct MessageView::State {
   Bytes data;
-  message::v1::MessageEnvelope head;
+  // Holds the head with its parts: one allocation for all of them, and none to take apart.
+  alignas(std::max_align_t) std::array<char, 1024> block;
+  google::protobuf::Arena arena{block_of(block)};
+  message::v1::MessageEnvelope& head = *google::protobuf::Arena::CreateMessage<message::v1::MessageEnvelope>(&arena);
   bool has_payload = false;
   ByteView payload;
   std::string type_url;

@@ -73,8 +73,8 @@ public final class Registrar {
             return;
         }
         boolean isLeave = event.kind() == RegistryView.Kind.LEFT;
-        if (isLeave) {
-            left.accept(entry.name());
+        if (isLeave && context.registry.isGone(entry.name())) {
+            left.accept(entry.name()); // who calls a successor already must not hear of its predecessor's end
         }
         for (Consumer<Entry> handler : isLeave ? leaveHandlers : joinHandlers) {
             tasks.accept(() -> handler.accept(entry));

@@ -1,0 +1,74 @@
+// SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. Defaults throughout.
+#include <speed/speed.hpp>
+
+#include "contender.hpp"
+
+namespace {
+
+constexpr std::size_t kBatch = 64;
+constexpr double kWaitSeconds = 60;
+
+speed::NodeOptions options_in(const std::string& work) {
+  speed::NodeOptions options;
+  options.root = work + "/root";
+  options.key = work + "/speed.key";
+  return options;
+}
+
+void serve(const std::string& work, const std::string&, const bench::Lifetime& lifetime) {
+  speed::NodeOptions options = options_in(work);
+  options.allow = {"client", "crowd.*"};
+  speed::Node node("server", options);
+  node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
+  node.on_message([](speed::Message&) {});
+  lifetime.ready();
+  lifetime.wait();
+}
+
+speed::Bytes bytes_of(const std::string& data) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(data.data());
+  return {begin, begin + data.size()};
+}
+
+class Client final : public bench::Client {
+ public:
+  explicit Client(const std::string& work) : node_("client", options_in(work)) { node_.wait_for("server"); }
+
+  std::size_t echo(const std::string& data) override {
+    return node_.call("server", "echo", {{"data", bytes_of(data)}}).get_if<speed::Bytes>()->size();
+  }
+
+  void pipeline(const std::string& data, std::size_t count) override {
+    const speed::Map arguments{{"data", bytes_of(data)}};
+    std::vector<std::future<speed::Value>> futures;
+    futures.reserve(count);
+    for (std::size_t n = 0; n < count; ++n) futures.push_back(node_.submit("server", "echo", arguments));
+    for (auto& future : futures) future.get();
+  }
+
+  // Messages of one sender are handled in order: when the last one is, all are.
+  void send(const std::string& data, std::size_t count, bool batch) override {
+    const speed::Value payload = bytes_of(data);
+    speed::SendOptions options;
+    options.timeout_seconds = kWaitSeconds;
+    std::size_t sent = 0;
+    if (batch) {
+      const std::vector<speed::Value> payloads(kBatch, payload);
+      for (; sent + kBatch < count; sent += kBatch) node_.send_all("server", payloads, options);
+    }
+    for (; sent + 1 < count; ++sent) node_.send("server", payload, options);
+    options.ack = true;
+    node_.send("server", payload, options);
+  }
+
+ private:
+  speed::Node node_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  return bench::run(count, words, serve, [](const std::string& work, const std::string&) {
+    return std::make_unique<Client>(work);
+  });
+}
