@@ -64,7 +64,9 @@ Arrival Dispatch::arrival_of(const LanePtr& lane, const fs::Received& received) 
   auto finish = [lane, sequence] { lane->finish({sequence}); };  // before the next begins: one repeat a crash (L-15)
   wire::MessageView view(Bytes(received.payload.begin(), received.payload.end()));
   std::shared_ptr<Message::State> message(
-      new Message::State{std::move(view), lane->source(), sequence, received.redelivered, std::move(finish)});
+      new Message::State{std::move(view), lane->source(), sequence,
+                         static_cast<std::int64_t>(received.header.timestamp_ms), received.redelivered,
+                         std::move(finish)});
   Arrival arrival{std::move(message), received.header.type == EnvelopeType::event, [] {}, [](auto, auto&) {}};
   if ((received.header.flags & wire::flag_ack_requested) == 0) return arrival;
   arrival.acknowledge = [this, lane, sequence] {
