@@ -1,11 +1,9 @@
 // The module `speed_native`. Programs use it through speed.Node only.
-#include <malloc.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstdlib>
 
 #include "contract.hpp"
 #include "convert.hpp"
@@ -37,16 +35,6 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   new (self) Engine(name, std::move(options), settle);
 }
 
-// Payloads of a megabyte pass through memory that glibc would give back to the system after each call and fetch again
-// page by page, which costs a third of such a call (decision 0030). Who set the limits for the process keeps them.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  if (std::getenv("MALLOC_TRIM_THRESHOLD_") != nullptr || std::getenv("MALLOC_MMAP_THRESHOLD_") != nullptr) return;
-  mallopt(M_MMAP_THRESHOLD, 16 << 20);
-  mallopt(M_TRIM_THRESHOLD, 16 << 20);
-#endif
-}
-
 }  // namespace
 
 }  // namespace speed::python
@@ -55,7 +43,6 @@ NB_MODULE(speed_native, module) {
   using namespace speed::python;
   using nb::arg;
   nb::set_leak_warnings(false);  // nodes that a program never closes live as long as the process
-  keep_freed_memory();
   prepare_conversions();
   translate_errors();
   module.attr("version") = library_version;
