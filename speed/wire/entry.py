@@ -96,18 +96,18 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
 
 def _parse(line: bytes) -> dict[str, Any]:
     """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
-    pairs = _unicode if b"\\u" in line else None
+    pairs = _checked_map if b"\\u" in line or line.count(b"[") + line.count(b"{") > MAX_VALUE_DEPTH else None
     values: dict[str, Any] = json.loads(
         line.decode(), parse_constant=_no_json, parse_float=_finite, object_pairs_hook=pairs
     )
-    if any(_is_deeper(item, MAX_VALUE_DEPTH - 1) for item in values.values()):
-        raise ValueError("nested too deep")
     return values
 
 
-def _unicode(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The map, if all text in it is Unicode: also what a later key of the same name replaces."""
+def _checked_map(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The map, if its text is Unicode and its nesting bounded: also what a later key of the same name replaces."""
     json.dumps(pairs, ensure_ascii=False).encode()
+    if any(_is_deeper(value, MAX_VALUE_DEPTH - 1) for _, value in pairs):
+        raise ValueError("nested too deep")
     return dict(pairs)
 
 
