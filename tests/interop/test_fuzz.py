@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 
 from tests.interop.fuzz import SHOWN, run
 from tests.interop.languages import CHOSEN
 from tests.interop.pool import Agents
 
+KNOWN_SEED = 63309841
+"""New ground is broken by scripts/fuzz; here the same cases keep their verdicts."""
 SECONDS = float(os.environ.get("SPEED_FUZZ_SECONDS", "10"))
 
 
 def test_altered_bytes_get_the_same_verdict_in_every_language(agents: Agents) -> None:
     """W-5, W-12, W-14, W-16, R-2, L-14, L-18, S-1, S-2, M-4, M-5: a refusal has the same code everywhere."""
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
+    seed = int(os.environ.get("SEED") or KNOWN_SEED)
     print("SEED =", seed)
     findings = run([agents.shared("server", language) for language in CHOSEN], SECONDS, seed)
     assert findings.cases > 0
