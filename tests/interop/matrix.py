@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-THOROUGH = {"SPEED_RACE_ROUNDS": "200", "SPEED_FUZZ_SECONDS": "120"}
+THOROUGH = {"SPEED_RACE_ROUNDS": "1000", "SPEED_FUZZ_SECONDS": "120"}
 """What ``--all`` adds: races of names, and a longer comparison of decoders."""
 VERBS = r"(calls|asks|sends to|publishes to|is refused by|watches|waits for|reclaims the name of|replaces|reads)"
 PAIR = re.compile(rf"(\w+) {VERBS} (\w+)")
@@ -71,7 +71,7 @@ def _short(language: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/interop", description="Nodes of all languages against each other.")
-    parser.add_argument("--all", action="store_true", help="200 races for a name, two minutes of fuzzing")
+    parser.add_argument("--all", action="store_true", help="1,000 races for a name, two minutes of fuzzing")
     parser.add_argument("--pairs", help="such as python-cpp,java-java; both directions")
     parser.add_argument("-k", dest="expression", help="only tests whose names match")
     options, rest = parser.parse_known_args()

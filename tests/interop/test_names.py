@@ -18,7 +18,7 @@ from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
 
 RACERS = int(os.environ.get("SPEED_RACERS", "64"))
-ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "200"))
 START_NS = 200_000_000
 """From telling all racers to the start: long enough for the last of them to be told."""
 

@@ -9,6 +9,9 @@ function(speed_strict target)
   # GCC 12 sees an overlap in "text" + std::string at -O3 (its bug 105651), and members of a variant that another
   # alternative holds as uninitialized where sanitizers keep it from seeing the index.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-restrict $<$<BOOL:${SPEED_SANITIZE}>:-Wno-maybe-uninitialized>)
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+    if(SPEED_SANITIZE)
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
   endif()
 endfunction()
