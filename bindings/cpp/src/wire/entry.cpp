@@ -65,7 +65,7 @@ void check_meaning(const Entry& entry, const Json& values) {
   if (id == values.end() || *id != to_hex(node_id(entry.name))) refuse("nodeId is not that of the name");
 }
 
-// Strict JSON: the library alone takes a byte order mark, and any depth.
+// Strict JSON: the library alone takes a byte order mark, any depth, and a NUL for the end.
 Json parse(std::string_view line) {
   bool is_deep = false;
   const auto look = [&is_deep](int depth, Json::parse_event_t event, const Json&) {
@@ -74,6 +74,7 @@ Json parse(std::string_view line) {
     return true;
   };
   if (line.starts_with("\xef\xbb\xbf")) refuse("line 1 begins with a byte order mark");
+  if (line.find('\0') != std::string_view::npos) refuse("line 1 holds a NUL");
   Json values = Json::parse(line, look, false);
   if (is_deep || !values.is_object()) refuse("line 1 is no JSON object, or nested too deep");
   return values;
