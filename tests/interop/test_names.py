@@ -115,12 +115,12 @@ def test_a_paused_owner_that_was_replaced_gets_nothing_accepted(
     receiver = private.start(third(source, target), "receiver", allow=["billing"]).ready()
     owner = private.start(target, "billing", lease=1.5, heartbeat=0.3).ready()
     sending = owner.tell("burst", target="receiver", count=3_000_000, bytes=100)
-    assert receiver.ask("receive", timeout=30)["source"] == "billing"
+    assert receiver.ask("drain", count=1_000, timeout=30)["received"] == 1_000
     owner.pause()
     assert until(lambda: registry(private.root).live("billing", sure=True) is None)
     heir = private.start(source, "billing", lease=30).ready()
     assert heir.generation == owner.generation + 1
-    assert _drained(receiver) > 0
+    _drain(receiver)
     owner.resume()
     with pytest.raises(AgentError) as lost:
         owner.answer(sending)
@@ -131,12 +131,10 @@ def test_a_paused_owner_that_was_replaced_gets_nothing_accepted(
     assert receiver.ask("receive", timeout=0) is None
 
 
-def _drained(receiver: Agent) -> int:
-    """Receive until nothing more comes: how many there were."""
-    total = 0
-    while received := receiver.ask("drain", count=10_000_000, timeout=1.0)["received"]:
-        total += received
-    return total
+def _drain(receiver: Agent) -> None:
+    """Receive until nothing more comes: what the owner wrote before it was paused."""
+    while receiver.ask("drain", count=10_000_000, timeout=1.0)["received"]:
+        pass
 
 
 def third(one: str, other: str) -> str:
