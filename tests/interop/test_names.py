@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pathlib
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ import pytest
 import speed
 from speed.fs.keyfile import read_keys
 from speed.fs.registry import Registry
+from speed.wire.limits import LEASE_SECONDS
+from speed.wire.names import claim_path
 from speed.wire.seal import Keyring
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
@@ -129,6 +132,16 @@ def test_a_paused_owner_that_was_replaced_gets_nothing_accepted(
     heir.ask("send", target="receiver", payload="first of the successor", ack=True, timeout=30)
     assert receiver.ask("receive", timeout=30)["payload"] == "first of the successor"
     assert receiver.ask("receive", timeout=0) is None
+
+
+@pytest.mark.parametrize("source", CHOSEN)
+def test_a_claim_given_back_is_free_at_once_even_if_it_is_empty(private: Agents, source: str) -> None:
+    """R-4, R-5: so its maker left it when the disk was full."""
+    private.start(source, "other").ready()  # makes the directories
+    pathlib.Path(claim_path(private.root, "billing", 1)).touch(mode=0o400)
+    began = time.monotonic()
+    assert private.start(source, "billing").ready().generation == 2
+    assert time.monotonic() - began < LEASE_SECONDS
 
 
 def _drain(receiver: Agent) -> None:
