@@ -46,7 +46,7 @@ def outsider(agents: Agents) -> Iterator[Outsider]:
 @pytest.mark.parametrize("target", CHOSEN)
 def test_an_unknown_question_is_refused_under_its_id(agents: Agents, outsider: Outsider, target: str) -> None:
     """S-12: whoever asked waits under the id, not under the sequence."""
-    with pytest.raises(InvalidArgumentsError, match="DISCOVERY"):
+    with pytest.raises(InvalidArgumentsError):
         outsider.engine.discover(agents.shared("server", target).name, "WEATHER", WAIT)
 
 
