@@ -132,6 +132,7 @@ def payloads() -> dict[str, Any]:
 
     unsaid = {"requestId": "7.1", "status": "ERROR", "errorCode": "TIMEOUT"}
     failed = {**unsaid, "errorMessage": "late"}
+    strange = {"op": 7, "requestId": "7.3"}
     succeeded = {"requestId": "7.1", "status": "SUCCESS", "result": None}
 
     def good(kind: str, name: str, bug: str, data: bytes) -> dict[str, Any]:
@@ -210,7 +211,7 @@ def payloads() -> dict[str, Any]:
             also("response", "nil details", "nil taken for a value", raw(**failed, details=None), failed),
             also("response", "no result", "field required", raw(requestId="7.1", status="SUCCESS"), succeeded),
             also("response", "no message", "field required", raw(**unsaid), failed | {"errorMessage": ""}),
-            also("control", "number op", "refused as a payload", raw(op=7, requestId="7.3"), {"op": 7, "requestId": "7.3"}),
+            also("control", "number op", "refused as a payload", raw(**strange), strange),
             also("control", "nil id", "nil taken for a value", raw(op="LEAVE", requestId=None), {"op": "LEAVE"}),
         ],
         "invalid": [
