@@ -59,6 +59,7 @@ def entries() -> dict[str, Any]:
     def changed(**changes: Any) -> bytes:
         return entry_bytes(json.dumps({**fields, **changes}).encode())
 
+    no_pid = replace(ENTRY, pid=0)
     many = replace(ENTRY, allow=tuple(f"node{number}" for number in range(300)))
     without = {key: value for key, value in fields.items() if key != "lease"}
     raw = json.dumps(fields, ensure_ascii=False, indent=None).encode()
@@ -71,6 +72,7 @@ def entries() -> dict[str, Any]:
             good("unknown field", "new fields refused", changed(colour="red", nested={"a": [1]})),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
             good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
+            good("minus zero", "a fraction", entry_bytes(line.replace(b":4242,", b":-0,")), no_pid),
             good("a key twice", "of equal keys the last counts", entry_bytes(b'{"name":"x",' + line[1:])),
             good("large", "fixed buffer of 2,048 bytes", encode_entry(many, RING.registry_key), many),
         ],
@@ -86,6 +88,8 @@ def entries() -> dict[str, Any]:
             bad("number as text", "types converted", changed(lease="30000")),
             bad("boolean as number", "true is 1", changed(pid=True)),
             bad("fraction", "number cut", changed(lease=30000.5)),
+            bad("whole fraction", "30000.0 taken for an integer", changed(lease=30000.0)),
+            bad("exponent", "3e4 taken for an integer", entry_bytes(line.replace(b":30000,", b":3e4,"))),
             bad("negative", "sign unchecked", changed(lease=-1)),
             bad("no lease", "division by zero, immortal entries", changed(lease=0)),
             bad("too large a number", "overflow", changed(lastHeartbeat=1 << 63)),
@@ -101,6 +105,7 @@ def entries() -> dict[str, Any]:
             bad("byte order mark", "encoding guessed", entry_bytes(b"\xef\xbb\xbf" + line)),
             bad("NaN in an unknown field", "more than JSON", entry_bytes(line[:-1] + b',"x":NaN}')),
             bad("1e400", "infinity by another way", entry_bytes(line[:-1] + b',"x":1e400}')),
+            bad("400 digits", "an integer beyond a double", entry_bytes(line[:-1] + b',"x":1' + b"0" * 399 + b"}")),
             bad("33 levels", "nesting unbounded", entry_bytes(line[:-1] + b',"x":' + b"[" * 32 + b"]" * 32 + b"}")),
             bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
         ],

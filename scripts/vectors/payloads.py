@@ -130,6 +130,11 @@ def payloads() -> dict[str, Any]:
         "deadline": TIME,
     }
 
+    unsaid = {"requestId": "7.1", "status": "ERROR", "errorCode": "TIMEOUT"}
+    failed = {**unsaid, "errorMessage": "late"}
+    strange = {"op": 7, "requestId": "7.3"}
+    succeeded = {"requestId": "7.1", "status": "SUCCESS", "result": None}
+
     def good(kind: str, name: str, bug: str, data: bytes) -> dict[str, Any]:
         return {
             "kind": kind,
@@ -141,6 +146,9 @@ def payloads() -> dict[str, Any]:
 
     def bad(kind: str, name: str, bug: str, data: bytes) -> dict[str, Any]:
         return {"kind": kind, "name": name, "bug": bug, "hex": data.hex()}
+
+    def also(kind: str, name: str, bug: str, data: bytes, meaning: dict[str, Any]) -> dict[str, Any]:
+        return {**bad(kind, name, bug, data), "fields": tagged(meaning)}
 
     def request(name: str, bug: str, **changes: Any) -> dict[str, Any]:
         payload = raw(**{**ask, **changes})
@@ -177,6 +185,12 @@ def payloads() -> dict[str, Any]:
             good("control", "ack", "basic form", control.encode_ack(make_sequence(16777215, 9))),
             good("control", "heartbeat", "basic form", control.encode({"requestId": "7.2"})),
             good("control", "info", "basic form", control.encode({"op": "INFO", "requestId": "7.3"})),
+            good(
+                "control",
+                "refusal by id",
+                "only sequences read",
+                control.encode_error("INVALID_ARGUMENTS", "no", request_id="7.3"),
+            ),
             good("control", "leave", "request id required", control.encode({"op": "LEAVE"})),
             good(
                 "control",
@@ -190,6 +204,15 @@ def payloads() -> dict[str, Any]:
                 "basic form",
                 control.encode_error("EXECUTION_FAILED", "no", sequence=make_sequence(7, 1)),
             ),
+        ],
+        "also_read": [
+            also("request", "integer key", "refused", bytes([0x86]) + raw(**ask)[1:] + b"\x01\x02", ask),
+            also("request", "nil trace", "nil taken for a value", raw(**ask, traceparent=None), ask),
+            also("response", "nil details", "nil taken for a value", raw(**failed, details=None), failed),
+            also("response", "no result", "field required", raw(requestId="7.1", status="SUCCESS"), succeeded),
+            also("response", "no message", "field required", raw(**unsaid), failed | {"errorMessage": ""}),
+            also("control", "number op", "refused as a payload", raw(**strange), strange),
+            also("control", "nil id", "nil taken for a value", raw(op="LEAVE", requestId=None), {"op": "LEAVE"}),
         ],
         "invalid": [
             {**bad("request", "no map", "type unchecked", msgpack.packb([1])), "answered": None},
@@ -218,6 +241,8 @@ def payloads() -> dict[str, Any]:
             response(
                 "array details", "type unchecked", requestId="7.1", status="ERROR", errorCode="TIMEOUT", details=[]
             ),
+            response("nil code", "nil taken for text", requestId="7.1", status="ERROR", errorCode=None),
+            response("nil message", "nil taken for text", **unsaid, errorMessage=None),
             bad("control", "no map", "type unchecked", b"\x01"),
             bad("control", "text sequence", "types converted", raw(sequence="1")),
             bad("control", "negative sequence", "sign unchecked", raw(sequence=-1)),

@@ -27,7 +27,7 @@ class LaneAhead:
     ``count(what)`` hears of foreign files, damaged fences and bytes behind a fence.
     """
 
-    __slots__ = ("_count", "_fenced", "_fences", "_files", "_listing", "_looked")
+    __slots__ = ("_count", "_fenced", "_fences", "_files", "_listing", "_looked", "committed")
 
     def __init__(self, files: LaneFiles, count: Callable[[str], None]) -> None:
         self._files = files
@@ -36,6 +36,8 @@ class LaneAhead:
         self._fenced: Segment | None = None
         self._looked = float("-inf")
         self._listing = files.list()
+        self.committed = 0
+        """Sender generation of the committed position: a crash leads back there, and not further."""
 
     @property
     def segments(self) -> list[Segment]:
@@ -84,12 +86,13 @@ class LaneAhead:
             self._read_fences(position.generation)
 
     def _read_fences(self, passed: int) -> None:
-        """Know all fences above the generation ``passed``; remove the others."""
+        """Know all fences above the generation ``passed``; remove those that no crash leads back before."""
         known = {fence.new_generation: fence for fence in self._fences}
         self._fences = []
         for generation in self._listing.fences:
             if generation <= passed:
-                self._files.remove(names.fence_name(generation))
+                if generation <= self.committed:
+                    self._files.remove(names.fence_name(generation))
                 continue
             fence = known.get(generation) or self._files.read_fence(generation)
             if fence is None:

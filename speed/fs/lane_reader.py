@@ -324,6 +324,7 @@ class LaneReader:
             self._count("commits_failed")
             self._dirty = max(1, self._dirty)
             return False
+        self._ahead.committed = cursor.sender_generation
         self._dirty = 0
         return True
 

@@ -72,8 +72,7 @@ class Dispatch:
         if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
             self._unauthorised(lane, received)
         elif header.flags & FLAG_SEGMENT:
-            lane.drop(received.token)
-            self._refuse(lane.source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported yet")
+            self._segmented(lane, received)
         else:
             self._table[header.type](lane, received)
 
@@ -87,6 +86,14 @@ class Dispatch:
         lane.drop(received.token)
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
+
+    def _segmented(self, lane: InboundLane, received: Received) -> None:
+        """Discard one part of a larger payload (M-15); who waits for an answer is told, nobody else (S-11)."""
+        self._context.stats.count("segments_refused")
+        lane.drop(received.token)
+        header = received.header
+        if header.type == EnvelopeType.SPC_REQUEST or header.flags & FLAG_ACK_REQUESTED:
+            self._refuse(lane.source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported")
 
     def _message(self, lane: InboundLane, received: Received) -> None:
         header, source = received.header, lane.source
@@ -162,7 +169,9 @@ class Dispatch:
             return
         result = self._answer(operation, lane.source)
         if result is None:
-            self._refuse(lane.source, received, "INVALID_ARGUMENTS", f"unknown DISCOVERY operation {operation!r}")
+            text = f"unknown DISCOVERY operation {operation!r}"
+            refusal = control.encode_error("INVALID_ARGUMENTS", text, request_id=body.get("requestId"))
+            self._reply(lane.source, received.header.sequence, EnvelopeType.ERROR, refusal)
             return
         reply = control.encode({"op": operation, "requestId": body.get("requestId"), "result": result})
         self._reply(lane.source, received.header.sequence, EnvelopeType.DISCOVERY, reply)

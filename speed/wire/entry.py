@@ -51,6 +51,7 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
+_SURELY_FINITE_DIGITS = 300
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
     name: int if kind == "int" else str if kind == "str" else tuple
@@ -98,7 +99,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
     pairs = _checked_map if b"\\u" in line or line.count(b"[") + line.count(b"{") > MAX_VALUE_DEPTH else None
     values: dict[str, Any] = json.loads(
-        line.decode(), parse_constant=_no_json, parse_float=_finite, object_pairs_hook=pairs
+        line.decode(), parse_constant=_no_json, parse_float=_finite, parse_int=_whole, object_pairs_hook=pairs
     )
     return values
 
@@ -118,6 +119,12 @@ def _no_json(word: str) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     return number if isfinite(number) else _no_json(text)
+
+
+def _whole(text: str) -> int:
+    if len(text) > _SURELY_FINITE_DIGITS:
+        _finite(text)
+    return int(text)
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

@@ -163,6 +163,25 @@ def test_a_paused_and_replaced_sender_cannot_slip_anything_in(lane: Lane) -> Non
     assert list(lane.path.glob("*.fence")) == []
 
 
+def test_a_fence_stays_while_a_crash_can_lead_back_before_it(lane: Lane) -> None:
+    """L-18: the reader is behind the fence long before the cursor is."""
+    old = lane.writer(1)
+    old.append(sealed(1))
+    fence_lanes(lane.root, SOURCE, 2, KEYRING)
+    lane.writer(2).append(sealed(1, generation=2))
+    died = lane.reader(1)
+    assert counters(lane.read_all(died, finish=False)) == [1, 1]
+    lane.read_all(died, finish=False, scan=True)
+    died.abandon()
+    old.append(sealed(2))  # resumes in the middle of a send
+    successor = lane.reader(2)
+    received = lane.read_all(successor)
+    assert [envelope.header.sequence >> 40 for envelope in received] == [1, 2]
+    assert successor.counts["rejected_behind_fence"] == 1
+    lane.read_all(successor, scan=True)
+    assert list(lane.path.glob("*.fence")) == []
+
+
 def test_a_fence_that_appears_while_a_lane_is_read_is_seen_before_bytes_are_accepted(lane: Lane) -> None:
     """L-18: no time passes between the reads of this test, only the directory changes."""
     old = lane.writer(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pathlib
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,11 @@ import pytest
 import speed
 from speed.fs.keyfile import read_keys
 from speed.fs.registry import Registry
-from speed.wire.seal import Keyring
+from speed.wire.envelope import EnvelopeType
+from speed.wire.limits import FULL_SCAN_SECONDS, LEASE_SECONDS
+from speed.wire.message import encode_message
+from speed.wire.names import claim_path, lane_dir, node_id, segment_name
+from speed.wire.seal import Keyring, LinkSealer
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
@@ -129,6 +134,42 @@ def test_a_paused_owner_that_was_replaced_gets_nothing_accepted(
     heir.ask("send", target="receiver", payload="first of the successor", ack=True, timeout=30)
     assert receiver.ask("receive", timeout=30)["payload"] == "first of the successor"
     assert receiver.ask("receive", timeout=0) is None
+
+
+@pytest.mark.parametrize("source", CHOSEN)
+def test_a_crash_leads_back_behind_no_fence(private: Agents, source: str) -> None:
+    """L-18: what a replaced sender appends is rejected, also after its receiver read past the fence and died."""
+    receiver = private.start(source, "receiver", allow=["billing"]).ready()
+    owner = private.start("python", "billing").ready()
+    owner.ask("send", target="receiver", payload={"n": 1}, timeout=30)
+    assert receiver.ask("receive", timeout=30)["payload"] == {"n": 1}  # in hand, so the cursor stays before it
+    owner.kill()
+    heir = private.start("python", "billing").ready()
+    heir.ask("send", target="receiver", payload={"n": 2}, ack=True, timeout=30)
+    time.sleep(3 * FULL_SCAN_SECONDS)  # the lane is listed, behind the fence
+    receiver.kill()
+    _append_late(private.root, {"n": 3})
+    successor = private.start(source, "receiver", allow=["billing"]).ready()
+    assert successor.ask("drain", count=3, timeout=3) == {"received": 2, "in_order": True, "redelivered": 1}
+
+
+def _append_late(root: str, payload: dict[str, int]) -> None:
+    """What the first owner of the name ``billing`` still has in its hands is written: its second envelope."""
+    keyring = Keyring(read_keys(f"{root}/speed.key"))
+    sealer = LinkSealer(keyring, node_id("billing"), node_id("receiver"), 1)
+    message = encode_message(payload, message_id="late", topic="message", namespace="default", published_at_ms=1)
+    with open(f"{lane_dir(root, 'receiver', 'billing')}/{segment_name(1, 1)}", "ab") as segment:
+        segment.write(sealer.seal(EnvelopeType.MESSAGE, 0, 2, 1, message, os.urandom(12)))
+
+
+@pytest.mark.parametrize("source", CHOSEN)
+def test_a_claim_given_back_is_free_at_once_even_if_it_is_empty(private: Agents, source: str) -> None:
+    """R-4, R-5: so its maker left it when the disk was full."""
+    private.start(source, "other").ready()  # makes the directories
+    pathlib.Path(claim_path(private.root, "billing", 1)).touch(mode=0o400)
+    began = time.monotonic()
+    assert private.start(source, "billing").ready().generation == 2
+    assert time.monotonic() - began < LEASE_SECONDS
 
 
 def _drain(receiver: Agent) -> None:

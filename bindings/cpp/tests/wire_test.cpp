@@ -284,6 +284,9 @@ TEST(Payloads, are_accepted_and_refused_s_1_s_2_s_11) {
     EXPECT_EQ(refusal([&] { decode(item["kind"].get<std::string>(), payload); }), "") << what(item);
     EXPECT_EQ(unpack(payload), test::value_of(item["fields"])) << what(item);
   }
+  for (const Json& item : all["also_read"]) {
+    EXPECT_EQ(refusal([&] { decode(item["kind"].get<std::string>(), bytes_of(item["hex"])); }), "") << what(item);
+  }
   for (const Json& item : all["invalid"]) {
     EXPECT_EQ(refusal([&] { decode(item["kind"].get<std::string>(), bytes_of(item["hex"])); }), "BAD_PAYLOAD")
         << what(item);

@@ -129,7 +129,7 @@ def test_relatives_of_the_types_are_written_as_their_type() -> None:
     assert unpack(pack(datetime(2020, 1, 1, 2, tzinfo=east))) == datetime(2020, 1, 1, tzinfo=timezone.utc)
 
 
-@pytest.mark.parametrize("case", PAYLOADS["valid"], ids=case_name)
+@pytest.mark.parametrize("case", [*PAYLOADS["valid"], *PAYLOADS["also_read"]], ids=case_name)
 def test_a_published_payload_is_accepted(case: dict[str, Any]) -> None:
     """S-1, S-2, S-11, S-12."""
     data = bytes.fromhex(case["hex"])
@@ -142,7 +142,7 @@ def test_a_published_payload_is_accepted(case: dict[str, Any]) -> None:
         error = (fields.get("errorCode", ""), fields.get("errorMessage", ""), fields.get("details", {}))
         assert decoded == (fields["requestId"], ok, fields.get("result"), *error)
     else:
-        assert decoded == fields
+        assert {name: value for name, value in decoded.items() if value is not None} == fields
 
 
 @pytest.mark.parametrize("case", PAYLOADS["invalid"], ids=case_name)

@@ -64,7 +64,12 @@ bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd && errno == EEXIST) return false;
   if (!fd) throw_errno(path);
-  write_all(fd.get(), wire::view(encode(claimant)));
+  try {
+    write_all(fd.get(), wire::view(encode(claimant)));
+  } catch (const std::system_error&) {
+    release(generation);  // no entry will follow it
+    throw;
+  }
   return true;
 }
 

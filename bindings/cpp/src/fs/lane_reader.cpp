@@ -277,6 +277,7 @@ bool LaneReader::write_cursor(const wire::Cursor& cursor) {
     dirty_ = std::max<std::uint64_t>(1, dirty_);
     return false;
   }
+  committed_generation_ = cursor.position.generation;
   dirty_ = 0;
   return true;
 }

@@ -107,6 +107,7 @@ class LaneReader {
   std::optional<wire::SegmentName> fenced_;
   double looked_ = -1e9;
   std::uint64_t dirty_ = 0;  // bytes finished and not committed
+  std::uint32_t committed_generation_ = 0;  // of the sender, at the committed position: a crash leads back there
 };
 
 }  // namespace speed::fs

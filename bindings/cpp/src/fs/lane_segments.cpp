@@ -29,12 +29,12 @@ void LaneReader::look(double now) {
   if (!listing_.fences.empty() || !fences_.empty()) read_fences();
 }
 
-// Knows all fences ahead of the position; removes those that it has passed.
+// Knows all fences ahead of the position; removes those that no crash leads back before.
 void LaneReader::read_fences() {
   const std::vector<wire::Fence> known = std::exchange(fences_, {});
   for (const std::uint32_t generation : listing_.fences) {
     if (generation <= position_.generation) {
-      files_.remove(wire::fence_name(generation));
+      if (generation <= committed_generation_) files_.remove(wire::fence_name(generation));
       continue;
     }
     const auto before = std::ranges::find(known, generation, &wire::Fence::new_generation);

@@ -61,10 +61,10 @@ class Claiming {
 
   // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2).
   void respect(std::uint32_t generation) {
+    if (claims_.is_released(generation)) return;
     const std::optional<Claimant> claimant = claims_.read(generation);
     if (claimant) {
-      const bool is_dead = process_alive(claimant->identity, registry_.observer()) == false;
-      if (is_dead || claims_.is_released(generation)) return;
+      if (process_alive(claimant->identity, registry_.observer()) == false) return;
       if (claimant->identity.boot_id == registry_.observer().boot_id) {
         const std::string maker =
             "process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host;

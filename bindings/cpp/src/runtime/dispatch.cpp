@@ -33,8 +33,7 @@ void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
   if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
     unauthorised(lane, received);
   } else if ((received.header.flags & wire::flag_segment) != 0) {
-    lane->drop(received.header.sequence);
-    refuse(lane->source(), received.header.sequence, "INVALID_ARGUMENTS", "segmented payloads are not supported");
+    segmented(lane, received);
   } else {
     (this->*table[static_cast<std::size_t>(received.header.type)])(lane, received);
   }
@@ -45,6 +44,16 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count("unauthorised");
   lane->drop(received.header.sequence);
   if (received.header.type == EnvelopeType::spc_request) to_.serving.refuse(lane->source(), received);
+}
+
+// One part of a larger payload is discarded (M-15); who waits for an answer is told, nobody else (S-11).
+void Dispatch::segmented(const LanePtr& lane, const fs::Received& received) {
+  const wire::Header& header = received.header;
+  to_.context.stats.count("segments_refused");
+  lane->drop(header.sequence);
+  if (header.type == EnvelopeType::spc_request || (header.flags & wire::flag_ack_requested) != 0) {
+    refuse(lane->source(), header.sequence, "INVALID_ARGUMENTS", "segmented payloads are not supported");
+  }
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
@@ -124,12 +133,15 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") return left_(lane->source());
+  const Value* const id = body.find("requestId");
   const std::optional<Map> answer = to_.introspection.answer(operation, lane->source());
   if (!answer) {
-    refuse(lane->source(), received.header.sequence, "INVALID_ARGUMENTS", "unknown DISCOVERY operation");
+    reply(lane->source(), received.header.sequence, EnvelopeType::error,
+          wire::pack(Map{{"errorCode", "INVALID_ARGUMENTS"},
+                         {"errorMessage", "unknown DISCOVERY operation"},
+                         {"requestId", id == nullptr ? Value() : *id}}));
     return;
   }
-  const Value* const id = body.find("requestId");
   reply(lane->source(), received.header.sequence, EnvelopeType::discovery,
         wire::pack(Map{{"op", operation}, {"requestId", id == nullptr ? Value() : *id}, {"result", *answer}}));
 }

@@ -49,6 +49,7 @@ class Dispatch {
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
+  void segmented(const LanePtr& lane, const fs::Received& received);
   Arrival arrival_of(const LanePtr& lane, const fs::Received& received);
   void refuse(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& text);
   void reply(const std::string& source, std::uint64_t sequence, wire::EnvelopeType type, ByteView payload);

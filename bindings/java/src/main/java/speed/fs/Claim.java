@@ -51,6 +51,9 @@ record Claim(Entry.Process maker, long lease, long made) {
         }
         try {
             Posix.writeAll(file, encode());
+        } catch (PosixException failed) {
+            release(root, name, generation); // no entry will follow it
+            throw failed;
         } finally {
             Posix.close(file);
         }

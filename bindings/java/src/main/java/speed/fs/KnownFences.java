@@ -18,12 +18,18 @@ final class KnownFences {
         this.counts = counts;
     }
 
-    /** After a listing: knows all fences ahead of the position, removes those that it has passed. */
-    void look(int positionGeneration) {
+    /**
+     * After a listing: knows all fences ahead of the position, and removes those that no crash leads back before.
+     *
+     * @param committed the sender's generation at the committed position
+     */
+    void look(int positionGeneration, int committed) {
         List<Fence> ahead = new ArrayList<>();
         for (int generation : files.listing().fences()) {
             if (generation <= positionGeneration) {
-                files.removeFence(generation);
+                if (generation <= committed) {
+                    files.removeFence(generation);
+                }
                 continue;
             }
             Fence fence = known(generation);

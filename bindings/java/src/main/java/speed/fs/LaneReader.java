@@ -56,6 +56,7 @@ public final class LaneReader {
     private int descriptor = -1;
     private int needed;
     private long looked;
+    private int committedGeneration;
     private long dirty;
 
     private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) {
@@ -289,7 +290,7 @@ public final class LaneReader {
             counts.count("foreign_files");
             files.putAside(foreign, "NO_LANE_FILE");
         }
-        fences.look(position.segment().generation());
+        fences.look(position.segment().generation(), committedGeneration);
     }
 
     private SegmentId successor() {
@@ -385,6 +386,7 @@ public final class LaneReader {
     private boolean writeCursor(Cursor cursor) {
         try {
             files.writeCursor(cursor);
+            committedGeneration = cursor.segment().generation();
             dirty = 0;
             return true;
         } catch (PosixException error) {

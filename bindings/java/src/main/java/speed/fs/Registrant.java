@@ -100,10 +100,13 @@ public record Registrant(Registry registry, String name, long lease, long heartb
 
     /** A claim without an entry: a starting node's, a dead one's, or one that left in order. */
     private void respectClaim(int generation) throws PosixException {
+        if (Claim.isReleased(registry.root(), name, generation)) {
+            return;
+        }
         Claim claim = Claim.read(registry.root(), name, generation);
         long now = Posix.monotonicMs();
         if (claim != null) {
-            if (ThisProcess.isGone(claim.maker()) || Claim.isReleased(registry.root(), name, generation)) {
+            if (ThisProcess.isGone(claim.maker())) {
                 return;
             }
             if (claim.maker().bootId().equals(ThisProcess.bootId())) {

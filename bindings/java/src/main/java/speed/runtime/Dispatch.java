@@ -48,8 +48,7 @@ final class Dispatch {
         if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source)) {
             refuseUnauthorised(lane, received);
         } else if (header.has(EnvelopeType.SEGMENT)) {
-            lane.drop(received.token());
-            refuse(lane.source, header, "INVALID_ARGUMENTS", "segmented payloads are not supported");
+            refuseSegment(lane, received);
         } else {
             handle(lane, received);
         }
@@ -75,6 +74,16 @@ final class Dispatch {
         lane.drop(received.token());
         if (received.header().type() == EnvelopeType.SPC_REQUEST) {
             serving.refuse(lane.source, received.header().generation(), received.payload());
+        }
+    }
+
+    /** One part of a larger payload is discarded (M-15); who waits for an answer is told, nobody else (S-11). */
+    private void refuseSegment(InboundLane lane, Received received) {
+        Header header = received.header();
+        context.stats.count("segments_refused");
+        lane.drop(received.token());
+        if (header.type() == EnvelopeType.SPC_REQUEST || header.has(EnvelopeType.ACK_REQUESTED)) {
+            refuse(lane.source, header, "INVALID_ARGUMENTS", "segmented payloads are not supported");
         }
     }
 
@@ -141,7 +150,11 @@ final class Dispatch {
     private void answer(String source, Header header, String operation, Object requestId) {
         Map<String, Object> result = introspection.answer(operation, source);
         if (result == null) {
-            refuse(source, header, "INVALID_ARGUMENTS", "unknown DISCOVERY operation");
+            Map<String, Object> refusal = new LinkedHashMap<>();
+            refusal.put("errorCode", "INVALID_ARGUMENTS");
+            refusal.put("errorMessage", "unknown DISCOVERY operation");
+            refusal.put("requestId", requestId);
+            reply(source, header, EnvelopeType.ERROR, Control.encode(refusal));
             return;
         }
         Map<String, Object> reply = new LinkedHashMap<>();

@@ -172,7 +172,7 @@ public final class Json {
             throw broken("bad number");
         }
         String digits = text.substring(start, at);
-        return isInteger ? integer(new BigInteger(digits)) : (Object) fraction(digits);
+        return isInteger ? integer(digits) : (Object) fraction(digits);
     }
 
     private double fraction(String digits) {
@@ -194,8 +194,13 @@ public final class Json {
         return at - start;
     }
 
-    private static Object integer(BigInteger value) {
-        return value.bitLength() < Long.SIZE ? (Object) value.longValue() : value;
+    private Object integer(String digits) {
+        BigInteger value = new BigInteger(digits);
+        if (value.bitLength() < Long.SIZE) {
+            return value.longValue();
+        }
+        fraction(digits); // beyond a double, it is no number either
+        return value;
     }
 
     private Object word(String word, Object value) {

@@ -181,6 +181,29 @@ class LaneTest {
         assertEquals(1L, counts(reader).get("rejected_behind_fence"));
     }
 
+    /** L-18: the reader is behind the fence long before the cursor is. */
+    @Test
+    void aFenceStaysWhileACrashCanLeadBackBeforeIt() throws PosixException {
+        Sender old = new Sender(1);
+        old.send("by right");
+        Fences.set(root.toString(), "analytics", 2, ring);
+        Sender heir = new Sender(2);
+        heir.send("heir");
+        LaneReader died = inbox(1).lane("analytics");
+        assertEquals(List.of("by right", "heir"), texts(read(died)));
+        read(died);
+        died.abandon();
+        old.send("too late");
+        LaneReader successor = inbox(2).lane("analytics");
+        List<Received> received = read(successor);
+        assertEquals(List.of("by right", "heir"), texts(received));
+        assertEquals(1L, counts(successor).get("rejected_behind_fence"));
+        received.forEach(one -> successor.finish(one.token()));
+        successor.commit();
+        read(successor);
+        assertFalse(Files.exists(lane().resolve("000002.fence")));
+    }
+
     /** L-15: what was unfinished comes again and is marked; what was finished does not. */
     @Test
     void aSuccessorRedeliversWhatWasUnfinished() throws PosixException {

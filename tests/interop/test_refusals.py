@@ -1,0 +1,64 @@
+"""What a node answers to an envelope that it cannot use: who asked is told, and nobody else (S-11, S-12, M-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import pytest
+
+import speed
+from speed.errors import InvalidArgumentsError
+from speed.runtime.node import PythonEngine
+from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType
+from tests.interop.harness import Agent
+from tests.interop.languages import CHOSEN
+from tests.interop.pool import Agents
+
+WAIT = 30.0
+
+
+class Outsider:
+    """A node in this process that writes what no program can ask for."""
+
+    def __init__(self, root: str) -> None:
+        self.node = speed.Node("caller.outsider", root=root, engine="python")
+        assert isinstance(self.node._engine, PythonEngine)
+        self.engine = self.node._engine
+
+    def write(self, target: Agent, type_: EnvelopeType, flags: int) -> None:
+        link = self.engine._parts.links.granted(target.name)
+        link.send(type_, flags, b"part", monotonic() + WAIT)
+
+    def unexpected(self, target: Agent) -> int:
+        """How many answers came that nobody waits for, up to now: lanes keep their order."""
+        self.node.ping(target.name, timeout=WAIT)
+        return int(self.node.stats()["counters"].get("answers_unexpected", 0))
+
+
+@pytest.fixture
+def outsider(agents: Agents) -> Iterator[Outsider]:
+    one = Outsider(agents.root)
+    yield one
+    one.node.close()
+
+
+@pytest.mark.parametrize("target", CHOSEN)
+def test_an_unknown_question_is_refused_under_its_id(agents: Agents, outsider: Outsider, target: str) -> None:
+    """S-12: whoever asked waits under the id, not under the sequence."""
+    with pytest.raises(InvalidArgumentsError):
+        outsider.engine.discover(agents.shared("server", target).name, "WEATHER", WAIT)
+
+
+@pytest.mark.parametrize("target", CHOSEN)
+def test_only_who_asked_hears_of_a_refused_segment(agents: Agents, outsider: Outsider, target: str) -> None:
+    """M-15: it is counted; an answer is never answered."""
+    server = agents.shared("server", target)
+    before = outsider.node.stats(server.name)["counters"].get("segments_refused", 0)
+    outsider.write(server, EnvelopeType.EVENT, FLAG_SEGMENT)
+    outsider.write(server, EnvelopeType.SPC_RESPONSE, FLAG_SEGMENT | FLAG_REPLY)
+    assert outsider.unexpected(server) == 0
+    outsider.write(server, EnvelopeType.MESSAGE, FLAG_SEGMENT | FLAG_ACK_REQUESTED)
+    outsider.write(server, EnvelopeType.SPC_REQUEST, FLAG_SEGMENT)
+    assert outsider.unexpected(server) == 2
+    assert outsider.node.stats(server.name)["counters"]["segments_refused"] == before + 4
