@@ -1,5 +1,6 @@
 // Garbage gives one named error and nothing else: no crash, no hang, no memory beyond the bytes at hand.
 #include <sodium.h>
+#include <time.h>
 
 #include <string_view>
 
@@ -18,6 +19,14 @@ namespace {
 
 using namespace speed;
 using fuzz::Decoder;
+
+constexpr double most_seconds = 1;  // for one input, whatever else the machine does
+
+double processor_seconds() {
+  timespec spent{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
+}
 
 void require(bool holds) {
   if (!holds) __builtin_trap();
@@ -164,11 +173,13 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) { return sodium_init() < 0 ? 
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
+  const double begin = processor_seconds();
   try {
     read(static_cast<Decoder>(data[0] % fuzz::decoders), std::as_bytes(std::span(data + 1, size - 1)));
   } catch (const WireError&) {
   } catch (const KeyFileError&) {
   } catch (const InvalidNameError&) {
   }
+  require(processor_seconds() - begin < most_seconds);
   return 0;
 }
