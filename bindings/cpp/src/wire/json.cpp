@@ -2,16 +2,33 @@
 
 namespace speed::wire {
 
+namespace {
+
+// Before anything is built: 64 MiB of opening brackets must cost no more than a look at each.
+bool is_nested_deeper(std::string_view text, std::size_t most) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++at;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<Json> parse_json(std::string_view text, std::size_t most) {
   if (text.starts_with("\xef\xbb\xbf") || text.find('\0') != std::string_view::npos) return {};
-  bool is_deep = false;
-  const auto look = [&](int depth, Json::parse_event_t event, const Json&) {
-    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    is_deep = is_deep || (opens && static_cast<std::size_t>(depth) >= most);
-    return !is_deep;
-  };
-  Json json = Json::parse(text, look, false);
-  if (is_deep || json.is_discarded()) return {};
+  if (is_nested_deeper(text, most)) return {};
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return {};
   return json;
 }
 
