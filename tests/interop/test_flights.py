@@ -29,7 +29,7 @@ CLIENTS = {
 PRINTED = """\
 JFK to LAX: 2469.5 miles
 four hours late: delayed, long haul, 600 euros
-all pairs: 22680.4 miles
+all pairs: 22710.6 miles
 model: rmse 0.000000, f(10) = 21.000
 """
 
