@@ -57,7 +57,7 @@ google::protobuf::ArenaOptions block_of(std::span<char> block) {
 
 }  // namespace
 
-struct MessageView::State {
+struct MessageView::State {  // NOLINT(cppcoreguidelines-pro-type-member-init): a block for an arena
   Bytes data;
   // Holds the head with its parts: one allocation for all of them, and none to take apart.
   alignas(std::max_align_t) std::array<char, 1024> block;
@@ -68,7 +68,7 @@ struct MessageView::State {
   std::string type_url;
 
   void parse();
-  void take_payload(ByteView record);
+  void take_payload(ByteView any);
 };
 
 // Finds the payload and parses all the rest (M-4): records may come in any order, repeated ones merge.
