@@ -1,47 +1,26 @@
 """Differential fuzzing: the same altered bytes go to the decoders of all languages, and all must say the same.
 
-``scripts/fuzz differential SECONDS [--seed N]`` compares all languages; ``scripts/fuzz python SECONDS`` (or java)
-looks at one: whatever comes, it answers ``OK`` or a wire code of ``codes.json``, and goes on.
+``scripts/fuzz differential SECONDS [--seed N]`` compares all languages; ``scripts/fuzz java SECONDS`` looks at one:
+whatever comes, it answers ``OK`` or a wire code of ``codes.json``, and goes on. ``scripts/fuzz python SECONDS`` does
+the same in its own process, where it can hold each case to its bounds (``bounds.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from tests.interop import bounds
+from tests.interop.findings import SHOWN, Findings
 from tests.interop.harness import Agent, AgentError
-from tests.interop.languages import LANGUAGES, ROOT
+from tests.interop.languages import LANGUAGES
 from tests.interop.mutations import Mutations
 from tests.interop.pool import Agents
 
 BATCH = 200
-SHOWN = 10
-_LONG_VARINT = re.compile(rb"[\x80-\xff]{9}\x00")
-"""M-4: what a number in ten bytes says that needs nine is the protobuf library's choice; no writer makes one."""
-VERDICTS = frozenset(["OK", *json.loads((ROOT / "registry_spec" / "codes.json").read_text())["wire"]])
-
-
-@dataclass
-class Findings:
-    """What a run saw; ``problems`` are cases with another verdict somewhere, or with none of the contract."""
-
-    cases: int = 0
-    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
-
-    def note(self, kind: str, data: bytes, said: dict[str, str]) -> None:
-        self.cases += 1
-        self.verdicts.update((kind, verdict) for verdict in set(said.values()))
-        agree = len(set(said.values())) == 1 or (kind == "message" and _may_differ(data, said))
-        if not agree or not VERDICTS.issuperset(said.values()):
-            self.problems.append(f"{kind} {said} {data.hex()}")
 
 
 def run(agents: Sequence[Agent], seconds: float, seed: int) -> Findings:
@@ -57,10 +36,6 @@ def run(agents: Sequence[Agent], seconds: float, seed: int) -> Findings:
     return findings
 
 
-def _may_differ(data: bytes, said: dict[str, str]) -> bool:
-    return _LONG_VARINT.search(data) is not None and set(said.values()) == {"OK", "BAD_MESSAGE"}
-
-
 def _verdict(agent: Agent, number: int) -> str:
     try:
         return str(agent.answer(number))
@@ -68,12 +43,7 @@ def _verdict(agent: Agent, number: int) -> str:
         return f"failed with {error}"  # an exception that is no refusal: a defect
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
-    parser.add_argument("mode", choices=("differential", *LANGUAGES))
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    options = parser.parse_args()
+def _ask_agents(options: argparse.Namespace) -> Findings:
     languages = LANGUAGES if options.mode == "differential" else (options.mode,)
     pool = Agents()
     try:
@@ -83,6 +53,17 @@ def main() -> int:
         print(pool.stderr(), file=sys.stderr)
     finally:
         pool.close()
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
+    parser.add_argument("mode", choices=("differential", *LANGUAGES))
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args()
+    alone = options.mode == "python"
+    findings = bounds.run(options.seconds, options.seed) if alone else _ask_agents(options)
     for (kind, verdict), count in sorted(findings.verdicts.items()):
         print(f"{kind:10} {verdict:20} {count:8}")
     print(f"fuzz: {findings.cases} cases, {len(findings.problems)} problems, seed {options.seed}")

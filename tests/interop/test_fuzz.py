@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
-from tests.interop.fuzz import SHOWN, run
-from tests.interop.languages import CHOSEN
+from tests.interop.findings import SHOWN
+from tests.interop.fuzz import run
+from tests.interop.languages import CHOSEN, ROOT
 from tests.interop.pool import Agents
 
 KNOWN_SEED = 63309841
@@ -15,8 +18,21 @@ SECONDS = float(os.environ.get("SPEED_FUZZ_SECONDS", "10"))
 
 def test_altered_bytes_get_the_same_verdict_in_every_language(agents: Agents) -> None:
     """W-5, W-12, W-14, W-16, R-2, L-14, L-18, S-1, S-2, M-4, M-5: a refusal has the same code everywhere."""
-    seed = int(os.environ.get("SEED") or KNOWN_SEED)
-    print("SEED =", seed)
+    seed = _seed()
     findings = run([agents.shared("server", language) for language in CHOSEN], SECONDS, seed)
     assert findings.cases > 0
     assert not findings.problems, "\n".join(findings.problems[:SHOWN])
+
+
+def test_no_altered_bytes_take_the_python_node_beyond_its_bounds() -> None:
+    """W-5, W-16, R-2, L-14, M-4, M-10: a verdict for each, within a second and twice the largest payload."""
+    command = [sys.executable, "-m", "tests.interop.fuzz", "python", str(SECONDS), "--seed", str(_seed())]
+    environment = dict(os.environ, PYTHONPATH=str(ROOT))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS + 120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _seed() -> int:
+    seed = int(os.environ.get("SEED") or KNOWN_SEED)
+    print("SEED =", seed)
+    return seed

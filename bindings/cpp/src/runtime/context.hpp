@@ -57,7 +57,7 @@ class Stop {
 // Made once, then only read; its parts guard themselves.
 struct Context {
   std::string name;
-  wire::NodeId id;
+  wire::NodeId id{};
   std::string root;
   std::string name_space;
   std::unique_ptr<wire::Keyring> keyring;

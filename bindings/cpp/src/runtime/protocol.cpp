@@ -148,7 +148,7 @@ fs::Rings Protocol::poll_bell(double seconds) {
 
 fs::Rings Protocol::block(double seconds) {
   const double began = fs::monotonic_seconds();
-  std::array<epoll_event, 16> events;
+  std::array<epoll_event, 16> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the next line
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                static_cast<int>(std::ceil(std::min(seconds, 60.0) * 1000)));
   fs::Rings rings;
@@ -204,7 +204,7 @@ void Protocol::open_lane(const std::string& source, double now) {
   if (dispatch_->may_read(source)) {
     ungranted_.erase(source);
     try {
-      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source), context_.stats,
+      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source),
                                                 [this](const wire::NodeId& one) { resume(one); });
       const std::lock_guard guard(lock_);
       lanes_.emplace(id, std::move(lane));

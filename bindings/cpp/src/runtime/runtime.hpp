@@ -40,7 +40,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   std::unique_ptr<Registrar> registrar;
 
  private:
-  explicit Runtime(std::size_t workers);
+  explicit Runtime(std::size_t size);  // how many workers
   void prepare(const std::string& name, const NodeOptions& options);
   void claim(const NodeOptions& options);
   void end(const std::exception_ptr& why);

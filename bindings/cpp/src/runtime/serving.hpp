@@ -31,10 +31,10 @@ class Serving {
  private:
   struct Running {
     LanePtr lane;
-    std::uint32_t generation;  // of the caller
-    std::uint64_t sequence;
+    std::uint32_t generation = 0;  // of the caller
+    std::uint64_t sequence = 0;
     wire::WireRequest request;
-    double deadline;
+    double deadline = 0;
     std::atomic<bool> started = false;
 
     std::pair<std::string, std::string> key() const { return {lane->source(), request.request_id}; }

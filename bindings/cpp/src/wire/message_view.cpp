@@ -1,4 +1,8 @@
 #include <google/protobuf/arena.h>
+#include <google/protobuf/stubs/common.h>
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 
 #include <array>
 #include <cstddef>
@@ -31,6 +35,14 @@ Metadata facts_of(const message::v1::MessageMetadata& metadata) {
           static_cast<int>(metadata.content_encoding()), metadata.content_encoding_custom()};
 }
 
+// protobuf says on stderr what it refuses; whoever sends garbage must not fill the host's log with that.
+bool parsed(message::v1::MessageEnvelope& head, ByteView records) {
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  const google::protobuf::LogSilencer silence;
+#endif
+  return head.ParseFromArray(records.data(), static_cast<int>(records.size()));
+}
+
 template <class Texts>
 std::map<std::string, std::string> copied(const Texts& from) {
   return {from.begin(), from.end()};
@@ -45,7 +57,7 @@ google::protobuf::ArenaOptions block_of(std::span<char> block) {
 
 }  // namespace
 
-struct MessageView::State {
+struct MessageView::State {  // NOLINT(cppcoreguidelines-pro-type-member-init): a block for an arena
   Bytes data;
   // Holds the head with its parts: one allocation for all of them, and none to take apart.
   alignas(std::max_align_t) std::array<char, 1024> block;
@@ -56,7 +68,7 @@ struct MessageView::State {
   std::string type_url;
 
   void parse();
-  void take_payload(ByteView record);
+  void take_payload(ByteView any);
 };
 
 // Finds the payload and parses all the rest (M-4): records may come in any order, repeated ones merge.
@@ -82,7 +94,7 @@ void MessageView::State::parse() {
     rest += text(piece);
     piece = view(rest);
   }
-  if (!head.ParseFromArray(piece.data(), static_cast<int>(piece.size()))) refuse("records: are no MessageEnvelope");
+  if (!parsed(head, piece)) refuse("records: are no MessageEnvelope");
 }
 
 void MessageView::State::take_payload(ByteView any) {

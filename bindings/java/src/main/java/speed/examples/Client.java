@@ -25,8 +25,9 @@ public final class Client {
         try (Node node = Node.builder("etl.java").open()) {
             double miles = distance(node, AIRPORTS[0], AIRPORTS[1]);
             System.out.printf("JFK to LAX: %.1f miles%n", miles);
-            System.out.println("four hours late: " + node.call("rules", "compensation",
-                    Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false)));
+            Map<?, ?> due = (Map<?, ?>) node.call("rules", "compensation",
+                    Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false));
+            System.out.printf("four hours late: %s, %d euros%n", due.get("category"), due.get("amount"));
             distances(node);
             model(node);
         }
