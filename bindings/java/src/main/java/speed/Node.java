@@ -25,7 +25,8 @@ import speed.wire.EnvelopeType;
  * <p>Values are null, Boolean, whole numbers (received as Long, above 2^63−1 as BigInteger), Double, String, byte[],
  * List, Map with keys of text or whole numbers, and Instant. Nothing is converted silently.
  *
- * <p>All methods are thread-safe. Threads are daemons: they never keep a program alive.
+ * <p>All methods are thread-safe, and throw {@link NodeClosedException} once the node is closed. Threads are daemons:
+ * they never keep a program alive.
  */
 public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     private static final Duration ASK_TIMEOUT = Duration.ofSeconds(5);
@@ -73,6 +74,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * Lets nodes write here; published before this returns (A-2).
      *
      * @param patterns names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public void allow(String... patterns) {
         checkOpen();
@@ -87,6 +89,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * Takes grants back; envelopes not yet dispatched are discarded (A-4).
      *
      * @param patterns names, or families
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public void deny(String... patterns) {
         checkOpen();
@@ -112,6 +115,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      *
      * @param service its name
      * @param implementation what it does
+     * @throws speed.errors.ServiceExistsException when the name is in use here
      */
     public void register(String service, Service implementation) {
         register(service, implementation, null);
@@ -123,6 +127,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @param service its name
      * @param implementation what it does
      * @param allow names or families that may call it; they need this node's grant as well
+     * @throws speed.errors.ServiceExistsException when the name is in use here
      */
     public void register(String service, Service implementation, List<String> allow) {
         checkOpen();
