@@ -12,8 +12,8 @@ import speed.Node;
 
 /**
  * A Java program that calls the flights services, whatever language they are written in: {@code geo} (C++),
- * {@code rules} (Java, {@link Rules}) and {@code model} (Python). Its node is called {@code etl.java}; root and key come
- * from {@code $SPEED_ROOT} and {@code $SPEED_KEY}.
+ * {@code rules} (Java, {@link Rules}) and {@code model} (Python). Its node is called {@code etl.java}; root and key
+ * come from {@code $SPEED_ROOT} and {@code $SPEED_KEY}.
  */
 public final class Client {
     private static final double[][] AIRPORTS = {{40.6413, -73.7781}, {33.9416, -118.4085}, {51.47, -0.4543}};
