@@ -34,8 +34,8 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
             raise _broken(f"field number {field} at byte {start}")
         value = position
         if wire_type == LENGTH_DELIMITED:
-            value = position + 1
-            if value > size or (length := data[position]) > 0x7F:
+            length, value = data[position] if position < size else 0x80, position + 1
+            if length > 0x7F:
                 length, value = read_varint(data, position, _MAX_LENGTH_BYTES)
             position = value + length
         elif wire_type == VARINT:
