@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from struct import pack
 from typing import Any
@@ -59,11 +59,11 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 class Mutations:
-    """An endless run of cases; the same seed gives the same run."""
+    """An endless run of cases; the same seed gives the same run. ``more``: further kinds and their seeds."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, more: Mapping[str, list[bytes]] | None = None) -> None:
         self._random = Random(seed)
-        self._seeds = seeds()
+        self._seeds = seeds() | dict(more or {})
         self._kinds = sorted(self._seeds)
         self._resealed: dict[str, Callable[[bytes], bytes]] = {
             "envelope": self._seal_envelope,

@@ -1,4 +1,4 @@
-"""The services of the flights example in C++ and Java answer as their Python versions do."""
+"""The services of the flights example in C++ and Java answer as their Python versions do; clients get the answers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ from tests.interop.pool import make_root
 FLIGHTS = ROOT / "examples" / "flights"
 CALLS = 300
 START_SECONDS = 60
+CLIENTS = {
+    "cpp": [str(ROOT / "build" / "cpp" / "examples" / "speed-example-client")],
+    "java": [str(ROOT / "bindings" / "java" / "bin" / "speed-java"), "speed.examples.Client"],
+}
+PRINTED = """\
+JFK to LAX: 2469.5 miles
+four hours late: delayed, long haul, 600 euros
+all pairs: 22710.6 miles
+model: rmse 0.000000, f(10) = 21.000
+"""
 
 
 class Hosted:
@@ -29,9 +39,11 @@ class Hosted:
 
     def __init__(self, config: str) -> None:
         self.root = make_root()
-        environment = dict(os.environ, SPEED_ROOT=self.root, SPEED_KEY=f"{self.root}/speed.key", PYTHONPATH=str(ROOT))
+        self.environment = dict(
+            os.environ, SPEED_ROOT=self.root, SPEED_KEY=f"{self.root}/speed.key", PYTHONPATH=str(ROOT)
+        )
         command = [sys.executable, "-m", "speed.daemon", "run", "-c", str(FLIGHTS / config)]
-        self._daemon = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        self._daemon = subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
         self.node = speed.Node("etl.test", root=self.root)
 
     def wait(self) -> dict[str, str]:
@@ -111,3 +123,16 @@ def test_compensations_of_the_java_service_are_those_of_the_python_one(
         arguments = {**fitting, **wrong}
         expected = reference.answer("rules", "compensation", arguments)
         assert compiled.answer("rules", "compensation", arguments) == expected, wrong
+
+
+@pytest.mark.parametrize("language", CLIENTS)
+def test_a_client_in_either_language_calls_geo_in_cpp_rules_in_java_and_model_in_python(
+    both: tuple[Hosted, Hosted], language: str
+) -> None:
+    """S-1, S-2, W-15: numbers, text, lists, nested maps and bytes cross from each language to each other."""
+    hosted = both[0]
+    hosted.node.wait_for("model", timeout=START_SECONDS)
+    done = subprocess.run(
+        CLIENTS[language], env=hosted.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, PRINTED), done.stderr

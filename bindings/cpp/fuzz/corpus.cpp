@@ -1,41 +1,106 @@
 // speed-fuzz-corpus DIR: writes the vectors as inputs of the fuzzer, valid and invalid ones.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
+#include "decoders.hpp"
 #include "vectors.hpp"
+#include "wire/cursor.hpp"
 
 namespace {
 
+using speed::Bytes;
+using speed::ByteView;
+using speed::fuzz::Decoder;
+using speed::test::bytes_of;
 using speed::test::Json;
+using speed::test::vectors;
 
-int written = 0;
+class Corpus {
+ public:
+  explicit Corpus(std::string directory) : directory_(std::move(directory)) {
+    std::filesystem::create_directories(directory_);
+  }
 
-void put(const std::string& directory, char decoder, const speed::Bytes& data) {
-  std::ofstream file(directory + "/" + std::to_string(++written), std::ios::binary);
-  file << decoder << speed::wire::text(speed::ByteView(data));
+  void put(Decoder decoder, ByteView data) {
+    std::ofstream file(directory_ + "/" + std::to_string(++written_), std::ios::binary);
+    file << static_cast<char>(decoder) << speed::wire::text(data);
+  }
+
+  void put_all(Decoder decoder, const Json& cases, std::size_t without_last = 0) {
+    for (const Json& item : cases) {
+      const Bytes data = bytes_of(item["hex"]);
+      put(decoder, ByteView(data).first(data.size() - std::min(without_last, data.size())));
+    }
+  }
+
+  int written() const { return written_; }
+
+ private:
+  std::string directory_;
+  int written_ = 0;
+};
+
+void put_envelopes(Corpus& corpus) {
+  for (const char* validity : {"valid", "invalid"}) {
+    for (const Json& item : speed::test::cases("envelopes", validity)) {
+      Bytes data = bytes_of(item["envelope"]);
+      corpus.put(Decoder::lane, data);
+      if (!item.contains("payload")) continue;
+      data.resize(speed::wire::limits::aad_bytes);
+      speed::wire::append(data, bytes_of(item["payload"]));
+      corpus.put(Decoder::envelope, data);
+    }
+  }
 }
 
-void put_all(const std::string& directory, char decoder, const Json& cases, const char* field) {
-  for (const Json& item : cases) put(directory, decoder, speed::test::bytes_of(item[field]));
+void put_files(Corpus& corpus) {
+  const Json cursors = vectors("cursors");
+  for (const std::string validity : {"valid", "invalid"}) {
+    for (const Json& item : speed::test::cases("entries", validity)) {
+      const Bytes content = bytes_of(item["content"]);
+      corpus.put(Decoder::entry, ByteView(content.begin(), std::ranges::find(content, std::byte{'\n'})));
+    }
+    corpus.put_all(Decoder::cursor, cursors["cursors_" + validity], speed::wire::short_mac_bytes);
+    corpus.put_all(Decoder::fence, cursors["fences_" + validity], speed::wire::short_mac_bytes);
+    for (const Json& item : speed::test::cases("keys", validity)) {
+      corpus.put(Decoder::key_file, speed::wire::view(item["text"].get<std::string>()));
+    }
+  }
+}
+
+void put_payloads(Corpus& corpus) {
+  for (const char* validity : {"valid", "invalid"}) {
+    corpus.put_all(Decoder::value, vectors("values")[validity]);
+    corpus.put_all(Decoder::message, vectors("messages")[validity]);
+    for (const Json& item : speed::test::cases("payloads", validity)) {
+      const auto kind = item["kind"].get<std::string>();
+      const Decoder other = kind == "response" ? Decoder::response : Decoder::control;
+      corpus.put(kind == "request" ? Decoder::request : other, bytes_of(item["hex"]));
+    }
+  }
+  for (const std::string content : {R"({"a": [1, -2, 3.5, "x", null, true], "b": {"c": "\u00e9"}})", "[[[[]]]]", "1e9"}) {
+    corpus.put(Decoder::content, speed::wire::view("application/json" + std::string(1, '\0') + content));
+  }
+}
+
+void put_names(Corpus& corpus) {
+  const Json names = vectors("names");
+  for (const char* list : {"valid_names", "invalid_names"}) {
+    for (const Json& item : names[list]) corpus.put(Decoder::name, speed::wire::view(item["name"].get<std::string>()));
+  }
+  for (const Json& item : names["files"]) corpus.put(Decoder::name, speed::wire::view(item["file"].get<std::string>()));
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   if (count != 2) return 2;
-  const std::string directory = words[1];
-  std::filesystem::create_directories(directory);
-  for (const char* validity : {"valid", "invalid"}) {
-    put_all(directory, 0, speed::test::vectors("envelopes")[validity], "envelope");
-    put_all(directory, 1, speed::test::vectors("entries")[validity], "content");
-    put_all(directory, 2, speed::test::vectors("cursors")[std::string("cursors_") + validity], "hex");
-    put_all(directory, 3, speed::test::vectors("values")[validity], "hex");
-    put_all(directory, 7, speed::test::vectors("messages")[validity], "hex");
-    for (const Json& item : speed::test::cases("payloads", validity)) {
-      const auto kind = item["kind"].get<std::string>();
-      put(directory, kind == "request" ? 4 : kind == "response" ? 5 : 6, speed::test::bytes_of(item["hex"]));
-    }
-  }
-  std::cout << written << " inputs\n";
+  Corpus corpus(words[1]);
+  put_envelopes(corpus);
+  put_files(corpus);
+  put_payloads(corpus);
+  put_names(corpus);
+  std::cout << corpus.written() << " inputs\n";
   return 0;
 }

@@ -55,6 +55,9 @@ inline bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
+// A service that answers with what it was given.
+inline Response echo(const Request& request) { return request.get<Value>("data"); }
+
 // The interop agent as another process, which can be killed.
 class AgentProcess {
  public:

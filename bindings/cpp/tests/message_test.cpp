@@ -3,6 +3,7 @@
 
 #include "speed/error.hpp"
 #include "vectors.hpp"
+#include "wire/content.hpp"
 #include "wire/message.hpp"
 #include "wire/traceparent.hpp"
 
@@ -61,6 +62,23 @@ TEST(Messages, invalid_ones_are_refused_and_the_field_is_named_m_4_m_5) {
           << what(item) << ": " << error.what();
     }
   }
+}
+
+TEST(Messages, refused_text_leaves_no_trace_on_stderr_m_4) {
+  const Bytes topic_that_is_not_utf8 = bytes_of("0a03" "1201ff");
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(MessageView{topic_that_is_not_utf8}, WireError);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Messages, a_json_payload_is_strict_and_its_depth_bounded_m_10) {
+  const auto decoded = [](std::string_view json) { return decode_content("application/json", view(json)); };
+  EXPECT_EQ(decoded(R"({"a": [1, null]})"), (Value(Map{{"a", Array{1, nullptr}}})));
+  using namespace std::string_view_literals;
+  for (const std::string_view broken : {""sv, "1 2"sv, "[1"sv, "1\0"sv, "\xef\xbb\xbf" "1"sv, "\"\xff\""sv}) {
+    EXPECT_THROW(decoded(broken), WireError);
+  }
+  EXPECT_THROW(decoded(std::string(1 << 20, '[')), WireError);
 }
 
 TEST(Messages, what_is_written_is_read_back_m_2_m_10) {

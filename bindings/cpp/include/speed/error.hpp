@@ -9,6 +9,8 @@
 // ├── CallError            ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError
 // │                        CallTimeoutError InternalError
 // └── WireError            bytes of a peer break a rule of registry_spec/
+//
+// Threads: an error is plain data; the one that a call, future or callback throws belongs to whoever catches it.
 #pragma once
 
 #include <stdexcept>

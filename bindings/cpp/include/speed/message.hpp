@@ -17,7 +17,8 @@ class Message {
   struct State;
   explicit Message(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  Value payload() const;           // the value the sender gave; WireError when it is not what its type says
+  // The value the sender gave, decoded at each call; WireError when it is not what its type says, or is encoded.
+  Value payload() const;
   ByteView payload_bytes() const;  // as it travelled, without a copy
   const std::string& source() const;   // the authenticated sender
   std::uint64_t sequence() const;
@@ -31,13 +32,13 @@ class Message {
   std::string content_type() const;
   std::string content_encoding() const;
   std::string type_url() const;  // of a protobuf payload
-  int priority() const;
-  std::int64_t ttl_seconds() const;
-  std::int64_t published_at_ms() const;
+  int priority() const;  // 1 to 10; 5 when the sender said nothing
+  std::int64_t ttl_seconds() const;      // 0: for ever
+  std::int64_t published_at_ms() const;  // Unix time of the publisher
   std::optional<std::string> correlation_id() const;
   std::optional<std::string> causality_parent() const;
   std::optional<std::string> publisher_id() const;  // what the publisher says of itself
-  std::optional<std::string> traceparent() const;
+  std::optional<std::string> traceparent() const;   // W3C; null when absent or not valid
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;
   std::map<std::string, Bytes> extensions() const;

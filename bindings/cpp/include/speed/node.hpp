@@ -2,6 +2,8 @@
 // Threads: all methods may be called from any thread. Services, handlers and callbacks run on the node's own worker
 // threads, which take no signals; a callback may call the node, but must not close it. After fork, the child's copy
 // throws ForkedNodeError and does nothing else.
+// Errors: each method that needs the node at work throws NodeClosedError after `close`, and LeaseLostError once another
+// process holds the name; what else it throws stands beside it. Time spans are in seconds; a timeout of 0 does not wait.
 #pragma once
 
 #include <functional>
@@ -91,18 +93,20 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // --- access: names, or families such as "etl.*"; published before these return ---
+  // --- access: names, or families such as "etl.*"; published before these return. InvalidNameError ---
   void allow(const std::vector<std::string>& patterns);
   void deny(const std::vector<std::string>& patterns);
-  std::vector<std::string> allowed() const;
+  std::vector<std::string> allowed() const;  // the grants in force, sorted
 
-  // --- services; `allow` narrows who may call ---
+  // --- services; `allow` narrows who may call. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
   void serve(const std::string& name, std::shared_ptr<Service> service,
              const std::optional<std::vector<std::string>>& allow = std::nullopt);
   void serve(const std::string& name, ServiceFunction function,
              const std::optional<std::vector<std::string>>& allow = std::nullopt);
 
-  // --- calls: UnknownNodeError, AccessDeniedError, NodeLeftError, InboxFullError, or the CallError reported ---
+  // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
+  // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.
+  // Then `call` and the future throw NodeLeftError, CallTimeoutError, or the CallError that the other side reports ---
   Value call(const std::string& target, const std::string& service, const Map& arguments = {},
              const CallOptions& options = {});
   std::future<Value> submit(const std::string& target, const std::string& service, const Map& arguments = {},
@@ -110,29 +114,31 @@ class Node {
   void submit(const std::string& target, const std::string& service, const Map& arguments, CallHandler handler,
               const CallOptions& options = {});
 
-  // --- messages: in the receiver's lane when these return ---
+  // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
+  // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5) ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
   // Several in one write and one ring; on InboxFullError none was accepted of the batch of 64 that failed.
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
-  void on_message(MessageHandler handler);  // on the workers, in order for each sender
+  void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.
   std::optional<Message> receive(std::optional<double> timeout_seconds = std::nullopt);
 
-  // --- events ---
+  // --- events. InvalidNameError; `publish` also UnserialisableError ---
   std::size_t publish(const std::string& topic, const Value& payload, SendOptions options = {});  // how many got it
   void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
 
-  // --- other nodes ---
-  double ping(const std::string& target, double timeout_seconds = 5.0);  // seconds
+  // --- other nodes: asking one fails as a call does ---
+  double ping(const std::string& target, double timeout_seconds = 5.0);  // the round trip in seconds
   std::vector<std::string> services(const std::string& target, double timeout_seconds = 5.0);
   Map info(const std::string& target, double timeout_seconds = 5.0);
   Map stats(const std::string& target, double timeout_seconds = 5.0);
   Map stats() const;  // of this node
   std::vector<NodeInfo> nodes(const std::optional<std::string>& fabric = std::nullopt);
-  NodeInfo wait_for(const std::string& target, double timeout_seconds = 10.0);  // live and allowing this node
+  // The node once it is live and allows this one; UnknownNodeError says after the timeout which it is not.
+  NodeInfo wait_for(const std::string& target, double timeout_seconds = 10.0);
   void on_join(NodeHandler handler);
   void on_leave(NodeHandler handler);
-  std::vector<std::string> remove_stale();
+  std::vector<std::string> remove_stale();  // entries of the dead; the names of those removed
 
   // --- life ---
   const std::string& name() const;

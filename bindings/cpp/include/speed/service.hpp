@@ -40,6 +40,7 @@ struct Request {
     }
   }
 
+  // Likewise, but `otherwise` when it is missing.
   template <class T>
   T get_or(std::string_view name, T otherwise) const {
     return arguments.find(name) == nullptr ? otherwise : get<T>(name);

@@ -1,4 +1,5 @@
-// Everything a program needs: `#include <speed/speed.hpp>`.
+// Everything a program needs: `#include <speed/speed.hpp>`. Threads: a Node is for all of them (node.hpp), what it hands
+// out for one at a time.
 #pragma once
 
 #include "speed/access_policy.hpp"

@@ -34,7 +34,7 @@ class Map {
   Map& operator=(Map&&) noexcept;
   ~Map();
 
-  void set(Value key, Value value);
+  void set(Value key, Value value);  // replaces the value of an equal key
   const Value* find(std::string_view key) const;  // null when absent
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }

@@ -32,7 +32,7 @@ void add_damage(std::vector<Item>& items, Refusal reason, std::uint64_t start, s
 }  // namespace
 
 LaneDecoder::LaneDecoder(const wire::NodeId& source, const wire::NodeId& target, wire::LinkOpener& opener)
-    : source_(source), target_(target), opener_(opener) {
+    : source_(source), target_(target), pattern_{}, opener_(opener) {
   std::ranges::copy(source, pattern_.begin());
   std::ranges::copy(target, pattern_.begin() + source.size());
 }

@@ -46,7 +46,7 @@ class LaneDecoder {
  private:
   // What lies at a place: an envelope, one that needs `needed` bytes in all, or none.
   struct Look {
-    enum class Kind { opened, incomplete, refused } kind;
+    enum class Kind { opened, incomplete, refused } kind = Kind::refused;
     std::size_t needed = 0;
     Item item;
   };

@@ -37,8 +37,8 @@ class Progress {
  private:
   struct Pending {
     wire::Position start;
-    std::uint64_t end;
-    std::uint64_t previous;  // sequence of the envelope before it
+    std::uint64_t end = 0;
+    std::uint64_t previous = 0;  // sequence of the envelope before it
   };
 
   std::map<std::uint64_t, Pending> pending_;  // by sequence

@@ -72,8 +72,7 @@ Rings Bell::drain() {
   if (rings.everything) return rings;
   rings.sources.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes / sizeof(wire::NodeId)));
   std::ranges::sort(rings.sources);
-  const auto repeated = std::ranges::unique(rings.sources);
-  rings.sources.erase(repeated.begin(), repeated.end());
+  rings.sources.erase(std::unique(rings.sources.begin(), rings.sources.end()), rings.sources.end());
   return rings;
 }
 

@@ -36,7 +36,7 @@ void check_private(const Fd& fd, const std::string& path) {
 }  // namespace
 
 std::string default_root() {
-  if (const std::string root = environment("SPEED_ROOT"); !root.empty()) return root;
+  if (std::string root = environment("SPEED_ROOT"); !root.empty()) return root;
   const std::string session = environment("XDG_RUNTIME_DIR");
   if (!session.empty() && access(session.c_str(), X_OK) == 0) return wire::child_path(session, "speed");
   const std::string shared = access("/dev/shm", X_OK) == 0 ? "/dev/shm" : "/tmp";

@@ -14,7 +14,7 @@ namespace speed::fs {
 namespace {
 
 constexpr std::size_t walk_limit = 4096;
-constexpr std::size_t survey_limit = 4 * 65536;
+constexpr std::size_t survey_limit = std::size_t{4} * 65536;
 
 // Apparent bytes of a file, or of a directory's direct entries (bounded).
 std::uint64_t tree_bytes(int dir_fd, const std::string& name) {

@@ -33,7 +33,7 @@ void Watch::wait(double seconds) {
   if (wanted_ && !watching_) begin();
   std::uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t drained = read(woken_.get(), &wakes, sizeof wakes);
-  std::array<char, 4096> events;  // hints only: a scan follows
+  std::array<char, 4096> events{};  // hints only: a scan follows
   while (notify_ && read(notify_.get(), events.data(), events.size()) > 0) {
   }
 }

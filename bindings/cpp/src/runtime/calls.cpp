@@ -63,7 +63,9 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
     if (interrupted()) throw Interrupted{};
   }
-  if (auto* const error = std::get_if<std::exception_ptr>(&state_->outcome)) std::rethrow_exception(*error);
+  auto* const error = std::get_if<std::exception_ptr>(&state_->outcome);
+  // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
+  if (error != nullptr) std::rethrow_exception(std::exchange(*error, nullptr));
   return std::move(std::get<Value>(state_->outcome));
 }
 
@@ -189,9 +191,10 @@ void Calls::node_left(const std::string& name) {
     const std::lock_guard guard(lock_);
     lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
   }
-  const auto why = std::make_exception_ptr(
-      NodeLeftError("'" + name + "' left or died before it answered; start it again, then repeat the call"));
-  for (const core::PendingCall& call : lost) call.completion(why);
+  for (const core::PendingCall& call : lost) {
+    call.completion(std::make_exception_ptr(
+        NodeLeftError("'" + name + "' left or died before it answered; start it again, then repeat the call")));
+  }
 }
 
 void Calls::fail_all(const std::exception_ptr& why) {

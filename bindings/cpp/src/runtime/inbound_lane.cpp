@@ -14,12 +14,11 @@ bool is_work(wire::EnvelopeType type) {
 
 }  // namespace
 
-InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader, Stats& stats,
+InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
                          std::function<void(const wire::NodeId&)> resume)
     : source_(std::move(source)),
       id_(wire::node_id(source_)),
       reader_(std::move(reader)),
-      stats_(stats),
       resume_(std::move(resume)) {}
 
 bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan) {

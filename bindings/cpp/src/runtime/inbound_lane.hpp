@@ -7,14 +7,13 @@
 #include <mutex>
 
 #include "fs/lane_reader.hpp"
-#include "runtime/stats.hpp"
 
 namespace speed::runtime {
 
 class InboundLane {
  public:
   // `resume(id)` has a paused lane read again.
-  InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader, Stats& stats,
+  InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
               std::function<void(const wire::NodeId&)> resume);
 
   // As LaneReader::read; nothing while too much is unfinished. Types that no handler finishes are done when read.
@@ -35,7 +34,6 @@ class InboundLane {
   mutable std::mutex lock_;
   std::unique_ptr<fs::LaneReader> reader_;  // null once closed
   std::map<std::string, std::uint64_t> last_counts_;
-  Stats& stats_;
   std::function<void(const wire::NodeId&)> resume_;
   bool paused_ = false;
 };

@@ -204,7 +204,7 @@ void Protocol::open_lane(const std::string& source, double now) {
   if (dispatch_->may_read(source)) {
     ungranted_.erase(source);
     try {
-      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source), context_.stats,
+      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source),
                                                 [this](const wire::NodeId& one) { resume(one); });
       const std::lock_guard guard(lock_);
       lanes_.emplace(id, std::move(lane));

@@ -1,15 +1,12 @@
 #include "wire/content.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "speed/error.hpp"
+#include "wire/json.hpp"
 #include "wire/value_codec.hpp"
 
 namespace speed::wire {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view msgpack_type = "application/msgpack";
 constexpr std::string_view text_type = "text/plain";
@@ -21,8 +18,7 @@ constexpr std::size_t max_json_depth = 256;
   throw WireError("BAD_MESSAGE", "payload: is not valid " + std::string(media_type));
 }
 
-Value value_of(const Json& json, std::size_t depth) {
-  if (depth > max_json_depth) refuse(json_type);
+Value value_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned()) return json.get<std::uint64_t>();
   if (json.is_number_integer()) return json.get<std::int64_t>();
@@ -30,19 +26,19 @@ Value value_of(const Json& json, std::size_t depth) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) {
     Array items;
-    for (const Json& item : json) items.push_back(value_of(item, depth + 1));
+    for (const Json& item : json) items.push_back(value_of(item));
     return items;
   }
   if (!json.is_object()) return {};
   std::vector<Member> members;
-  for (const auto& [key, item] : json.items()) members.push_back({key, value_of(item, depth + 1)});
+  for (const auto& [key, item] : json.items()) members.push_back({key, value_of(item)});
   return Map::from_pairs(std::move(members));
 }
 
 Value decode_json(ByteView data) {
-  const Json json = Json::parse(text(data), nullptr, false);
-  if (json.is_discarded()) refuse(json_type);
-  return value_of(json, 0);
+  const std::optional<Json> json = parse_json(text(data), max_json_depth);
+  if (!json) refuse(json_type);
+  return value_of(*json);
 }
 
 Value decode_msgpack(ByteView data) {

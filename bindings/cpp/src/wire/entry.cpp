@@ -1,16 +1,14 @@
 #include "wire/entry.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "speed/error.hpp"
+#include "wire/json.hpp"
 #include "wire/key_file.hpp"
 
 namespace speed::wire {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The fields with their JSON keys: one table for both directions.
 template <class AnyEntry, class Visit>
@@ -65,19 +63,10 @@ void check_meaning(const Entry& entry, const Json& values) {
   if (id == values.end() || *id != to_hex(node_id(entry.name))) refuse("nodeId is not that of the name");
 }
 
-// Strict JSON: the library alone takes a byte order mark, any depth, and a NUL for the end.
 Json parse(std::string_view line) {
-  bool is_deep = false;
-  const auto look = [&is_deep](int depth, Json::parse_event_t event, const Json&) {
-    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    is_deep = is_deep || (opens && static_cast<std::size_t>(depth) >= limits::max_value_depth);
-    return true;
-  };
-  if (line.starts_with("\xef\xbb\xbf")) refuse("line 1 begins with a byte order mark");
-  if (line.find('\0') != std::string_view::npos) refuse("line 1 holds a NUL");
-  Json values = Json::parse(line, look, false);
-  if (is_deep || !values.is_object()) refuse("line 1 is no JSON object, or nested too deep");
-  return values;
+  std::optional<Json> values = parse_json(line, limits::max_value_depth);
+  if (!values || !values->is_object()) refuse("line 1 is no JSON object, or nested too deep");
+  return std::move(*values);
 }
 
 std::string mac_of(const Key& key, std::string_view line) { return to_base64(hmac(key, view(line))); }

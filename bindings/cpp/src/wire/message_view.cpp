@@ -1,4 +1,8 @@
 #include <google/protobuf/arena.h>
+#include <google/protobuf/stubs/common.h>
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 
 #include <array>
 #include <cstddef>
@@ -34,6 +38,14 @@ Metadata facts_of(const message::v1::MessageMetadata& metadata) {
           metadata.priority(),            metadata.ttl_seconds(),
           static_cast<int>(metadata.content_type()),     metadata.content_type_custom(),
           static_cast<int>(metadata.content_encoding()), metadata.content_encoding_custom()};
+}
+
+// protobuf says on stderr what it refuses; whoever sends garbage must not fill the host's log with that.
+bool parsed(message::v1::MessageEnvelope& head, ByteView records) {
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  const google::protobuf::LogSilencer silence;
+#endif
+  return head.ParseFromArray(records.data(), static_cast<int>(records.size()));
 }
 
 template <class Texts>
@@ -88,7 +100,7 @@ void MessageView::State::parse() {
     piece = view(rest);
   }
   check_nested(piece, head_parts);
-  if (!head.ParseFromArray(piece.data(), static_cast<int>(piece.size()))) refuse("records: are no MessageEnvelope");
+  if (!parsed(head, piece)) refuse("records: are no MessageEnvelope");
 }
 
 void MessageView::State::take_payload(ByteView any) {

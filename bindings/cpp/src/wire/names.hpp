@@ -16,7 +16,7 @@ using NodeId = Block<limits::node_id_bytes>;
 
 struct NodeIdHash {
   std::size_t operator()(const NodeId& id) const noexcept {  // an id is a hash already
-    std::size_t value;
+    std::size_t value = 0;
     std::memcpy(&value, id.data(), sizeof value);
     return value;
   }

@@ -1,0 +1,25 @@
+// What the fuzzer reads: the first byte of an input chooses one of these, the rest is the decoder's.
+#pragma once
+
+#include <cstdint>
+
+namespace speed::fuzz {
+
+enum class Decoder : std::uint8_t {
+  lane,      // bytes of a segment as they are
+  envelope,  // both headers, then a plaintext: sealed first, or nothing behind the tag is reached
+  entry,     // line 1 of an entry; its MAC is made
+  cursor,    // a cursor without its MAC, which is made
+  fence,     // likewise
+  value,
+  request,
+  response,
+  control,
+  message,
+  content,  // a media type, a NUL, then the bytes of a payload
+  key_file,
+  name,  // a name, grant, topic or file name
+};
+inline constexpr unsigned decoders = 13;
+
+}  // namespace speed::fuzz

@@ -1,0 +1,183 @@
+// Calls between nodes, in one process and in several, over real files.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "fabric.hpp"
+#include "wire/names.hpp"
+
+namespace speed {
+namespace {
+
+using test::AgentProcess;
+using test::echo;
+using test::TestRoot;
+
+class CallTest : public testing::Test {
+ protected:
+  TestRoot root_;
+};
+
+TEST_F(CallTest, a_call_returns_what_the_service_answers) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  const Value data = Map{{"a", Array{1, 2.5, "x", Bytes{std::byte{1}}, nullptr, true}}};
+  EXPECT_EQ(client.call("server", "echo", {{"data", data}}), data);
+}
+
+TEST_F(CallTest, a_call_without_a_grant_touches_no_file_a_3) {
+  Node server("server", root_.options());
+  Node client("client", root_.options());
+  EXPECT_THROW(client.call("server", "echo"), AccessDeniedError);
+  EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
+}
+
+TEST_F(CallTest, a_call_to_nobody_says_so) {
+  Node client("client", root_.options());
+  EXPECT_THROW(client.call("nobody", "echo"), UnknownNodeError);
+}
+
+TEST_F(CallTest, each_failure_of_a_call_has_its_class_s_8) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("throws", [](const Request&) -> Response { throw std::runtime_error("boom"); });
+  server.serve("needs", [](const Request& request) -> Response { return Value(request.get<std::int64_t>("x")); });
+  server.serve("closed", echo, {{"another"}});
+  server.serve("unsendable", [](const Request&) -> Response { return Value(std::string("\xff")); });
+  EXPECT_THROW(client.call("server", "absent"), ServiceNotFoundError);
+  EXPECT_THROW(client.call("server", "closed", {{"data", 1}}), AccessDeniedError);
+  EXPECT_THROW(client.call("server", "needs", {{"x", "text"}}), InvalidArgumentsError);
+  EXPECT_THROW(client.call("server", "throws"), ExecutionFailedError);
+  EXPECT_THROW(client.call("server", "unsendable"), ExecutionFailedError);
+}
+
+TEST_F(CallTest, a_service_beyond_the_deadline_is_answered_with_its_phase_s_4) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  std::latch release(1);
+  server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value(1); });
+  try {
+    client.call("server", "slow", {}, {.timeout_seconds = 0.2});
+    ADD_FAILURE() << "no timeout";
+  } catch (const CallTimeoutError& error) {
+    EXPECT_EQ(*error.details().find("phase"), Value("running"));
+  }
+  release.count_down();
+}
+
+TEST_F(CallTest, a_slow_call_blocks_no_other_s_5) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  std::latch release(1);
+  server.serve("slow", [&](const Request&) -> Response { release.wait(); return Value("slow"); });
+  server.serve("echo", echo);
+  std::future<Value> slow = client.submit("server", "slow");
+  EXPECT_EQ(client.call("server", "echo", {{"data", 1}}), Value(1));
+  release.count_down();
+  EXPECT_EQ(slow.get(), Value("slow"));
+}
+
+TEST_F(CallTest, requests_of_one_sender_start_in_order_s_5) {
+  NodeOptions options = root_.options({"client"});
+  options.workers = 1;  // with more, what started first may come second to the lock
+  Node server("server", options);
+  Node client("client", root_.options());
+  std::mutex lock;
+  std::vector<std::int64_t> seen;
+  server.serve("note", [&](const Request& request) -> Response {
+    const std::lock_guard guard(lock);
+    seen.push_back(request.get<std::int64_t>("n"));
+    return {};
+  });
+  std::vector<std::future<Value>> futures;
+  for (int n = 0; n < 3000; ++n) futures.push_back(client.submit("server", "note", {{"n", n}}));
+  for (auto& future : futures) future.get();
+  EXPECT_TRUE(std::ranges::is_sorted(seen));
+  EXPECT_EQ(seen.size(), 3000U);
+}
+
+TEST_F(CallTest, calls_from_many_threads_all_get_their_own_answer) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int n = 0; n < 200; ++n) right += client.call("server", "echo", {{"data", thread * 1000 + n}}) == Value(thread * 1000 + n);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 800);
+}
+
+TEST_F(CallTest, a_service_may_call_back_its_caller) {
+  Node one("one", root_.options({"two"}));
+  Node two("two", root_.options({"one"}));
+  one.serve("inner", [](const Request&) -> Response { return Value(42); });
+  two.serve("outer", [&](const Request& request) -> Response { return two.call(request.caller, "inner"); });
+  EXPECT_EQ(one.call("two", "outer"), Value(42));
+}
+
+TEST_F(CallTest, a_callback_gets_the_result_or_the_error) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  std::promise<Value> result;
+  std::promise<std::string> code;
+  client.submit("server", "echo", {{"data", 5}}, [&](std::future<Value> done) { result.set_value(done.get()); });
+  client.submit("server", "absent", {}, [&](std::future<Value> done) {
+    try {
+      done.get();
+    } catch (const Error& error) {
+      code.set_value(std::string(error.code()));
+    }
+  });
+  EXPECT_EQ(result.get_future().get(), Value(5));
+  EXPECT_EQ(code.get_future().get(), "SERVICE_NOT_FOUND");
+}
+
+TEST_F(CallTest, a_large_payload_travels_whole) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  Bytes data(9 << 20);
+  for (std::size_t at = 0; at < data.size(); ++at) data[at] = static_cast<std::byte>(at * 31);
+  EXPECT_EQ(client.call("server", "echo", {{"data", data}}), Value(data));
+}
+
+TEST_F(CallTest, a_request_carries_its_trace_on_s_13) {
+  Node server("server", root_.options({"middle"}));
+  Node middle("middle", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("trace", [](const Request& request) -> Response { return Value(request.traceparent.value_or("none")); });
+  middle.serve("pass", [&](const Request&) -> Response { return middle.call("server", "trace"); });
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  EXPECT_EQ(client.call("middle", "pass", {}, {.traceparent = trace}), Value(trace));
+}
+
+TEST_F(CallTest, a_node_tells_of_itself_only_what_the_asker_may_call_s_12_a_5) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("open", echo);
+  server.serve("closed", echo, {{"another"}});
+  client.call("server", "open", {{"data", 1}});
+  EXPECT_EQ(client.services("server"), std::vector<std::string>{"open"});
+  EXPECT_EQ(*client.info("server").find("language"), Value("c++"));
+  const Map services = client.stats("server").find("services")->as<Map>();
+  EXPECT_EQ(*services.find("open")->as<Map>().find("numRequests"), Value(1));
+  EXPECT_GT(client.ping("server"), 0);
+}
+
+TEST_F(CallTest, a_call_ends_when_the_other_process_is_killed_s_7) {
+  AgentProcess agent(root_, "agent", {"--allow", "client"});
+  Node client("client", root_.options());
+  std::future<Value> pending = client.submit("agent", "sleep", {{"seconds", 30}});
+  agent.kill(SIGKILL);
+  EXPECT_THROW(pending.get(), NodeLeftError);
+}
+
+}  // namespace
+}  // namespace speed

@@ -1,0 +1,155 @@
+// Messages and events between nodes, over real files and processes.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "fabric.hpp"
+#include "wire/limits.hpp"
+
+namespace speed {
+namespace {
+
+using test::AgentProcess;
+using test::TestRoot;
+
+class DeliveryTest : public testing::Test {
+ protected:
+  TestRoot root_;
+};
+
+TEST_F(DeliveryTest, a_payload_beyond_the_limit_is_refused_before_anything_is_written) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  EXPECT_THROW(client.send("server", Bytes(wire::limits::max_payload_bytes + 1)), PayloadTooLargeError);
+}
+
+TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  SendOptions options;
+  options.ack = true;
+  options.topic = "greeting";
+  options.priority = 9;
+  options.labels = {{"region", "eu"}};
+  const std::string id = sender.send("receiver", "hello", options);
+  std::optional<Message> message = receiver.receive(10);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->payload(), Value("hello"));
+  EXPECT_EQ(message->source(), "sender");
+  EXPECT_EQ(message->message_id(), id);
+  EXPECT_EQ(message->topic(), "greeting");
+  EXPECT_EQ(message->priority(), 9);
+  EXPECT_EQ(message->labels(), options.labels);
+  EXPECT_FALSE(message->redelivered());
+  EXPECT_FALSE(receiver.receive(0));
+}
+
+TEST_F(DeliveryTest, a_handler_gets_messages_of_one_sender_in_order_s_5) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  std::vector<std::int64_t> seen;
+  std::latch all(3000);
+  receiver.on_message([&](Message& message) {
+    seen.push_back(message.payload().as<std::int64_t>());
+    all.count_down();
+  });
+  for (int n = 0; n < 1000; ++n) sender.send("receiver", n);
+  std::vector<Value> batch;
+  for (int n = 1000; n < 3000; ++n) batch.emplace_back(n);
+  sender.send_all("receiver", batch);
+  all.wait();
+  EXPECT_TRUE(std::ranges::is_sorted(seen));
+}
+
+TEST_F(DeliveryTest, a_failing_handler_is_told_to_a_sender_that_asked_s_11) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  receiver.on_message([](Message&) { throw std::runtime_error("no"); });
+  SendOptions options;
+  options.ack = true;
+  EXPECT_THROW(sender.send("receiver", 1, options), ExecutionFailedError);
+}
+
+TEST_F(DeliveryTest, an_expired_message_is_not_handed_out_m_7) {
+  Node sender("sender", root_.options());
+  SendOptions options;
+  options.ttl_seconds = 1;
+  {
+    AgentProcess receiver(root_, "receiver", {"--allow", "sender"});
+    receiver.pause();
+    sender.send("receiver", "late", options);
+    receiver.kill(SIGKILL);
+  }
+  usleep(1'100'000);  // the time to live itself
+  AgentProcess receiver(root_, "receiver", {"--allow", "sender"});
+  options.ttl_seconds = 3600;
+  sender.send("receiver", "fresh", options);
+  EXPECT_EQ(receiver({{"id", 1}, {"op", "receive"}, {"timeout", 10}})["result"]["payload"], "fresh");
+}
+
+TEST_F(DeliveryTest, an_event_reaches_those_who_subscribed_and_allow) {
+  Node publisher("publisher", root_.options());
+  Node wants("wants", root_.options({"publisher"}));
+  Node other("other", root_.options({"publisher"}));
+  Node denies("denies", root_.options());
+  std::promise<std::string> heard;
+  wants.subscribe("orders.*", [&](Message& message) { heard.set_value(message.topic()); });
+  other.subscribe("invoices", [](Message&) { ADD_FAILURE() << "another topic"; });
+  denies.subscribe("*", [](Message&) { ADD_FAILURE() << "no grant"; });
+  EXPECT_EQ(publisher.publish("orders.created", 1), 1U);
+  EXPECT_EQ(heard.get_future().get(), "orders.created");
+}
+
+TEST_F(DeliveryTest, messages_of_a_killed_receiver_are_delivered_to_its_successor_l_15) {
+  Node sender("sender", root_.options());
+  {
+    AgentProcess agent(root_, "agent", {"--allow", "sender"});
+    for (int n = 0; n < 5; ++n) sender.send("agent", Map{{"n", n}});
+    EXPECT_EQ(agent({{"id", 1}, {"op", "receive"}, {"timeout", 10}})["result"]["payload"]["n"], 0);
+    agent.kill(SIGKILL);
+  }
+  AgentProcess agent(root_, "agent", {"--allow", "sender"});
+  EXPECT_EQ(agent.ready["generation"], 2);
+  for (int n = 0; n < 5; ++n) {
+    const auto message = agent({{"id", 1}, {"op", "receive"}, {"timeout", 10}})["result"];
+    EXPECT_EQ(message["payload"]["n"], n);
+    EXPECT_EQ(message["redelivered"], n == 0) << n;  // the one in hand; those behind it were never handed out
+  }
+}
+
+TEST_F(DeliveryTest, a_full_inbox_is_reported_after_the_timeout_l_6) {
+  AgentProcess receiver(root_, "receiver", {"--allow", "sender"});
+  NodeOptions options = root_.options();
+  options.max_lane_bytes = 10000;
+  Node sender("sender", options);
+  receiver.pause();
+  SendOptions quick;
+  quick.timeout_seconds = 0.05;
+  int sent = 0;
+  const auto fill = [&](int count) {
+    for (; sent < count; ++sent) sender.send("receiver", Map{{"n", sent}, {"filler", Bytes(1000)}}, quick);
+  };
+  EXPECT_THROW(fill(100), InboxFullError);
+  receiver.resume();
+  quick.timeout_seconds = 20;
+  std::thread reading([&] {
+    const auto read = receiver({{"id", 1}, {"op", "drain"}, {"count", 100}, {"timeout", 20}})["result"];
+    EXPECT_EQ(read["received"], 100);
+    EXPECT_TRUE(read["in_order"].get<bool>());
+  });
+  EXPECT_NO_THROW(fill(100));
+  reading.join();
+}
+
+TEST_F(DeliveryTest, a_denied_sender_is_heard_no_more_a_4) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  sender.send("receiver", 1);
+  EXPECT_TRUE(receiver.receive(10));
+  receiver.deny({"sender"});
+  EXPECT_THROW(sender.send("receiver", 2), AccessDeniedError);
+}
+
+}  // namespace
+}  // namespace speed

@@ -1,0 +1,120 @@
+"""The Python decoders held to their bounds: whatever comes, each case ends in a verdict within a second of processor
+time, and none asks for twice the largest payload. Also reads what only a program of its own can: payloads and names.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from speed.errors import ConfigurationError, WireError
+from speed.wire import names
+from speed.wire.content import decode_content
+from speed.wire.limits import MAX_PAYLOAD_BYTES
+from speed.wire.message import MessageView
+from tests.interop import decoding
+from tests.interop.findings import SHOWN, Findings
+from tests.interop.mutations import JSON_PIECES, Mutations
+from tests.vectors import load
+
+CASE_SECONDS = 1.0
+BATCH = 200
+HANG_SECONDS = 60.0
+"""For a batch: then the program ends and shows where it was."""
+
+
+def run(seconds: float, seed: int) -> Findings:
+    """Decode mutants until the time is over. Limits the memory of this process for good."""
+    print(f"fuzz: python; seed {seed}", flush=True)
+    _limit_memory()
+    mutations, findings = Mutations(seed, _more_seeds()), Findings()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and len(findings.problems) < SHOWN:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        for _ in range(BATCH):
+            kind, data = mutations.case()
+            findings.note(kind, data, {"python": _bounded_verdict(kind, data)})
+    faulthandler.cancel_dump_traceback_later()
+    return findings
+
+
+def _limit_memory() -> None:
+    """Beyond what this process has now: once the largest payload for the case itself, once for what is made of it."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + 2 * MAX_PAYLOAD_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _bounded_verdict(kind: str, data: bytes) -> str:
+    begin = time.thread_time()
+    try:
+        verdict = _verdict(kind, data)
+    except Exception as error:  # anything but a refusal is a defect
+        return f"failed with {type(error).__name__}: {error}"
+    spent = time.thread_time() - begin
+    return verdict if spent < CASE_SECONDS else f"took {spent:.1f} s"
+
+
+def _verdict(kind: str, data: bytes) -> str:
+    if kind not in _MORE:
+        verdict = decoding.verdict(kind, data)
+        if kind == "message" and verdict == "OK":
+            return _verdict("view", data)
+        return verdict
+    try:
+        _MORE[kind](data)
+    except WireError as refusal:
+        return refusal.reason
+    except ConfigurationError:  # a name that breaks its rule
+        return "OK"
+    return "OK"
+
+
+def _view(data: bytes) -> None:
+    message = MessageView(data)
+    _ = message.labels, message.baggage, message.extensions, message.traceparent, message.payload
+
+
+def _content(data: bytes) -> None:
+    media_type, _, content = data.partition(b"\0")
+    decode_content(media_type.decode("latin-1"), "", memoryview(content))
+
+
+def _name(data: bytes) -> None:
+    """L-1, R-4: a file name that is taken is the one its meaning is written as."""
+    name = data.decode("latin-1")
+    for parse, write in _FILE_NAMES:
+        meaning = parse(name)
+        if meaning is not None:
+            parts = meaning if isinstance(meaning, tuple) else (meaning,)
+            assert write(*parts) == name, name
+    names.check_node_name(name)
+    assert "/" not in name and "\0" not in name and not name.startswith("."), name
+    names.check_grant(name)
+
+
+_FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
+    (names.parse_segment, names.segment_name),
+    (names.parse_cursor, names.cursor_name),
+    (names.parse_fence, names.fence_name),
+    (names.parse_claim, names.claim_name),
+    (names.parse_entry_file, names.entry_name),
+)
+_MORE: dict[str, Callable[[bytes], None]] = {"view": _view, "content": _content, "name": _name}
+
+
+def _more_seeds() -> dict[str, list[bytes]]:
+    published = load("names")
+    values = [bytes.fromhex(case["hex"]) for case in load("values")["valid"]]
+    told = [case["name"] for case in published["valid_names"] + published["invalid_names"]]
+    told += [case["file"] for case in published["files"]]
+    return {
+        "content": [b"application/json\0" + piece for piece in JSON_PIECES]
+        + [b"application/msgpack\0" + value for value in values]
+        + [b"text/plain\0some text"],
+        "name": [name.encode("utf-8", "surrogatepass") for name in told],
+    }

@@ -1,0 +1,27 @@
+"""What a run of the fuzzer saw, and what counts as a problem."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.interop.languages import ROOT
+
+SHOWN = 10
+VERDICTS = frozenset(["OK", *json.loads((ROOT / "registry_spec" / "codes.json").read_text())["wire"]])
+
+
+@dataclass
+class Findings:
+    """What a run saw; ``problems`` are cases with another verdict somewhere, or with none of the contract."""
+
+    cases: int = 0
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, data: bytes, said: dict[str, str]) -> None:
+        self.cases += 1
+        self.verdicts.update((kind, verdict) for verdict in set(said.values()))
+        if len(set(said.values())) > 1 or not VERDICTS.issuperset(said.values()):
+            self.problems.append(f"{kind} {said} {data.hex()}")
