@@ -7,16 +7,18 @@ import java.nio.charset.StandardCharsets;
 
 /** Text as UTF-8, strictly: what is no text is refused, not replaced. */
 final class Utf8 {
+    private static final char REPLACEMENT = '\uFFFD';
+
     private Utf8() {}
 
     /** The text of some bytes. */
     static String decode(byte[] data, int from, int length) throws CharacterCodingException {
-        for (int index = from; index < from + length; index++) {
-            if (data[index] < 0) {
-                return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data, from, length)).toString();
-            }
+        String text = new String(data, from, length, StandardCharsets.UTF_8);
+        if (text.indexOf(REPLACEMENT) < 0) {
+            return text;
         }
-        return new String(data, from, length, StandardCharsets.ISO_8859_1);
+        // the sender's own character, or one put in the place of broken bytes
+        return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data, from, length)).toString();
     }
 
     /** The bytes of a text; a lone surrogate has none. */
