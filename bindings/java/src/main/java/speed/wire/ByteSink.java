@@ -2,33 +2,15 @@ package speed.wire;
 
 import java.util.Arrays;
 
-/** Bytes to be written, big-endian, in an array that grows; large pieces may be counted only. Not thread-safe. */
+/** Bytes to be written, big-endian, in one array that grows. Not thread-safe. */
 final class ByteSink {
     private static final int MOST = Integer.MAX_VALUE - 8;
 
-    private final int largest;
     private byte[] bytes;
     private int length;
-    private long leftOut;
 
     ByteSink(int capacity) {
-        this(capacity, MOST);
-    }
-
-    /** A sink that leaves out each piece larger than {@code largest}. */
-    ByteSink(int capacity, int largest) {
-        this.largest = largest;
         bytes = new byte[capacity];
-    }
-
-    /** Whether nothing was left out. */
-    boolean isWhole() {
-        return leftOut == 0;
-    }
-
-    /** The size of everything, with what was left out. */
-    long size() {
-        return length + leftOut;
     }
 
     int length() {
@@ -62,10 +44,6 @@ final class ByteSink {
     }
 
     void put(byte[] data) {
-        if (data.length > largest) {
-            leftOut += data.length;
-            return;
-        }
         room(data.length);
         System.arraycopy(data, 0, bytes, length, data.length);
         length += data.length;

@@ -19,7 +19,6 @@ public final class Values {
     static final long LAST_SECOND = 253_402_300_799L;
 
     private static final int USUAL_BYTES = 512;
-    private static final int LARGE_BYTES = 16 << 10;
     private static final int MOST_BYTES = Limits.MAX_PAYLOAD_BYTES + USUAL_BYTES;
     private static final int SHORT_TEXT = 256;
 
@@ -35,15 +34,23 @@ public final class Values {
      * @param what how the value is called in the path that an error names
      */
     public static byte[] encode(Object value, String what) {
-        ByteSink sink = new ByteSink(USUAL_BYTES, LARGE_BYTES);
+        ByteSink sink = new ByteSink((int) Math.min(MOST_BYTES, USUAL_BYTES + bytesIn(value)));
         new Values(new MessagePack(sink)).write(value, what, Limits.MAX_VALUE_DEPTH);
-        if (sink.isWhole()) {
-            return sink.take();
+        return sink.take();
+    }
+
+    /** The bytes in a value, if it holds some directly or as arguments: the sink need not grow around them. */
+    private static long bytesIn(Object value) {
+        if (value instanceof byte[] data) {
+            return data.length;
         }
-        // large parts were only counted: now that the size is known, they are copied once
-        ByteSink whole = new ByteSink((int) Math.min(sink.size(), MOST_BYTES));
-        new Values(new MessagePack(whole)).write(value, what, Limits.MAX_VALUE_DEPTH);
-        return whole.take();
+        long total = 0;
+        if (value instanceof Map<?, ?> map) {
+            for (Object member : map.values()) {
+                total += member instanceof byte[] || member instanceof Map<?, ?> ? bytesIn(member) : 0;
+            }
+        }
+        return total;
     }
 
     private void write(Object value, Object path, int depth) {
