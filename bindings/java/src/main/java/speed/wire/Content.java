@@ -2,7 +2,10 @@ package speed.wire;
 
 import com.google.protobuf.Any;
 import com.google.protobuf.Message;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Map;
 import speed.errors.UnserialisableException;
@@ -41,8 +44,8 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
         try {
             return switch (mediaType) {
                 case MSGPACK -> ValueReader.decode(data, from, length, "payload");
-                case TEXT -> Utf8.decode(data, from, length);
-                case JSON -> Json.parse(Utf8.decode(data, from, length));
+                case TEXT -> text(data, from, length);
+                case JSON -> Json.parse(text(data, from, length));
                 case PROTOBUF_TYPE -> Any.newBuilder().setTypeUrl(typeUrl)
                         .setValue(com.google.protobuf.ByteString.copyFrom(data, from, length)).build();
                 default -> Arrays.copyOfRange(data, from, from + length);
@@ -62,9 +65,16 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
         return number == CUSTOM ? custom : ENCODINGS.getOrDefault(number, "unknown/" + number);
     }
 
+    private static String text(byte[] data, int from, int length) throws CharacterCodingException {
+        return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data, from, length)).toString();
+    }
+
     private static byte[] utf8(String text) {
         try {
-            return Utf8.encode(text);
+            ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+            byte[] data = new byte[encoded.remaining()];
+            encoded.get(data);
+            return data;
         } catch (CharacterCodingException loneSurrogate) {
             throw new UnserialisableException("payload is text with a lone surrogate");
         }

@@ -1,5 +1,9 @@
 package speed.wire;
 
+import com.google.protobuf.CodedOutputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.Map;
 
@@ -21,7 +25,6 @@ public record MessageDraft(
     public static final String DEFAULT_TOPIC = "message";
     public static final String DEFAULT_NAMESPACE = "default";
     private static final int PAYLOAD = 99;
-    private static final int USUAL_HEAD_BYTES = 256;
 
     /** A UUIDv7 (M-13) of a time in Unix ms and 10 random bytes. */
     public static String newMessageId(long unixMs, byte[] random) {
@@ -36,60 +39,106 @@ public record MessageDraft(
         Content content = Content.of(payload);
         MessageRules.checkRequired(messageId, topic, namespace, publishedAtMs);
         MessageRules.checkOptional(priority, ttlSeconds);
-        ByteSink sink = new ByteSink(USUAL_HEAD_BYTES + content.data().length);
-        RecordWriter out = new RecordWriter(sink);
-        out.message(1, () -> putMetadata(out, content));
-        out.message(2, () -> out.text(1, publisherId));
-        out.message(3, () -> putObservability(out));
-        extensions.forEach((key, value) -> out.message(97, () -> {
-            out.text(1, key);
-            out.bytes(2, value);
-        }));
-        putPayload(out, content);
-        return sink.take();
+        try {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream(256 + content.data().length);
+            CodedOutputStream out = CodedOutputStream.newInstance(bytes);
+            nested(out, 1, metadata(content));
+            nested(out, 2, security());
+            nested(out, 3, observability());
+            for (Map.Entry<String, byte[]> extension : extensions.entrySet()) {
+                nested(out, 97, entry(extension.getKey(), extension.getValue()));
+            }
+            putPayload(out, content);
+            out.flush();
+            return bytes.toByteArray();
+        } catch (IOException impossible) {
+            throw new UncheckedIOException(impossible);
+        }
     }
 
-    private void putMetadata(RecordWriter out, Content content) {
-        out.text(1, messageId);
-        out.text(2, topic);
-        out.text(3, namespace);
-        out.number(4, publishedAtMs);
-        out.number(5, content.type());
-        if (priority != 0) {
-            out.number(6, priority);
-        }
-        if (ttlSeconds != 0) {
-            out.number(7, ttlSeconds);
-        }
-        out.text(9, correlationId);
-        out.text(10, causalityParent);
-        out.text(11, content.custom());
+    private Part metadata(Content content) {
+        return out -> {
+            out.writeString(1, messageId);
+            out.writeString(2, topic);
+            out.writeString(3, namespace);
+            out.writeInt64(4, publishedAtMs);
+            out.writeEnum(5, content.type());
+            if (priority != 0) {
+                out.writeInt32(6, priority);
+            }
+            if (ttlSeconds != 0) {
+                out.writeInt64(7, ttlSeconds);
+            }
+            text(out, 9, correlationId);
+            text(out, 10, causalityParent);
+            text(out, 11, content.custom());
+        };
     }
 
-    private void putObservability(RecordWriter out) {
-        if (traceparent != null) {
-            TraceParent trace = TraceParent.parse(traceparent);
-            out.text(1, trace.traceId());
-            out.text(2, trace.spanId());
-            out.number(4, trace.flags());
-        }
-        putTexts(out, 5, baggage);
-        putTexts(out, 6, labels);
+    private Part security() {
+        return out -> text(out, 1, publisherId);
     }
 
-    private static void putTexts(RecordWriter out, int field, Map<String, String> texts) {
-        texts.forEach((key, value) -> out.message(field, () -> {
-            out.text(1, key);
-            out.text(2, value);
-        }));
+    private Part observability() {
+        TraceParent trace = traceparent == null ? null : TraceParent.parse(traceparent);
+        return out -> {
+            if (trace != null) {
+                out.writeString(1, trace.traceId());
+                out.writeString(2, trace.spanId());
+                out.writeInt32(4, trace.flags());
+            }
+            texts(out, 5, baggage);
+            texts(out, 6, labels);
+        };
+    }
+
+    private static void texts(CodedOutputStream out, int field, Map<String, String> texts) throws IOException {
+        for (Map.Entry<String, String> one : texts.entrySet()) {
+            nested(out, field, inner -> {
+                inner.writeString(1, one.getKey());
+                inner.writeString(2, one.getValue());
+            });
+        }
+    }
+
+    private static Part entry(String key, byte[] value) {
+        return out -> {
+            out.writeString(1, key);
+            out.writeByteArray(2, value);
+        };
+    }
+
+    private static void text(CodedOutputStream out, int field, String text) throws IOException {
+        if (text != null) {
+            out.writeString(field, text);
+        }
     }
 
     /** The payload record stands last, its value is always written (M-2). */
-    private static void putPayload(RecordWriter out, Content content) {
-        byte[] data = content.data();
-        int urlBytes = content.typeUrl() == null ? 0 : RecordWriter.recordBytes(1, content.typeUrl().length());
-        out.begin(PAYLOAD, urlBytes + RecordWriter.recordBytes(2, data.length));
-        out.text(1, content.typeUrl());
-        out.bytes(2, data);
+    private static void putPayload(CodedOutputStream out, Content content) throws IOException {
+        int length = CodedOutputStream.computeByteArraySize(2, content.data());
+        if (content.typeUrl() != null) {
+            length += CodedOutputStream.computeStringSize(1, content.typeUrl());
+        }
+        out.writeTag(PAYLOAD, RecordWalk.LENGTH_DELIMITED);
+        out.writeUInt32NoTag(length);
+        text(out, 1, content.typeUrl());
+        out.writeByteArray(2, content.data());
+    }
+
+    /** One nested message; an empty one is not written. */
+    private static void nested(CodedOutputStream out, int field, Part part) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream(160);
+        CodedOutputStream inner = CodedOutputStream.newInstance(bytes, 160);
+        part.write(inner);
+        inner.flush();
+        if (bytes.size() > 0) {
+            out.writeByteArray(field, bytes.toByteArray());
+        }
+    }
+
+    /** The fields of a nested message. */
+    private interface Part {
+        void write(CodedOutputStream out) throws IOException;
     }
 }

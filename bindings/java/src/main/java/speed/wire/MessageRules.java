@@ -8,7 +8,6 @@ final class MessageRules {
     private static final int MAX_PRIORITY = 10;
     private static final int MAX_ID_BYTES = 128;
     private static final int MAX_NAMESPACE_BYTES = 128;
-    private static final int MAX_BYTES_A_CHARACTER = 3;
 
     private MessageRules() {}
 
@@ -38,8 +37,7 @@ final class MessageRules {
 
     private static void checkText(String field, String text, int most) {
         require(text != null && !text.isEmpty(), field, "is required and not empty");
-        boolean fits = text.length() <= most / MAX_BYTES_A_CHARACTER
-                || text.length() <= most && text.getBytes(StandardCharsets.UTF_8).length <= most;
+        boolean fits = text.length() <= most && text.getBytes(StandardCharsets.UTF_8).length <= most;
         require(fits, field, "is longer than " + most + " bytes");
     }
 }

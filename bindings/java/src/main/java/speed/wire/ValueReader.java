@@ -1,33 +1,37 @@
 package speed.wire;
 
+import java.io.IOException;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.DateTimeException;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.msgpack.core.ExtensionTypeHeader;
+import org.msgpack.core.MessageFormat;
+import org.msgpack.core.MessagePack;
+import org.msgpack.core.MessagePackException;
+import org.msgpack.core.MessageUnpacker;
 import speed.errors.WireException;
 
 /**
- * MessagePack bytes as values (W-15, W-16): null, Boolean, Long (BigInteger above 2^63−1), Double, String,
+ * msgpack bytes as values (W-15, W-16): null, Boolean, Long (BigInteger above 2^63−1), Double, String,
  * byte[], List, LinkedHashMap, Instant. A length is believed only as far as there are bytes.
  */
 public final class ValueReader {
     private static final int TIMESTAMP = -1;
-    private static final int USUAL_MEMBERS = 16;
-    private static final long LOW_34_BITS = (1L << 34) - 1;
-    private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(Long.SIZE);
 
-    private final byte[] data;
-    private final int end;
-    private int at;
+    private final MessageUnpacker unpacker;
+    private final int size;
 
     private ValueReader(byte[] data, int from, int length) {
-        this.data = data;
-        at = from;
-        end = from + length;
+        unpacker = MessagePack.newDefaultUnpacker(data, from, length);
+        size = length;
     }
 
     /** The one value in the data; BAD_PAYLOAD for anything else. */
@@ -35,14 +39,18 @@ public final class ValueReader {
         return decode(data, 0, data.length, what);
     }
 
-    /** The one value in a part of the data; BAD_PAYLOAD, with the name of the whole, for anything else. */
+    /** The one value in a part of the data; BAD_PAYLOAD for anything else. */
     public static Object decode(byte[] data, int from, int length, String what) {
         ValueReader reader = new ValueReader(data, from, length);
-        Object value = reader.value(Limits.MAX_VALUE_DEPTH);
-        if (reader.at != reader.end) {
-            throw refused(what + ": bytes after the value");
+        try {
+            Object value = reader.value(Limits.MAX_VALUE_DEPTH);
+            if (reader.remaining() != 0) {
+                throw refused("bytes after the value");
+            }
+            return value;
+        } catch (IOException | MessagePackException | DateTimeException broken) {
+            throw new WireException("BAD_PAYLOAD", what + " is not one msgpack value");
         }
-        return value;
     }
 
     /** The map in the data; BAD_PAYLOAD for any other value. */
@@ -56,93 +64,65 @@ public final class ValueReader {
         return map;
     }
 
-    /** The first byte of a value says its kind and length, or holds both and a small value. */
-    private Object value(int depth) {
-        int first = (int) unsigned(1);
-        return switch (first >> 4) {
-            case 0x0, 0x1, 0x2, 0x3, 0x4, 0x5, 0x6, 0x7 -> (long) first;
-            case 0x8 -> map(first & 0xF, deeper(depth));
-            case 0x9 -> array(first & 0xF, deeper(depth));
-            case 0xA, 0xB -> text(first & 0x1F);
-            case 0xC -> scalar(first);
-            case 0xD -> sized(first, depth);
-            default -> (long) (byte) first;
+    private long remaining() {
+        return size - unpacker.getTotalReadBytes();
+    }
+
+    private Object value(int depth) throws IOException {
+        MessageFormat format = unpacker.getNextFormat();
+        return switch (format.getValueType()) {
+            case NIL -> {
+                unpacker.unpackNil();
+                yield null;
+            }
+            case BOOLEAN -> unpacker.unpackBoolean();
+            case INTEGER -> integer(format);
+            case FLOAT -> unpacker.unpackDouble();
+            case STRING -> text();
+            case BINARY -> bytes(unpacker.unpackBinaryHeader());
+            case ARRAY -> array(deeper(depth));
+            case MAP -> map(deeper(depth));
+            case EXTENSION -> instant();
         };
     }
 
-    private Object scalar(int first) {
-        return switch (first) {
-            case 0xC0 -> null;
-            case 0xC2 -> false;
-            case 0xC3 -> true;
-            case 0xC4, 0xC5, 0xC6 -> bytes(unsigned(1 << first - 0xC4));
-            case 0xC7, 0xC8, 0xC9 -> instant(unsigned(1 << first - 0xC7));
-            case 0xCA -> (double) Float.intBitsToFloat((int) unsigned(4));
-            case 0xCB -> Double.longBitsToDouble(unsigned(8));
-            case 0xCC, 0xCD, 0xCE -> unsigned(1 << first - 0xCC);
-            case 0xCF -> natural(unsigned(8));
-            default -> throw refused("0xC1 begins no value");
-        };
-    }
-
-    private Object sized(int first, int depth) {
-        return switch (first) {
-            case 0xD0 -> (long) (byte) unsigned(1);
-            case 0xD1 -> (long) (short) unsigned(2);
-            case 0xD2 -> (long) (int) unsigned(4);
-            case 0xD3 -> unsigned(8);
-            case 0xD9, 0xDA, 0xDB -> text(unsigned(1 << first - 0xD9));
-            case 0xDC, 0xDD -> array(unsigned(2 << first - 0xDC), deeper(depth));
-            case 0xDE, 0xDF -> map(unsigned(2 << first - 0xDE), deeper(depth));
-            default -> instant(1 << first - 0xD4);
-        };
-    }
-
-    /** The next bytes as a number, big-endian; with eight of them the sign is the caller's matter. */
-    private long unsigned(int size) {
-        int from = skip(size, 1);
-        long number = 0;
-        for (int index = from; index < at; index++) {
-            number = number << 8 | data[index] & 0xFF;
+    private Object integer(MessageFormat format) throws IOException {
+        if (format != MessageFormat.UINT64) {
+            return unpacker.unpackLong();
         }
-        return number;
+        BigInteger big = unpacker.unpackBigInteger();
+        return big.bitLength() < Long.SIZE ? (Object) big.longValue() : big;
     }
 
-    /** Passes so many bytes, if they are there; returns where they begin. */
-    private int skip(long count, int bytesEach) {
-        int from = at;
-        at += room(count, bytesEach) * bytesEach;
-        return from;
-    }
-
-    /** A count that was read, if so many can be there. */
-    private int room(long count, int bytesEach) {
-        if (count > (end - at) / bytesEach) {
-            throw refused("a length exceeds the bytes at hand");
+    private String text() throws IOException {
+        byte[] encoded = bytes(unpacker.unpackRawStringHeader());
+        for (byte one : encoded) {
+            if (one < 0) {
+                return utf8(encoded);
+            }
         }
-        return (int) count;
+        return new String(encoded, StandardCharsets.ISO_8859_1);
     }
 
-    private static Object natural(long bits) {
-        return bits >= 0 ? (Object) bits : BigInteger.valueOf(bits).add(TWO_64);
-    }
-
-    private String text(long length) {
-        int from = skip(length, 1);
+    /** The text of UTF-8 bytes; other bytes are refused, not replaced. */
+    private static String utf8(byte[] encoded) {
         try {
-            return Utf8.decode(data, from, at - from);
+            CharBuffer decoded = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(encoded));
+            return decoded.toString();
         } catch (CharacterCodingException broken) {
             throw refused("text is not UTF-8");
         }
     }
 
-    private byte[] bytes(long length) {
-        int from = skip(length, 1);
-        return Arrays.copyOfRange(data, from, at);
+    private byte[] bytes(int length) throws IOException {
+        if (length < 0 || length > remaining()) {
+            throw refused("a length exceeds the bytes at hand");
+        }
+        return unpacker.readPayload(length);
     }
 
-    private List<Object> array(long claimed, int depth) {
-        int count = room(claimed, 1);
+    private List<Object> array(int depth) throws IOException {
+        int count = counted(unpacker.unpackArrayHeader(), 1);
         List<Object> items = new ArrayList<>(count);
         for (int index = 0; index < count; index++) {
             items.add(value(depth));
@@ -150,9 +130,9 @@ public final class ValueReader {
         return items;
     }
 
-    private Map<Object, Object> map(long claimed, int depth) {
-        int count = room(claimed, 2);
-        Map<Object, Object> members = new LinkedHashMap<>(Math.min(2 * count, USUAL_MEMBERS));
+    private Map<Object, Object> map(int depth) throws IOException {
+        int count = counted(unpacker.unpackMapHeader(), 2);
+        Map<Object, Object> members = new LinkedHashMap<>();
         for (int index = 0; index < count; index++) {
             Object key = value(0);
             if (!(key instanceof String || key instanceof Long || key instanceof BigInteger)) {
@@ -163,16 +143,26 @@ public final class ValueReader {
         return members;
     }
 
-    private Instant instant(long length) {
-        if ((byte) unsigned(1) != TIMESTAMP || length != 4 && length != 8 && length != 12) {
+    private int counted(int count, int bytesEach) {
+        if (count < 0 || (long) count * bytesEach > remaining()) {
+            throw refused("a length exceeds the bytes at hand");
+        }
+        return count;
+    }
+
+    private Instant instant() throws IOException {
+        ExtensionTypeHeader header = unpacker.unpackExtensionTypeHeader();
+        int length = header.getLength();
+        if (header.getType() != TIMESTAMP || length != 4 && length != 8 && length != 12) {
             throw refused("an extension that is no timestamp");
         }
+        ByteBuffer data = ByteBuffer.wrap(bytes(length));
         if (length == 4) {
-            return Instant.ofEpochSecond(unsigned(4));
+            return Instant.ofEpochSecond(Integer.toUnsignedLong(data.getInt()));
         }
-        long packed = length == 8 ? unsigned(8) : 0;
-        long nanoseconds = length == 8 ? packed >>> 34 : unsigned(4);
-        long seconds = length == 8 ? packed & LOW_34_BITS : unsigned(8);
+        long packed = length == 8 ? data.getLong() : 0;
+        long nanoseconds = length == 8 ? packed >>> 34 : Integer.toUnsignedLong(data.getInt());
+        long seconds = length == 8 ? packed & (1L << 34) - 1 : data.getLong();
         if (nanoseconds > 999_999_999 || seconds < Values.FIRST_SECOND || seconds > Values.LAST_SECOND) {
             throw refused("a timestamp with too many nanoseconds, or outside the years 1 to 9999");
         }

@@ -1,10 +1,15 @@
 package speed.wire;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.math.BigInteger;
 import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.List;
 import java.util.Map;
+import org.msgpack.core.MessageBufferPacker;
+import org.msgpack.core.MessagePack;
 import speed.errors.UnserialisableException;
 
 /**
@@ -18,14 +23,15 @@ public final class Values {
     static final long FIRST_SECOND = -62_135_596_800L;
     static final long LAST_SECOND = 253_402_300_799L;
 
-    private static final int USUAL_BYTES = 512;
-    private static final int MOST_BYTES = Limits.MAX_PAYLOAD_BYTES + USUAL_BYTES;
-    private static final int SHORT_TEXT = 256;
+    private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
+    private static final MessagePack.PackerConfig CONFIG = new MessagePack.PackerConfig()
+            .withBufferSize(1024)
+            .withStr8FormatSupport(true);
 
-    private final MessagePack out;
+    private final MessageBufferPacker packer;
 
-    private Values(MessagePack out) {
-        this.out = out;
+    private Values(MessageBufferPacker packer) {
+        this.packer = packer;
     }
 
     /**
@@ -34,32 +40,21 @@ public final class Values {
      * @param what how the value is called in the path that an error names
      */
     public static byte[] encode(Object value, String what) {
-        ByteSink sink = new ByteSink((int) Math.min(MOST_BYTES, USUAL_BYTES + bytesIn(value)));
-        new Values(new MessagePack(sink)).write(value, what, Limits.MAX_VALUE_DEPTH);
-        return sink.take();
+        try (MessageBufferPacker packer = CONFIG.newBufferPacker()) {
+            new Values(packer).write(value, what, Limits.MAX_VALUE_DEPTH);
+            return packer.toByteArray();
+        } catch (IOException impossible) {
+            throw new UncheckedIOException(impossible);
+        }
     }
 
-    /** The bytes in a value, if it holds some directly or as arguments: the sink need not grow around them. */
-    private static long bytesIn(Object value) {
-        if (value instanceof byte[] data) {
-            return data.length;
-        }
-        long total = 0;
-        if (value instanceof Map<?, ?> map) {
-            for (Object member : map.values()) {
-                total += member instanceof byte[] || member instanceof Map<?, ?> ? bytesIn(member) : 0;
-            }
-        }
-        return total;
-    }
-
-    private void write(Object value, Object path, int depth) {
+    private void write(Object value, Object path, int depth) throws IOException {
         if (value instanceof String text) {
             writeText(text, path);
         } else if (value instanceof Map<?, ?> map) {
             writeMap(map, path, deeper(depth, path));
         } else if (value instanceof byte[] data) {
-            out.bytes(data);
+            packer.packBinaryHeader(data.length).addPayload(data);
         } else if (value instanceof List<?> items) {
             writeList(items, path, deeper(depth, path));
         } else {
@@ -67,13 +62,13 @@ public final class Values {
         }
     }
 
-    private void writeScalar(Object value, Object path) {
+    private void writeScalar(Object value, Object path) throws IOException {
         if (value == null) {
-            out.nil();
+            packer.packNil();
         } else if (value instanceof Boolean flag) {
-            out.flag(flag);
+            packer.packBoolean(flag);
         } else if (value instanceof Double || value instanceof Float) {
-            out.real(((Number) value).doubleValue());
+            packer.packDouble(((Number) value).doubleValue());
         } else if (value instanceof Instant instant) {
             writeInstant(instant, path);
         } else if (!writeInteger(value, path)) {
@@ -82,45 +77,56 @@ public final class Values {
         }
     }
 
-    private void writeInstant(Instant instant, Object path) {
+    private void writeInstant(Instant instant, Object path) throws IOException {
         if (instant.getEpochSecond() < FIRST_SECOND || instant.getEpochSecond() > LAST_SECOND) {
             throw new UnserialisableException(path + " is an instant outside the years 1 to 9999");
         }
-        out.instant(instant);
+        packer.packTimestamp(instant);
     }
 
-    private boolean writeInteger(Object value, Object path) {
+    private boolean writeInteger(Object value, Object path) throws IOException {
         if (value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte) {
-            out.integer(((Number) value).longValue());
+            packer.packLong(((Number) value).longValue());
             return true;
         }
         if (!(value instanceof BigInteger big)) {
             return false;
         }
-        if (big.bitLength() < Long.SIZE) {
-            out.integer(big.longValue());
-        } else if (big.signum() > 0 && big.bitLength() == Long.SIZE) {
-            out.unsigned64(big.longValue());
-        } else {
+        if (big.bitLength() >= Long.SIZE && (big.signum() < 0 || big.compareTo(TWO_64) >= 0)) {
             throw new UnserialisableException(path + " is an integer beyond 64 bits");
         }
+        packer.packBigInteger(big);
         return true;
     }
 
-    private void writeText(String text, Object path) {
-        if (text.length() <= SHORT_TEXT && Utf8.isAscii(text)) {
-            out.ascii(text);
+    private void writeText(String text, Object path) throws IOException {
+        if (isShortAscii(text)) {
+            packer.packString(text);
             return;
         }
         try {
-            out.text(Utf8.encode(text));
+            var encoded = StandardCharsets.UTF_8.newEncoder().encode(java.nio.CharBuffer.wrap(text));
+            packer.packRawStringHeader(encoded.remaining());
+            packer.addPayload(encoded.array(), 0, encoded.remaining());
         } catch (CharacterCodingException loneSurrogate) {
             throw new UnserialisableException(path + " is text with a lone surrogate");
         }
     }
 
-    private void writeMap(Map<?, ?> map, Object path, int depth) {
-        out.map(map.size());
+    private static boolean isShortAscii(String text) {
+        if (text.length() > 256) {
+            return false;
+        }
+        for (int index = 0; index < text.length(); index++) {
+            if (text.charAt(index) > 127) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void writeMap(Map<?, ?> map, Object path, int depth) throws IOException {
+        packer.packMapHeader(map.size());
         for (Map.Entry<?, ?> member : map.entrySet()) {
             Object key = member.getKey();
             if (key instanceof String text) {
@@ -132,8 +138,8 @@ public final class Values {
         }
     }
 
-    private void writeList(List<?> items, Object path, int depth) {
-        out.array(items.size());
+    private void writeList(List<?> items, Object path, int depth) throws IOException {
+        packer.packArrayHeader(items.size());
         int index = 0;
         for (Object item : items) {
             write(item, new Path(path, index++, true), depth);
