@@ -1,11 +1,8 @@
 package speed.wire;
 
-import java.security.InvalidKeyException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
-import javax.crypto.Mac;
-import javax.crypto.spec.SecretKeySpec;
 
 /** SHA-256, HMAC-SHA256 and the HKDF built from it (W-9 to W-11). */
 public final class Hashes {
@@ -13,33 +10,27 @@ public final class Hashes {
 
     private Hashes() {}
 
-    /** The digest of all parts, one after the other. */
-    public static byte[] sha256(byte[]... parts) {
+    /** A digest to be fed. */
+    static MessageDigest sha256() {
         try {
-            MessageDigest digest = MessageDigest.getInstance("SHA-256");
-            for (byte[] part : parts) {
-                digest.update(part);
-            }
-            return digest.digest();
+            return MessageDigest.getInstance("SHA-256");
         } catch (NoSuchAlgorithmException impossible) {
             throw new AssertionError(impossible);
         }
     }
 
-    /** A MAC object for one key, to be used again and again by one thread at a time. */
-    public static Mac hmac(byte[] key) {
-        try {
-            Mac mac = Mac.getInstance("HmacSHA256");
-            mac.init(new SecretKeySpec(key, "HmacSHA256"));
-            return mac;
-        } catch (NoSuchAlgorithmException | InvalidKeyException impossible) {
-            throw new AssertionError(impossible);
+    /** The digest of all parts, one after the other. */
+    public static byte[] sha256(byte[]... parts) {
+        MessageDigest digest = sha256();
+        for (byte[] part : parts) {
+            digest.update(part);
         }
+        return digest.digest();
     }
 
-    /** The MAC of some bytes under a key. */
+    /** The MAC of some bytes under a key; {@link Hmac} is for a key that is used again. */
     public static byte[] hmac(byte[] key, byte[] data) {
-        return hmac(key).doFinal(data);
+        return new Hmac(key).of(data, data.length);
     }
 
     /** HKDF-SHA256 (RFC 5869) with an empty salt and 32 bytes of output (W-10). */

@@ -3,13 +3,12 @@ package speed.wire;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.List;
-import javax.crypto.Mac;
 
 /** The MAC at the end of cursors and fences: the first 16 bytes of HMAC-SHA256 (L-14). Thread-safe. */
 public final class LaneMac {
     public static final int BYTES = 16;
 
-    private final List<Mac> macs;
+    private final List<Hmac> macs;
 
     /**
      * A MAC.
@@ -17,12 +16,12 @@ public final class LaneMac {
      * @param laneKeys the accepted lane keys, the one to write with first
      */
     public LaneMac(List<byte[]> laneKeys) {
-        macs = laneKeys.stream().map(Hashes::hmac).toList();
+        macs = laneKeys.stream().map(Hmac::new).toList();
     }
 
     /** Fills the last 16 bytes with the MAC of those before. */
     byte[] sign(byte[] data) {
-        System.arraycopy(mac(macs.get(0), data, data.length - BYTES), 0, data, data.length - BYTES, BYTES);
+        System.arraycopy(macs.get(0).of(data, data.length - BYTES), 0, data, data.length - BYTES, BYTES);
         return data;
     }
 
@@ -30,13 +29,6 @@ public final class LaneMac {
     boolean verifies(byte[] data, int length) {
         byte[] found = Arrays.copyOfRange(data, length - BYTES, length);
         return macs.stream().anyMatch(mac ->
-                MessageDigest.isEqual(found, Arrays.copyOf(mac(mac, data, length - BYTES), BYTES)));
-    }
-
-    private static byte[] mac(Mac mac, byte[] data, int length) {
-        synchronized (mac) {
-            mac.update(data, 0, length);
-            return mac.doFinal();
-        }
+                MessageDigest.isEqual(found, Arrays.copyOf(mac.of(data, length - BYTES), BYTES)));
     }
 }

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.math.BigInteger;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -85,6 +87,42 @@ class ValuesTest {
                 Instant.ofEpochSecond(1L << 35, 1000))) {
             assertEquals(time, ValueReader.decode(Values.encode(time, "value"), "value"));
         }
+    }
+
+    /** W-15: the shortest form changes at these sizes; above 16 KiB bytes are copied in a second pass. */
+    @Test
+    void partsOfEverySizeComeBack() {
+        for (int size : List.of(0, 15, 16, 31, 32, 255, 256, 16_384, 16_385, 65_535, 65_536)) {
+            Map<Object, Object> members = new LinkedHashMap<>();
+            for (long member = 0; member < size; member++) {
+                members.put(member, null);
+            }
+            Object value = List.of("x".repeat(size), "\u00e9".repeat(size), new byte[size],
+                    Collections.nCopies(size, true), members, new byte[size]);
+            Object read = ValueReader.decode(Values.encode(value, "value"), "value");
+            assertEquals(Contract.spelled(value), Contract.spelled(read), "size " + size);
+        }
+    }
+
+    @Test
+    void integersAroundEachBoundaryComeBackInTheShortestForm() {
+        for (int bits : List.of(5, 7, 8, 15, 16, 31, 32, 62)) {
+            for (long near = -2; near <= 2; near++) {
+                for (long number : new long[] {(1L << bits) + near, -(1L << bits) + near}) {
+                    byte[] written = Values.encode(number, "value");
+                    assertEquals(number, ValueReader.decode(written, "value"));
+                    assertEquals(shortest(number), written.length, Long.toString(number));
+                }
+            }
+        }
+    }
+
+    private static int shortest(long number) {
+        if (number >= -32 && number < 128) {
+            return 1;
+        }
+        int bits = number < 0 ? 65 - Long.numberOfLeadingZeros(~number) : 64 - Long.numberOfLeadingZeros(number);
+        return 1 + Math.max(1, Integer.highestOneBit((bits + 7) / 8 * 2 - 1));
     }
 
     /** Garbage gives one named refusal or a value, and nothing else. */
