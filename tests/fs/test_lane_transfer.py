@@ -184,7 +184,7 @@ def test_in_rename_mode_each_batch_is_a_complete_segment(lane: Lane) -> None:
     writer = lane.writer(mode="rename", durable=True)
     writer.append([sealed(1), sealed(2)])
     writer.append(sealed(3))
-    writer.sync()
+    writer.flush()()
     assert lane.segments() == ["000001-00000001.lane", "000001-00000002.lane"]
     reader = lane.reader()
     assert counters(lane.read_all(reader)) == [1, 2, 3]
@@ -198,5 +198,5 @@ def test_a_durable_writer_flushes_file_and_directory(lane: Lane) -> None:
     writer = lane.writer(durable=True, segment_bytes=300)
     for counter in range(1, 10):
         writer.append(sealed(counter))
-        writer.sync()
+        writer.flush()()
     assert counters(lane.read_all(lane.reader())) == list(range(1, 10))
