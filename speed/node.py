@@ -202,6 +202,14 @@ class Node:
         """
         return self._engine.send(target, payload, ack, _seconds(timeout), options)
 
+    def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:
+        """Send many messages in their order, up to 64 in one write and one ring.
+
+        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
+        an error the messages of the write that failed, and those after it, were not accepted.
+        """
+        self._engine.send_all(target, payloads, _seconds(timeout), options)
+
     def on_message(self, handler: Handler) -> Handler:
         """Handle messages on the workers, in order for each sender. One handler a node."""
         self._engine.on_message(handler)

@@ -84,6 +84,8 @@ class OutgoingLink:
         self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
     ) -> None:
         """Like ``send`` for several (at most 64) envelopes in one write and one ring: all are accepted or none."""
+        if self.delayed.waiting and not urgent:
+            self.delayed.flush(deadline)
         self._append(type_, flags, payloads, deadline, urgent, None)
 
     def _append(

@@ -13,6 +13,7 @@ from contenders.root import make_root
 WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
+BATCH = 64
 ENGINE = "python"
 
 
@@ -35,8 +36,8 @@ def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
 
 
 class Client:
-    def __init__(self, work: Path) -> None:
-        self._node = open_node(work, "client")
+    def __init__(self, work: Path, durability: str = "process") -> None:
+        self._node = open_node(work, "client", durability=durability)
         self._node.wait_for("server", timeout=WAIT_SECONDS)
 
     def echo(self, data: bytes) -> bytes:
@@ -50,6 +51,11 @@ class Client:
         """Messages of one sender are handled in order: when the last one is, all are."""
         for _ in range(count - 1):
             self._node.send("server", data, timeout=SEND_SECONDS)
+        self._node.send("server", data, ack=True, timeout=SEND_SECONDS)
+
+    def send_all(self, data: bytes, count: int) -> None:
+        for begin in range(0, count - 1, BATCH):
+            self._node.send_all("server", [data] * min(BATCH, count - 1 - begin), timeout=SEND_SECONDS)
         self._node.send("server", data, ack=True, timeout=SEND_SECONDS)
 
     def close(self) -> None:

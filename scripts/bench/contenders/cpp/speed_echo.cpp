@@ -8,10 +8,11 @@ namespace {
 constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
 
-speed::NodeOptions options_in(const std::string& work) {
+speed::NodeOptions options_in(const std::string& work, const std::string& durability = "") {
   speed::NodeOptions options;
   options.root = work + "/root";
   options.key = work + "/speed.key";
+  options.durable = durability == "disk";
   return options;
 }
 
@@ -32,7 +33,9 @@ speed::Bytes bytes_of(const std::string& data) {
 
 class Client final : public bench::Client {
  public:
-  explicit Client(const std::string& work) : node_("client", options_in(work)) { node_.wait_for("server"); }
+  Client(const std::string& work, const std::string& durability) : node_("client", options_in(work, durability)) {
+    node_.wait_for("server");
+  }
 
   std::size_t echo(const std::string& data) override {
     return node_.call("server", "echo", {{"data", bytes_of(data)}}).get_if<speed::Bytes>()->size();
@@ -68,7 +71,7 @@ class Client final : public bench::Client {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run(count, words, serve, [](const std::string& work, const std::string&) {
-    return std::make_unique<Client>(work);
+  return bench::run(count, words, serve, [](const std::string& work, const std::string& durability) {
+    return std::make_unique<Client>(work, durability);
   });
 }

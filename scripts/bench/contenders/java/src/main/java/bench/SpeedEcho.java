@@ -24,8 +24,9 @@ final class SpeedEcho implements Contender.Library {
     }
 
     @Override
-    public Client connect(Path work) {
-        Node node = node(work, "client").open();
+    public Client connect(Path work, String durability) {
+        NodeBuilder builder = node(work, "client");
+        Node node = (durability.equals("disk") ? builder.durable() : builder).open();
         node.waitFor(SERVER, WAIT);
         return new Calls(node);
     }
