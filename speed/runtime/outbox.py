@@ -17,9 +17,10 @@ from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
+from speed.wire.seal import ReusedBuffer
 
-BATCH_MESSAGES, BATCH_BYTES = 64, 1 << 20
-"""What goes in one write at most."""
+BATCH_MESSAGES, BATCH_BYTES = 64, ReusedBuffer.LARGE_BYTES
+"""What goes in one write at most; a large message goes alone."""
 
 
 class Outbox:
@@ -48,11 +49,11 @@ class Outbox:
         size = 0
         for payload in payloads:
             _, encoded = self._encode(payload, {"topic": "message", **options})
-            batch.append(encoded)
-            size += len(encoded)
-            if len(batch) == BATCH_MESSAGES or size >= BATCH_BYTES:
+            if len(batch) == BATCH_MESSAGES or (batch and size + len(encoded) >= BATCH_BYTES):
                 self._send_batch(target, batch, deadline)
                 batch, size = [], 0
+            batch.append(encoded)
+            size += len(encoded)
         if batch:
             self._send_batch(target, batch, deadline)
 

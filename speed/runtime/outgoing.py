@@ -83,7 +83,10 @@ class OutgoingLink:
     def send_all(
         self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
     ) -> None:
-        """Like ``send`` for several (at most 64) envelopes in one write and one ring: all are accepted or none."""
+        """Like ``send`` for several envelopes in one write and one ring: all are accepted or none.
+
+        At most 64, and of those of ``ReusedBuffer.LARGE_BYTES`` only one alone.
+        """
         if self.delayed.waiting and not urgent:
             self.delayed.flush(deadline)
         self._append(type_, flags, payloads, deadline, urgent, None)

@@ -20,6 +20,7 @@ from speed.wire.content import (
     decode_content,
     encode_content,
 )
+from speed.wire.message_head import encode_head
 from speed.wire.message_rules import check_metadata
 from speed.wire.records import LENGTH_DELIMITED, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
@@ -77,32 +78,23 @@ def encode_message(
     Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
     """
     content = encode_content(payload, content_type)
-    head = _runtime()[0].MessageEnvelope()
-    _assign(
-        head.metadata,
-        (
-            ("message_id", message_id),
-            ("topic", topic),
-            ("namespace", namespace),
-            ("published_at_ms", published_at_ms),
-            ("content_type", content.number),
-            ("content_type_custom", content.custom),
-            ("priority", priority),
-            ("ttl_seconds", ttl_seconds),
-            ("correlation_id", correlation_id),
-            ("causality_parent", causality_parent),
-        ),
+    head = encode_head(
+        content,
+        topic=topic,
+        namespace=namespace,
+        message_id=message_id,
+        published_at_ms=published_at_ms,
+        priority=priority,
+        ttl_seconds=ttl_seconds,
+        publisher_id=publisher_id,
+        correlation_id=correlation_id,
+        causality_parent=causality_parent,
+        traceparent=traceparent,
+        labels=labels,
+        baggage=baggage,
+        extensions=extensions,
     )
-    check_metadata(head.metadata)
-    if publisher_id is not None:
-        _assign(head.security, (("publisher_id", publisher_id),))
-    if traceparent is not None:
-        _set_trace(head.observability, parse_traceparent(traceparent))
-    if labels or baggage:
-        _update(head.observability.labels, "labels", labels)
-        _update(head.observability.baggage, "baggage", baggage)
-    _update(head.extensions, "extensions", extensions)
-    return _frame(head.SerializeToString(), content)
+    return _frame(head, content)
 
 
 class MessageView:
@@ -304,29 +296,6 @@ def _frame(head: bytes, content: Content) -> bytes:
         url = content.type_url.encode()
         fields = b"\x0a" + varint(len(url)) + url + fields
     return b"".join((head, _PAYLOAD_TAG, varint(len(fields) + len(data)), fields, data))
-
-
-def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:
-    name = ""
-    try:
-        for name, value in fields:
-            if value is not None:
-                setattr(message, name, value)
-    except (TypeError, ValueError) as error:
-        raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
-
-
-def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
-    if items:
-        try:
-            for key, value in items.items():
-                target[key] = value
-        except (TypeError, ValueError) as error:
-            raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
-
-
-def _set_trace(context: Any, trace: TraceParent) -> None:
-    context.trace_id, context.span_id, context.trace_flags = trace
 
 
 def _optional(message: Any, field: str) -> str | None:

@@ -28,7 +28,9 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
             raise _broken(f"field number {field} at byte {start}")
         value = position
         if wire_type == LENGTH_DELIMITED:
-            length, value = read_varint(data, position, _MAX_VARINT_BYTES)
+            length, value = data[position] if position < size else 0x80, position + 1
+            if length > 0x7F:
+                length, value = read_varint(data, position, _MAX_VARINT_BYTES)
             position = value + length
         elif wire_type == VARINT:
             _, position = read_varint(data, position, _MAX_VARINT_BYTES)
@@ -58,6 +60,8 @@ def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int
 
 def varint(value: int) -> bytes:
     """``value`` (>= 0) as a minimal varint."""
+    if value <= 0x7F:
+        return bytes((value,))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
