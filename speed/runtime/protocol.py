@@ -34,6 +34,8 @@ SPIN_LANES = 4
 """Lanes polled at most; the others are found by their rings."""
 BELL_SECONDS = 0.0005
 """How long polling may go on without a look at the bell: no busy lane keeps others waiting."""
+SILENT_SECONDS = (0.001, 0.3)
+"""First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
 VAIN_SHARE, VAIN_SECONDS = 0.1, 0.005
 """Share of time that may be polled in vain, and how much of it can be saved up."""
 
@@ -62,6 +64,8 @@ class Protocol:
         self._credited_at = 0.0
         self._bell_until = 0.0
         self._departed: deque[str] = deque()
+        self._silent: dict[str, tuple[float, float]] = {}
+        """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         if self._poll is not None and bell is not None:
@@ -96,6 +100,12 @@ class Protocol:
             pass
         self._watched[fd] = link.target
 
+    def nobody_hears(self, name: str) -> None:
+        """A ring found no reader (L-9): if the process is gone, who waits for it is told at once."""
+        if name not in self._silent:
+            self._silent[name] = (0.0, SILENT_SECONDS[0])
+            self.wake()
+
     def step(self, wait: bool) -> None:
         """Do what there is to do; with ``wait`` stay until there is something. The caller holds the role."""
         if wait and self._active:
@@ -115,6 +125,8 @@ class Protocol:
                         self._drain(lane, now)
                     elif source_id != self._context.id:
                         self._next_scan = 0.0
+            if self._silent:
+                self._look_at_silent(now)
             if self._departed:
                 self._fail_departed()
             if now >= self._expire_at:
@@ -137,6 +149,18 @@ class Protocol:
         while self._departed:
             self._dispatch.node_died(self._departed.popleft())
 
+    def _look_at_silent(self, now: float) -> None:
+        """S-7: a node without a reader on its bell has died if its process is gone."""
+        for name, (look_at, pause) in list(self._silent.items()):
+            if now < look_at:
+                continue
+            del self._silent[name]
+            if self._context.registry.live(name, sure=True) is None:
+                self._departed.append(name)
+                self._next_scan = 0.0
+            elif pause <= SILENT_SECONDS[1]:
+                self._silent[name] = (now + pause, 2 * pause)
+
     def _wait(self, wait: bool) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
         if self._bell is None or self._poll is None:
@@ -146,6 +170,8 @@ class Protocol:
         if wait:
             self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
             self._waits_until = min(self._next_scan, self._dispatch.next_deadline())
+            if self._silent:
+                self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
             seconds = max(0.0, self._waits_until - monotonic())
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(seconds):
@@ -197,9 +223,8 @@ class Protocol:
             self._poll.unregister(fd)
         except (OSError, ValueError):
             pass
-        if target is not None and self._context.registry.live(target) is None:
-            self._departed.append(target)
-            self._next_scan = 0.0
+        if target is not None:
+            self._silent[target] = (0.0, SILENT_SECONDS[0])
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
