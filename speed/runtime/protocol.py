@@ -147,7 +147,9 @@ class Protocol:
         if self._next_scan == 0.0:
             return
         while self._departed:
-            self._dispatch.node_died(self._departed.popleft())
+            name = self._departed.popleft()
+            if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-12)
+                self._dispatch.node_died(name)
 
     def _look_at_silent(self, now: float) -> None:
         """S-7: a node without a reader on its bell has died if its process is gone."""
