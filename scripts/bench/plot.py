@@ -18,9 +18,18 @@ COLOURS = {
     NOTHING: ("#b9c0c7", "not encrypted"),
     "limit": ("#4a4e54", "the limit: no encryption, no format"),
 }
-LINES = ("#1f6f9f", "#0b3c5d", "#5aa9c9", "#e09f3e", "#c1666b", "#8a8f98", "#b9c0c7", "#6b9080")
-SIZED = ("speed", "speed.native", "speed.cpp", "speed.java", "zeromq", "curve.cpp", "grpc", "grpc.cpp", "grpc.java")
-"""Contenders whose curve is drawn; more could not be told apart."""
+SIZED = {
+    "speed": "#5aa9c9",
+    "speed.native": "#1f6f9f",
+    "speed.cpp": "#0b3c5d",
+    "speed.java": "#2a9d8f",
+    "zeromq": "#e9b872",
+    "curve.cpp": "#d1722a",
+    "grpc": "#b9c0c7",
+    "grpc.cpp": "#6c757d",
+    "grpc.java": "#a08fb5",
+}
+"""Contenders whose curve is drawn, with its colour; more could not be told apart."""
 BAR_INCHES = 0.27
 
 
@@ -35,7 +44,15 @@ def draw(found: dict[str, Any], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "speed", "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold"})
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "speed",
+            "svg.fonttype": "none",
+            "font.size": 9,
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+        }
+    )
     import matplotlib.pyplot as plt
 
     contenders = {name: row for name, row in found["contenders"].items() if name not in PAIRS}
@@ -57,15 +74,21 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def draw_calls(axes: Axes, rows: dict[str, Any]) -> None:
-    """Median as bar and number, 99th percentile as mark."""
+    """Median as bar, from there a line to the 99th percentile, both as numbers."""
     ordered = sorted(rows.items(), key=lambda item: -item[1]["small_p50_us"])
     values = [row["small_p50_us"] for _, row in ordered]
-    _bars(axes, ordered, values, "{:,.1f}")
-    axes.plot([row["small_p99_us"] for _, row in ordered], range(len(ordered)), "|", color="#30343a", markersize=8)
-    axes.set_title("Round trip of 200 bytes, µs: median (bar), 99th percentile (mark); shorter is better", loc="left")
+    _bars(axes, ordered, values, "")
+    for place, (_, row) in enumerate(ordered):
+        p50, p99 = row["small_p50_us"], row["small_p99_us"]
+        axes.plot([p50, p99], [place, place], "-|", color="#30343a", linewidth=0.8, markersize=7, markevery=[1])
+        text = f"{p50:,.1f}  |  {p99:,.0f}"
+        axes.annotate(text, (p99, place), (6, 0), textcoords="offset points", va="center", fontsize=8, color="#30343a")
+    axes.set_xlim(right=max(row["small_p99_us"] for _, row in ordered) * 6)
+    axes.set_title("Round trip of 200 bytes, µs: median (bar), 99th percentile (line)", loc="left")
     from matplotlib.patches import Patch
 
-    axes.legend(handles=[Patch(color=colour, label=label) for colour, label in COLOURS.values()], frameon=False)
+    patches = [Patch(color=colour, label=label) for colour, label in COLOURS.values()]
+    axes.legend(handles=patches, frameon=False, loc="upper right")
 
 
 def draw_rates(axes: Axes, rows: dict[str, Any]) -> None:
@@ -82,7 +105,8 @@ def draw_rates(axes: Axes, rows: dict[str, Any]) -> None:
 def _bars(axes: Axes, ordered: list[tuple[str, Any]], values: list[float], form: str) -> None:
     titles = [row["title"] for _, row in ordered]
     bars = axes.barh(titles, values, color=[colour_of(name, row) for name, row in ordered], height=0.72)
-    axes.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8, color="#30343a")
+    if form:
+        axes.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8, color="#30343a")
     axes.set_xscale("log")
     axes.set_ylim(-0.6, len(ordered) - 0.4)
     axes.margins(x=0.12)
@@ -93,12 +117,10 @@ def _bars(axes: Axes, ordered: list[tuple[str, Any]], values: list[float], form:
 
 def draw_sizes(axes: Axes, rows: dict[str, Any]) -> None:
     """One line a contender, SPEED's thicker."""
-    for number, (name, row) in enumerate(rows.items()):
+    for name, row in rows.items():
         points = [(size, row[key]) for size, (_, key) in zip(BYTES, SIZES, strict=True) if key in row]
         style = {"linewidth": 2.2, "marker": "o"} if is_speed(name) else {"linewidth": 1.2, "linestyle": "--"}
-        axes.plot(
-            *zip(*points, strict=True), color=LINES[number % len(LINES)], label=row["title"], markersize=4, **style
-        )
+        axes.plot(*zip(*points, strict=True), color=SIZED[name], label=row["title"], markersize=4, **style)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(BYTES, [label for label, _ in SIZES])
