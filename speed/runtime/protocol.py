@@ -36,11 +36,9 @@ BELL_SECONDS = 0.0005
 """How long polling may go on without a look at the bell: no busy lane keeps others waiting."""
 SILENT_SECONDS = (0.001, 0.3)
 """First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
-VAIN_SHARE, VAIN_SECONDS = 0.1, 0.005
-"""Share of time that may be polled in vain, and how much of it can be saved up."""
-SKIPPED = (4, 256)
-"""Waits without polling after one poll in vain, doubled by each further one up to the last, halved by one that paid:
-where others want the core, polling takes it from the very process that is waited for."""
+VAIN_SHARE, VAIN_AGAIN_SHARE, VAIN_SECONDS = 0.1, 0.02, 0.005
+"""Share of time that may be polled in vain, after a poll that paid and after one that did not, and how much of it can
+be saved up. Where others want the core, polling takes it from the very process that is waited for."""
 
 
 class Protocol:
@@ -64,7 +62,7 @@ class Protocol:
         self._hot: tuple[InboundLane, ...] = ()
         self._active = False
         self._vain_credit = VAIN_SECONDS
-        self._skip = self._skipping = 0
+        self._vain_share = VAIN_SHARE
         self._credited_at = 0.0
         self._bell_until = 0.0
         self._departed: deque[str] = deque()
@@ -194,10 +192,7 @@ class Protocol:
             self._bell_until = now + BELL_SECONDS
             return None
         self._active = False
-        if self._skip > 0:
-            self._skip -= 1
-            return None
-        credit = self._vain_credit + (now - self._credited_at) * VAIN_SHARE
+        credit = self._vain_credit + (now - self._credited_at) * self._vain_share
         self._credited_at = now
         if credit < self._spin_seconds:
             self._vain_credit = credit
@@ -207,12 +202,11 @@ class Protocol:
             for lane in self._hot:
                 if lane.reader.has_more():
                     self._vain_credit = min(credit, VAIN_SECONDS)
-                    self._skipping //= 2
-                    self._skip = self._skipping
+                    self._vain_share = VAIN_SHARE
                     return lane
             now = perf_counter()
         self._vain_credit = min(credit, VAIN_SECONDS) - self._spin_seconds
-        self._skip = self._skipping = min(max(2 * self._skipping, SKIPPED[0]), SKIPPED[1])
+        self._vain_share = VAIN_AGAIN_SHARE
         return None
 
     def _heat(self, lane: InboundLane) -> None:
