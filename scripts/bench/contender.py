@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from contenders.processes import cpu_ns, resident_mb
+from contenders.processes import cpu_ns, environment, resident_mb
 from contenders.root import make_root
 from contenders.table import BUILD, PEERS, is_speed
 
@@ -27,7 +27,13 @@ class Program:
         began = time.perf_counter()
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
-                command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                cwd=HERE,
+                env=environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         try:
             self._line(START_SECONDS)

@@ -10,6 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 BUSY = "while True: pass"
+BYTE_CODE = Path(__file__).resolve().parents[3] / "build" / "bench" / "bytecode"
+
+
+def environment() -> dict[str, str]:
+    """For measured programs: Python keeps its byte code, as it does for what is installed, whatever the shell says."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(BYTE_CODE)}
 
 
 def cpu_ns(pid: int) -> int:
