@@ -22,7 +22,7 @@ from speed.wire.content import (
 )
 from speed.wire.message_head import encode_head
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, begins_value, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -196,7 +196,10 @@ class MessageView:
     @property
     def traceparent(self) -> str | None:
         """W3C traceparent, or None when absent or not valid (M-11)."""
-        trace = self._parsed().observability
+        head = self._parsed()
+        if not head.HasField("observability"):
+            return None
+        trace = head.observability
         if not are_trace_ids(trace.trace_id, trace.span_id) or not 0 <= trace.trace_flags <= 255:
             return None
         return str(TraceParent(trace.trace_id, trace.span_id, trace.trace_flags))
@@ -272,6 +275,10 @@ class MessageView:
             found = memoryview(b"")
             for begin, finish in payloads:
                 record = view[begin:finish]
+                value = begins_value(record, _ANY_VALUE)
+                if value:  # of all but protobuf payloads
+                    found = record[value:]
+                    continue
                 for field, wire_type, _, value, end in walk(record):
                     if wire_type == LENGTH_DELIMITED and field == _ANY_VALUE:
                         found = record[value:end]

@@ -43,6 +43,19 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
         yield field, wire_type, start, value, position
 
 
+def begins_value(data: memoryview, field: int) -> int:
+    """Where the value begins if ``data`` is one length-delimited record of ``field`` (below 16), its length in at most
+    two bytes; else 0."""
+    size = len(data)
+    if size < 2 or data[0] != field << 3 | LENGTH_DELIMITED:
+        return 0
+    if data[1] == size - 2 < 0x80:
+        return 2
+    if size > 2 and data[1] > 0x7F > data[2] and (data[1] & 0x7F | data[2] << 7) == size - 3:
+        return 3
+    return 0
+
+
 def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int, int]:
     """The unsigned varint at ``position`` of at most ``most`` bytes, and the position after it.
 
