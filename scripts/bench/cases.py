@@ -92,7 +92,7 @@ def fairness(pair: Contender, scale: Scale) -> Rows:
     Lanes are read in turns of 64 envelopes, so there must be several turns' worth.
     """
     with crowd(pair.work) as receiver, crowd(pair.work) as senders:
-        receiver.ask("open", count=1, prefix="crowd.receiver")
+        receiver.ask("open", count=1, prefix="crowd.receiver", lease_seconds=300)
         receiver.ask("tally")
         senders.ask("open", count=SENDERS)
         senders.ask("flush", target="crowd.receiver.0")

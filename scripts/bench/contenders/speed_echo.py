@@ -1,4 +1,4 @@
-"""SPEED's blocking call and its futures and its messages: encrypted, authorised, through files. Defaults throughout."""
+"""SPEED's blocking call and its futures and its messages: encrypted, authorised, through files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from contenders.root import make_root
 WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
+LEASE_SECONDS = 300.0
+"""Longer than any case keeps a server stopped; else defaults."""
 BATCH = 64
 ENGINE = "python"
 
@@ -27,7 +29,7 @@ def echo(data: bytes) -> bytes:
 
 
 def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
-    with open_node(work, "server", workers=WORKERS) as node:
+    with open_node(work, "server", workers=WORKERS, lease_seconds=LEASE_SECONDS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
         node.on_message(lambda _: None)

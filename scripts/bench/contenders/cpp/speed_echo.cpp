@@ -1,4 +1,4 @@
-// SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. Defaults throughout.
+// SPEED's blocking call, its futures and its messages: encrypted, authorised, through files.
 #include <speed/speed.hpp>
 
 #include "contender.hpp"
@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
+constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped
 
 speed::NodeOptions options_in(const std::string& work, const std::string& durability = "") {
   speed::NodeOptions options;
@@ -19,6 +20,7 @@ speed::NodeOptions options_in(const std::string& work, const std::string& durabi
 void serve(const std::string& work, const std::string&, const bench::Lifetime& lifetime) {
   speed::NodeOptions options = options_in(work);
   options.allow = {"client", "crowd.*"};
+  options.lease_seconds = kLeaseSeconds;
   speed::Node node("server", options);
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
   node.on_message([](speed::Message&) {});
