@@ -94,7 +94,7 @@ def test_a_paused_and_replaced_owner_gets_nothing_accepted(root: str, node: Make
     owner.signal(signal.SIGSTOP)
     while True:  # until its lease is over
         try:
-            heir = node("owner", lease_seconds=0.7, heartbeat_seconds=0.2)
+            heir = node("owner")
         except speed.NameTakenError:
             time.sleep(0.05)
         else:
