@@ -256,10 +256,11 @@ class LaneWriter:
 
     def close(self) -> None:
         """Release the descriptors; the files stay for the receiver. The next append begins a new segment."""
-        for fd in (self._fd, self._dir):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = self._dir = -1
+        if self._fd >= 0:
+            self._leave_segment()
+        if self._dir >= 0:
+            os.close(self._dir)
+        self._dir = -1
 
     def _storage_error(self, error: OSError, whole: int) -> StorageError:
         failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")
