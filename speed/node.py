@@ -46,7 +46,7 @@ class Node:
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
         spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
-            latency. Default 60 µs, or 0 on a single core.
+            latency. Default 200 µs, or 0 on a single core.
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
             same over the same files; ``node.engine`` tells.
