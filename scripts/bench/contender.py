@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import selectors
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
+from contenders.processes import cpu_ns, environment, resident_mb
 from contenders.root import make_root
 from contenders.table import BUILD, PEERS, is_speed
 
@@ -22,12 +24,20 @@ class Program:
     def __init__(self, name: str, command: list[str], log: Path) -> None:
         self.name = name
         self.log = log
+        began = time.perf_counter()
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
-                command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                cwd=HERE,
+                env=environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         try:
             self._line(START_SECONDS)
+            self.start_ms = (time.perf_counter() - began) * 1e3
         except BaseException:
             self.close()
             raise
@@ -52,6 +62,13 @@ class Program:
             pass  # it ended: reading finds that, and its reason
         return json.loads(self._line(STEP_SECONDS))
 
+    def cpu_ns(self) -> int:
+        """Processor time so far."""
+        return cpu_ns(self.process.pid)
+
+    def resident_mb(self) -> float:
+        return resident_mb(self.process.pid)
+
     def close(self) -> None:
         """End it by ending its input."""
         try:
@@ -67,27 +84,31 @@ class Program:
 
 
 class Contender:
-    """The server and the client of one library, with a directory of their own."""
+    """The server and the client of one library, with a directory of their own; ``kind`` is a word for the client."""
 
-    def __init__(self, name: str, base: Path) -> None:
+    def __init__(self, name: str, base: Path, *kind: str) -> None:
         self.name = name
         self.peer = PEERS[name]
         self.work = base / name
         self.work.mkdir()
         if is_speed(name):
             make_root(self.work)
-        if (needs := self.peer.needs) and not needs.exists():
+        if not all(path.exists() for path in self.peer.needs):
             raise RuntimeError(f"not built: run {BUILD}")
         self.server = self._start("server")
         try:
-            self.client = self._start("client")
+            self.client = self._start("client", *kind)
         except BaseException:
             self.server.close()
             raise
 
-    def _start(self, role: str) -> Program:
-        command = (self.peer.server if role == "server" else self.peer.client)(role, self.work)
+    def _start(self, role: str, *kind: str) -> Program:
+        command = (self.peer.server if role == "server" else self.peer.client)(role, self.work, *kind)
         return Program(f"{self.name} {role}", command, self.work / f"{role}.log")
+
+    def cpu_ns(self) -> int:
+        """Of both sides."""
+        return self.client.cpu_ns() + self.server.cpu_ns()
 
     def ask(self, do: str, size: int, count: int, warm: int, **members: Any) -> Any:
         return self.client.ask(do, bytes=size, count=count, warm=warm, **members)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import cases  # noqa: E402
 import peers  # noqa: E402
+import plot  # noqa: E402
 import report  # noqa: E402
-from contenders.table import names_of  # noqa: E402
+from targets import case_verdicts  # noqa: E402
 
 
 def command_of(options: argparse.Namespace) -> str:
@@ -27,25 +28,38 @@ def command_of(options: argparse.Namespace) -> str:
     return " ".join(words)
 
 
+def add_cases(found: dict[str, Any], options: argparse.Namespace) -> None:
+    """Row by row; with ``--json FILE`` each is in the file before the next is measured."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    rows: list[dict[str, Any]] = []
+    found["cases"] = rows
+    for row in cases.run(peers.chosen(options), cases.SCALES[peers.plan_of(options)], memory):
+        rows.append(row)
+        print(report.case_line(row), file=sys.stderr)
+        if row.get("figure"):
+            found["figures"][f"{row['figure']}/{row['contender']}"] = row["value"]
+        if options.json and options.json != "-":
+            peers.save(found, options.json)
+    found["verdicts"] += case_verdicts(found["figures"], peers.languages_of(options))
+
+
 def main() -> int:
     parser = peers.arguments("SPEED beside its peers, as one table with each target met or missed.")
     parser.prog = "scripts/bench/run"
     parser.set_defaults(lang="all")
     parser.add_argument("--cases", choices=["peers", "all"], default="peers", help="all: sizes, crowds, disks")
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="write bars as .svg or .png")
-    parser.add_argument("--readme", action="store_true", help="write the table into README.md")
+    parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the figures as .svg or .png")
+    parser.add_argument("--readme", action="store_true", help="write tables into README.md, and its plot")
     parser.add_argument("--no-build", action="store_true", help="measure what is there")
     options = parser.parse_args()
     found = peers.measured(parser, options)
     if options.cases == "all":
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        names = options.only.split(",") if options.only else names_of(options.lang)
-        found["cases"] = cases.run(names, cases.SCALES[peers.plan_of(options)], memory)
-    print(json.dumps(found, indent=2) if options.json else report.text(found))
+        add_cases(found, options)
+    peers.tell(found, options.json)
     if options.plot:
-        options.plot.parent.mkdir(parents=True, exist_ok=True)
-        report.plot(found, options.plot)
+        plot.draw(found, options.plot)
     if options.readme:
+        plot.draw(found, report.PLOT)
         report.write_readme(found, command_of(options))
     return peers.exit_status(found)
 

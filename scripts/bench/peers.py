@@ -16,12 +16,10 @@ import argparse
 import json
 import os
 import platform
-import random
 import shutil
 import statistics
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,97 +29,16 @@ sys.path.insert(0, str(HERE))
 import report  # noqa: E402
 import startup  # noqa: E402
 from contender import Contender, start_all  # noqa: E402
-from contenders.table import LANGUAGES, PEERS, is_speed, names_of  # noqa: E402
+from contenders.processes import every_core_busy  # noqa: E402
+from contenders.table import LANGUAGES, PAIRS, PEERS, is_speed, names_of  # noqa: E402
+from kinds import ALL_KINDS, KINDS, LOADED, MORE_KINDS, PLANS, Plan  # noqa: E402
+from rounds import Bench, Samples  # noqa: E402
 from targets import verdicts  # noqa: E402
 
-SMALL, LARGE = 200, 1 << 20
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One measurement: the command, its payload, and what it does before the first round to warm up a JIT."""
-
-    do: str
-    size: int
-    members: dict[str, Any]
-    java_warm: int
-
-
-KINDS = {
-    "small": Kind("echo", SMALL, {}, 20_000),
-    "large": Kind("echo", LARGE, {}, 200),
-    "pipelined": Kind("pipeline", SMALL, {}, 20_000),
-    "one_way": Kind("send", SMALL, {"batch": False}, 20_000),
-    "batched": Kind("send", SMALL, {"batch": True}, 0),
-}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How much is measured: rounds, and calls of each kind a round; rates take `faster` times as many in C++."""
-
-    rounds: int
-    small: int
-    large: int
-    pipelined: int
-    one_way: int
-    faster: int = 10
-    warm_share: float = 1.0
-
-    def count(self, kind: str, language: str) -> int:
-        count = getattr(self, "one_way" if kind == "batched" else kind)
-        return count * self.faster if kind in {"one_way", "batched"} and language == "cpp" else count
-
-
-FULL = Plan(rounds=15, small=400, large=15, pipelined=3000, one_way=5000)
-QUICK = Plan(rounds=4, small=200, large=5, pipelined=1000, one_way=2000, warm_share=0.25)
-TINY = Plan(rounds=1, small=20, large=2, pipelined=50, one_way=50, faster=1, warm_share=0.01)
-PLANS = {"full": FULL, "quick": QUICK, "tiny": TINY}
-
-Samples = dict[str, list[Any]]
-"""Kind -> one item a round: the nanoseconds of each echo, or a rate a second."""
-
-
-def warm_up(contenders: dict[str, Contender], plan: Plan) -> None:
-    """Lets Java compile what is measured."""
-    for contender in contenders.values():
-        for name, kind in KINDS.items():
-            count = int(kind.java_warm * plan.warm_share)
-            if contender.peer.language == "java" and name in contender.peer.does and count:
-                contender.ask(kind.do, kind.size, count, 0, **kind.members)
-
-
-def measure(
-    contenders: dict[str, Contender], plan: Plan, left_out: dict[str, str], progress: bool
-) -> dict[str, Samples]:
-    """All rounds; a contender that fails in one is left out of all."""
-    found: dict[str, Samples] = {name: {} for name in contenders}
-    warm_up(contenders, plan)
-    for number in range(plan.rounds):
-        if progress:
-            print(f"round {number + 1} of {plan.rounds}", end="\r", file=sys.stderr, flush=True)
-        for name, one in shuffled_steps(list(found)):
-            if one not in found or name not in contenders[one].peer.does:
-                continue
-            try:
-                found[one].setdefault(name, []).append(ask(contenders[one], name, plan))
-            except RuntimeError as error:
-                left_out[one] = str(error)
-                del found[one]
-    return found
-
-
-def shuffled_steps(names: list[str]) -> list[tuple[str, str]]:
-    """(kind, contender): each kind is asked of all before the next kind begins."""
-    random.shuffle(names)
-    return [(kind, name) for kind in KINDS for name in names]
-
-
-def ask(contender: Contender, name: str, plan: Plan) -> Any:
-    kind = KINDS[name]
-    count = plan.count(name, contender.peer.language)
-    answer = contender.ask(kind.do, kind.size, count, max(2, count // 15), **kind.members)
-    return answer["ns"] if kind.do == "echo" else answer["per_second"]
+IDLE_SECONDS = 3.0
+LOADED_ROUNDS = 3
+PYTHON_CPP = "speed.python-cpp"
+"""The one pair of languages that a target speaks of."""
 
 
 def middle(round_: Any) -> float:
@@ -135,7 +52,7 @@ def ratios(found: dict[str, Samples]) -> dict[str, float]:
     for ours in filter(is_speed, found):
         for other, theirs in found.items():
             for kind in found[ours].keys() & theirs.keys() if other != ours else ():
-                pairs = zip(found[ours][kind], theirs[kind], strict=True)
+                pairs = zip(found[ours][kind], theirs[kind], strict=False)  # one of them may have failed later
                 answer[f"{kind}/{ours}/{other}"] = statistics.median(middle(a) / middle(b) for a, b in pairs)
     return answer
 
@@ -146,7 +63,7 @@ def rates(found: dict[str, Samples]) -> dict[str, float]:
         f"{kind}/{name}": statistics.median(rounds) / 1e3
         for name, samples in found.items()
         for kind, rounds in samples.items()
-        if KINDS[kind].do != "echo"
+        if kind in ALL_KINDS and ALL_KINDS[kind].do != "echo"
     }
 
 
@@ -154,12 +71,14 @@ def summary(samples: Samples) -> dict[str, float]:
     """The median and the 99th percentile of all echoes in microseconds, rates a second."""
     found = {}
     for kind, rounds in samples.items():
-        if KINDS[kind].do != "echo":
+        if kind == "cpu":
+            found["cpu_us"] = statistics.median(rounds)
+        elif ALL_KINDS[kind].do != "echo":
             found[f"{kind}_per_second"] = statistics.median(rounds)
-            continue
-        ordered = sorted(sample / 1e3 for samples in rounds for sample in samples)
-        found[f"{kind}_p50_us"] = statistics.median(ordered)
-        found[f"{kind}_p99_us"] = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+        else:
+            ordered = sorted(sample / 1e3 for samples in rounds for sample in samples)
+            found[f"{kind}_p50_us"] = statistics.median(ordered)
+            found[f"{kind}_p99_us"] = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return found
 
 
@@ -176,11 +95,18 @@ def machine(files: str) -> dict[str, Any]:
 def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     work = Path(tempfile.mkdtemp(prefix="speed-bench.", dir=base))
+    kinds = {**KINDS, **(MORE_KINDS if options.cases == "all" else {})}
     contenders: dict[str, Contender] = {}
+    figures: dict[str, Any] = {}
     try:
         contenders, left_out = start_all(names, work)
-        found = measure(contenders, plan, left_out, progress=sys.stderr.isatty())
-        figures: dict[str, Any] = {**ratios(found), **rates(found)}
+        bench = Bench(contenders, plan, left_out)
+        resting = bench.idle(IDLE_SECONDS if plan.rounds > 1 else 0.1)
+        bench.warm_up(kinds)
+        bench.measure(kinds, plan.rounds)
+        with every_core_busy():
+            bench.measure(LOADED, min(plan.rounds, LOADED_ROUNDS))
+        figures.update({**ratios(bench.found), **rates(bench.found)})
         for contender in contenders.values():
             contender.close()
         if "python" in languages and "speed" in contenders and not options.no_startup:
@@ -190,10 +116,14 @@ def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Na
         for contender in contenders.values():
             contender.close()
         shutil.rmtree(work, ignore_errors=True)
+    measured = {name: samples for name, samples in bench.found.items() if samples}
     return {
         "machine": machine(base or tempfile.gettempdir()),
         "plan": vars(plan),
-        "contenders": {name: {**report.describe(PEERS[name]), **summary(found[name])} for name in found},
+        "contenders": {
+            name: {**report.describe(PEERS[name]), **resting[name], **summary(samples)}
+            for name, samples in measured.items()
+        },
         "left_out": left_out,
         "figures": figures,
         "verdicts": verdicts(figures, languages),
@@ -203,25 +133,54 @@ def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Na
 def arguments(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--lang", choices=[*LANGUAGES, "all"], default="python", help="which peers (default: python)")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of the tables")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object, instead of the tables")
     parser.add_argument("--quick", action="store_true", help="a minute's worth less: fewer rounds and calls")
     parser.add_argument("--plan", choices=PLANS, help="full, quick, or tiny: only shows that everything runs")
     parser.add_argument("--only", metavar="NAMES", help=f"comma-separated: {','.join(PEERS)}")
+    parser.set_defaults(cases="peers")
     parser.add_argument("--no-startup", action="store_true", help="leave out import, start, idle and CLI figures")
     return parser
 
 
 def measured(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
     """The report of what the options ask for."""
-    names = options.only.split(",") if options.only else names_of(options.lang)
+    names = chosen(options)
     if unknown := set(names) - set(PEERS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
-    languages = [one for one in LANGUAGES if options.lang in {one, "all"}]
-    return run(names, languages, PLANS[plan_of(options)], options)
+    found = run(names, languages_of(options), PLANS[plan_of(options)], options)
+    if options.json and options.json != "-":
+        save(found, options.json)
+    return found
+
+
+def languages_of(options: argparse.Namespace) -> list[str]:
+    return [one for one in LANGUAGES if options.lang in {one, "all"}]
+
+
+def chosen(options: argparse.Namespace) -> list[str]:
+    """The contenders that the options name; two languages that meet only where all are asked for."""
+    if options.only:
+        return list(options.only.split(","))
+    return [
+        name
+        for name in names_of(options.lang)
+        if options.lang != "all" or options.cases == "all" or name not in PAIRS or name == PYTHON_CPP
+    ]
 
 
 def plan_of(options: argparse.Namespace) -> str:
     return options.plan or ("quick" if options.quick else "full")
+
+
+def save(found: dict[str, Any], place: str) -> None:
+    Path(place).write_text(json.dumps(found, indent=2) + "\n")
+
+
+def tell(found: dict[str, Any], place: str | None) -> None:
+    """Print the tables; with ``-`` one JSON object instead, with the name of a file write it there."""
+    if place and place != "-":
+        save(found, place)
+    print(json.dumps(found, indent=2) if place == "-" else report.text(found))
 
 
 def exit_status(found: dict[str, Any]) -> int:
@@ -234,7 +193,7 @@ def main() -> int:
     parser = arguments((__doc__ or "").split("\n", maxsplit=1)[0])
     options = parser.parse_args()
     found = measured(parser, options)
-    print(json.dumps(found, indent=2) if options.json else report.text(found))
+    tell(found, options.json)
     return exit_status(found)
 
 

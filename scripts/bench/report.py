@@ -1,27 +1,55 @@
-"""A report as text, as the README's table, and as a plot."""
+"""What was found, as text and as the README's tables."""
 
 from __future__ import annotations
 
 import datetime
 import importlib.metadata
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from contenders.table import PEERS, Peer
+from contenders.table import PAIRS, PEERS, SPEEDS, Peer
 
 README = Path(__file__).resolve().parents[2] / "README.md"
+PLOT = README.parent / "scripts" / "bench" / "plots" / "bench.svg"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+ROUND_TRIP_US = "{:,.1f}"
+WHOLE = "{:,.0f}"
 
 COLUMNS = (
-    ("p50 µs", "small_p50_us", 1, 8),
-    ("p99 µs", "small_p99_us", 1, 8),
-    ("1 MiB µs", "large_p50_us", 0, 9),
-    ("calls/s", "pipelined_per_second", 0, 8),
-    ("sent/s", "one_way_per_second", 0, 9),
-    ("batched/s", "batched_per_second", 0, 10),
+    ("p50 µs", "small_p50_us", ROUND_TRIP_US, 8),
+    ("p99 µs", "small_p99_us", ROUND_TRIP_US, 8),
+    ("CPU µs", "cpu_us", ROUND_TRIP_US, 7),
+    ("busy µs", "loaded_p50_us", WHOLE, 8),
+    ("1 MiB µs", "large_p50_us", WHOLE, 9),
+    ("calls/s", "pipelined_per_second", WHOLE, 8),
+    ("sent/s", "one_way_per_second", WHOLE, 9),
+    ("batched/s", "batched_per_second", WHOLE, 10),
+    ("start ms", "start_ms", WHOLE, 9),
+    ("idle %", "idle_percent", "{:.2f}", 7),
+    ("MB", "resident_mb", WHOLE, 5),
 )
-"""(heading, key, decimals, width)"""
+"""(heading, key, format, width)"""
+LEGEND = (
+    "A call and its answer carry 200 bytes each: median, 99th percentile, processor time of both sides, median while "
+    "every core is busy with something else; 1 MiB: median. calls/s: from one thread, all under way at once. Of the "
+    "server: from its start until it is ready, processor time and memory while nobody asks it anything."
+)
+
+SIZES = (
+    ("16 B", "bytes_16_p50_us"),
+    ("200 B", "small_p50_us"),
+    ("4 KiB", "kib_4_p50_us"),
+    ("64 KiB", "kib_64_p50_us"),
+    ("1 MiB", "large_p50_us"),
+    ("16 MiB", "mib_16_p50_us"),
+)
+THREADS = (
+    ("1 thread", "pipelined_per_second"),
+    ("4", "pipelined_4_per_second"),
+    ("16", "pipelined_16_per_second"),
+)
 
 
 def describe(peer: Peer) -> dict[str, str]:
@@ -32,83 +60,128 @@ def describe(peer: Peer) -> dict[str, str]:
     return {"title": peer.title, "version": version, "protection": peer.protection}
 
 
-def text(report: dict[str, Any]) -> str:
-    machine = report["machine"]
+def text(found: dict[str, Any]) -> str:
+    machine = found["machine"]
     python = f"Python {machine['python']}, {machine['cpus']} CPUs, load {machine['load']}, files in {machine['files']}"
     headings = "".join(f" {heading:>{width}}" for heading, _, _, width in COLUMNS)
     lines = [python, "", f"{'':30} {'version':9}{headings}  protection"]
-    for row in report["contenders"].values():
-        cells = "".join(f" {_cell(row.get(key), decimals):>{width}}" for _, key, decimals, width in COLUMNS)
+    for row in found["contenders"].values():
+        cells = "".join(f" {_cell(row, key, form):>{width}}" for _, key, form, width in COLUMNS)
         lines.append(f"{row['title']:30} {row['version']:9}{cells}  {row['protection']}")
-    lines += [f"{PEERS[name].title:30} left out: {reason}" for name, reason in report["left_out"].items()]
+    lines += [f"{PEERS[name].title:30} left out: {reason}" for name, reason in found["left_out"].items()]
     lines.append("")
-    for row in report["verdicts"]:
-        lines.append(f"{row['verdict']:12} {row['what']:38} {row['target']:>8}  {_value(row['measured'])}".rstrip())
-    for row in report.get("cases", ()):
-        lines.append(f"{row['case']:58} {row['value']:>14,.{row['decimals']}f} {row['unit']}")
-    return "\n".join(lines)
+    for row in found["verdicts"]:
+        lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {_value(row['measured'])}".rstrip())
+    return "\n".join([*lines, *map(case_line, found.get("cases", ()))])
 
 
-def _cell(value: Any, decimals: int) -> str:
-    return "" if value is None else f"{value:,.{decimals}f}"
+def case_line(row: dict[str, Any]) -> str:
+    """One case as one line."""
+    title = f"{PEERS[row['contender']].title}: {row['case']}"
+    return f"{title:80} {row.get('failed') or _number(row)}"
+
+
+def _number(row: dict[str, Any]) -> str:
+    return f"{row['value']:,.{row['decimals']}f} {row['unit']}".rstrip()
+
+
+def _cell(row: dict[str, Any], key: str, form: str) -> str:
+    return "" if row.get(key) is None else form.format(row[key])
 
 
 def _value(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, int | float) else str(value or "")
 
 
-def markdown(report: dict[str, Any], command: str) -> str:
-    """What stands in the README: the machine, the figures, and every target that is not reached."""
-    machine = report["machine"]
+def _table(heading: list[str], rows: Iterable[list[str]]) -> list[str]:
+    """A Markdown table, numbers to the right; nothing without rows."""
+    body = [f"| {' | '.join(cells)} |" for cells in rows]
+    return ["", f"| {' | '.join(heading)} |", "|---|" + "---:|" * (len(heading) - 1), *body] if body else []
+
+
+def markdown(found: dict[str, Any], command: str) -> str:
+    """What stands in the README: the machine, all figures, every target with its verdict."""
+    machine = found["machine"]
     today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
     where = f"on {machine['cpus']} CPUs, {machine['system']}, Python {machine['python']}, files in `{machine['files']}`"
+    contenders = found["contenders"]
+    alone = {name: row for name, row in contenders.items() if name not in PAIRS}
     lines = [
-        f"`{command}` {where}, load {machine['load']:g}, {today}:",
+        f"`{command}` {where}, load {machine['load']:g}, {today}. {LEGEND}",
         "",
-        f"| | {' | '.join(heading for heading, *_ in COLUMNS)} | protection |",
-        f"|---|{'---:|' * len(COLUMNS)}---|",
+        f"![Round trips, rates and sizes of all contenders]({PLOT.relative_to(README.parent)})",
+        *_table(
+            ["", *(heading for heading, *_ in COLUMNS), "protection"],
+            [
+                [row["title"], *(_cell(row, key, form) for _, key, form, _ in COLUMNS), row["protection"]]
+                for row in alone.values()
+            ],
+        ),
+        *_targets(found["verdicts"]),
+        *_sizes(alone),
+        *_language_pairs(contenders),
+        *_cases(found.get("cases", [])),
+        *(f"\n{PEERS[name].title} was left out: {reason}." for name, reason in found["left_out"].items()),
     ]
-    for row in report["contenders"].values():
-        cells = " | ".join(_cell(row.get(key), decimals) for _, key, decimals, _ in COLUMNS)
-        lines.append(f"| {row['title']} | {cells} | {row['protection']} |")
-    reached = [row for row in report["verdicts"] if row["verdict"] == "PASS"]
-    lines += ["", f"{len(reached)} of {len(report['verdicts'])} targets reached. Not reached or not measured:"]
-    lines += [
-        f"- {row['what']} {row['target']}: {_value(row['measured']) or row['verdict']}"
-        for row in report["verdicts"]
-        if row["verdict"] != "PASS"
-    ] or ["none."]
-    for row in report.get("cases", ()):
-        if row is report["cases"][0]:
-            lines += ["", "| case | |", "|---|---:|"]
-        lines.append(f"| {row['case']} | {row['value']:,.{row['decimals']}f} {row['unit']} |")
     return "\n".join(lines)
 
 
-def write_readme(report: dict[str, Any], command: str, path: Path = README) -> None:
+VERDICTS = {"PASS": "reached", "FAIL": "**NOT reached**"}
+
+
+def _targets(verdicts: list[dict[str, Any]]) -> list[str]:
+    reached = sum(row["verdict"] == "PASS" for row in verdicts)
+    rows = [
+        [row["what"], row["target"], _value(row["measured"]), VERDICTS.get(row["verdict"], row["verdict"])]
+        for row in verdicts
+    ]
+    return ["", f"{reached} of {len(verdicts)} targets reached:", *_table(["target", "", "measured", ""], rows)]
+
+
+def _sizes(contenders: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            row["title"],
+            *(_cell(row, key, ROUND_TRIP_US) for _, key in SIZES),
+            *(_cell(row, key, WHOLE) for _, key in THREADS),
+        ]
+        for row in contenders.values()
+        if "bytes_16_p50_us" in row
+    ]
+    heading = ["µs a call of", *(size for size, _ in SIZES), *(f"calls/s, {threads}" for threads, _ in THREADS)]
+    return _table(heading, rows)
+
+
+def _language_pairs(contenders: dict[str, Any]) -> list[str]:
+    """Nine pairs; only where two languages met."""
+    if not PAIRS.keys() <= contenders.keys():
+        return []
+    names = {pair: name for name, pair in PAIRS.items()}
+    names.update({("python", "python"): "speed", ("cpp", "cpp"): "speed.cpp", ("java", "java"): "speed.java"})
+    rows = [
+        [
+            f"from {SPEEDS[one][0]}",
+            *(_cell(contenders.get(names[one, other], {}), "small_p50_us", ROUND_TRIP_US) for other in SPEEDS),
+        ]
+        for one in SPEEDS
+    ]
+    return _table(["µs a call of 200 B", *(f"to {language}" for language, _ in SPEEDS.values())], rows)
+
+
+def _cases(cases: list[dict[str, Any]]) -> list[str]:
+    """One row a case, one column a SPEED contender."""
+    names = list(dict.fromkeys(row["contender"] for row in cases))
+    rows: dict[str, dict[str, str]] = {}
+    for row in cases:
+        rows.setdefault(row["case"], {})[row["contender"]] = row["failed"] if "failed" in row else _number(row)
+    heading = ["case", *(PEERS[name].title.removeprefix("SPEED node.call, ") for name in names)]
+    return _table(heading, [[case, *(cells.get(name, "") for name in names)] for case, cells in rows.items()])
+
+
+def write_readme(found: dict[str, Any], command: str, path: Path = README) -> None:
     """Replace what stands between the markers; ValueError when they are not there."""
     before, begin, rest = path.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"{path.name} has no {BEGIN} … {END}")
-    path.write_text(f"{before}{BEGIN}\n{markdown(report, command)}\n{END}{after}")
-
-
-def plot(report: dict[str, Any], path: Path) -> None:
-    """Bars of the small call's median and 99th percentile, SPEED in its own colour."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    rows = sorted(report["contenders"].items(), key=lambda item: -item[1]["small_p50_us"])
-    titles = [row["title"] for _, row in rows]
-    colours = ["#2a6f97" if name.startswith("speed") else "#b8b8b8" for name, _ in rows]
-    figure, axes = plt.subplots(figsize=(8, 0.6 + 0.4 * len(rows)), layout="constrained")
-    axes.barh(titles, [row["small_p50_us"] for _, row in rows], color=colours)
-    axes.scatter([row["small_p99_us"] for _, row in rows], titles, marker="|", color="black", label="p99", zorder=2)
-    axes.set_xscale("log")
-    axes.set_xlabel("round trip of 200 bytes, µs: median (bar) and 99th percentile (mark)")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path)
-    plt.close(figure)
+    path.write_text(f"{before}{BEGIN}\n{markdown(found, command)}\n{END}{after}")

@@ -12,7 +12,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +25,6 @@ import stages_python  # noqa: E402
 from contender import Contender  # noqa: E402
 
 NAMES = {"python": "speed", "cpp": "speed.cpp", "java": "speed.java"}
-ATTACH_SECONDS = 0.5
-"""What perf needs to attach to all threads; it does not say when it has."""
-
 COUNTERS = {
     "instructions:u": ("instructions in the program", 1),
     "instructions:k": ("instructions in the kernel", 1),
@@ -57,14 +53,24 @@ CPP_STAGES = (
 
 @contextmanager
 def attached(command: list[str]) -> Iterator[None]:
-    """Run perf around the block; it ends on SIGINT, after it wrote what it counted."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(ATTACH_SECONDS)
+    """Run perf around the block: it says when it counts, and ends on SIGINT, after it wrote what it counted."""
+    told, tell = os.pipe()
+    answers, answer = os.pipe()
+    control = ["-D", "-1", f"--control=fd:{told},{answer}"]
+    process = subprocess.Popen(
+        [*command, *control], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(told, answer)
+    )
     try:
+        os.close(answer)
+        os.write(tell, b"enable\n")
+        if not os.read(answers, 16):
+            raise RuntimeError(f"{' '.join(command[:2])} ended at once: run it by hand to see why")
         yield
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
+        for end in (told, tell, answers):
+            os.close(end)
 
 
 Act = Callable[[int], dict[str, Any]]
@@ -101,10 +107,11 @@ def read_counters(output: Path, count: int) -> dict[str, float]:
     return found
 
 
-def print_counters(pair: Contender, act: Act, count: int) -> None:
+def print_counters(pair: Contender, act: Act, count: int) -> float:
+    """Returns the processor time of both sides, in microseconds each; 0 where nobody counts."""
     if not shutil.which("perf"):
         print("perf is not installed (Debian: apt install linux-perf): no instructions, no system calls")
-        return
+        return 0.0
     sides, answer = counted(pair, act, count)
     took = (
         f"median {statistics.median(answer['ns']) / 1e3:.1f} µs" if "ns" in answer else f"{answer['per_second']:,.0f}/s"
@@ -114,10 +121,11 @@ def print_counters(pair: Contender, act: Act, count: int) -> None:
     for event, (what, _) in COUNTERS.items():
         cells = [f"{side[event]:12,.1f}" if event in side else f"{'?':>12}" for side in sides]
         print(f"{what:34} {cells[0]} {cells[1]}")
+    return sum(side.get("task-clock", 0.0) for side in sides)
 
 
-def print_cpp_stages(pair: Contender, act: Act, count: int) -> None:
-    """Samples of both processes by stage, each as its share of the CPU time."""
+def cpp_shares(pair: Contender, act: Act, count: int) -> collections.Counter[str]:
+    """Samples of both processes by stage."""
     data = pair.work / "samples.perf"
     pids = f"{pair.client.process.pid},{pair.server.process.pid}"
     record = ["perf", "record", "-q", "-F", "1999", "--call-graph", "dwarf,4096", "-p", pids, "-o", str(data)]
@@ -126,8 +134,7 @@ def print_cpp_stages(pair: Contender, act: Act, count: int) -> None:
     script = subprocess.run(
         ["perf", "script", "-i", str(data), "-F", "comm,sym,dso,ip"], capture_output=True, text=True, check=False
     )
-    shares = collections.Counter(stage_of(sample) for sample in script.stdout.split("\n\n") if sample.strip())
-    print_shares(shares)
+    return collections.Counter(stage_of(sample) for sample in script.stdout.split("\n\n") if sample.strip())
 
 
 def stage_of(sample: str) -> str:
@@ -138,11 +145,12 @@ def stage_of(sample: str) -> str:
     return "other"
 
 
-def print_shares(shares: collections.Counter[str]) -> None:
+def print_shares(shares: collections.Counter[str], cpu_us: float) -> None:
+    """Each stage as its share of the samples, and of the processor time of both sides."""
     total = sum(shares.values())
-    print(f"\n{'stage':44} {'share':>7}   ({total} samples of both sides)")
+    print(f"\n{'stage':44} {'share':>8} {'CPU, µs':>9}   ({total} samples of both sides)")
     for stage, samples in shares.most_common(24):
-        print(f"{stage:44} {100 * samples / total:6.1f} %")
+        print(f"{stage:44} {100 * samples / total:6.1f} % {cpu_us * samples / total:9.2f}")
 
 
 def main() -> int:
@@ -162,11 +170,11 @@ def main() -> int:
                 return pair.ask(do, options.bytes, count, 0, **members)
 
             act(20_000 if options.language == "java" else 500)
-            print_counters(pair, act, options.count)
+            cpu_us = print_counters(pair, act, options.count)
             if options.language == "cpp" and shutil.which("perf"):
-                print_cpp_stages(pair, act, options.count)
+                print_shares(cpp_shares(pair, act, options.count), cpu_us)
             if options.language == "java":
-                print_shares(stages_java.shares(pair, act, options.count))
+                print_shares(stages_java.shares(pair, act, options.count), cpu_us)
         finally:
             pair.close()
     if options.language == "python" and options.what == "call":

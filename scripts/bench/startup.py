@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil
+from contenders.processes import cpu_ns, environment, resident_mb
 
 HERE = Path(__file__).resolve().parent
 
@@ -32,10 +31,10 @@ CLI_PROGRAM = "import sys; from speed.cli import main; sys.exit(main())"
 """What the console script does, for a tree that is not installed."""
 
 
-def run_ms(command: list[str], environment: dict[str, str] | None = None) -> float:
+def run_ms(command: list[str], more: dict[str, str] | None = None) -> float:
     """Run `command` to its end; milliseconds. Raises with its error text if it fails."""
     begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env={**environment(), **(more or {})}, check=False)
     elapsed = (time.perf_counter() - begin) * 1e3
     if done.returncode:
         raise RuntimeError(f"{command[0]} {' '.join(command[1:3])}: {done.stderr.strip()[-500:]}")
@@ -61,6 +60,7 @@ def start_node(work: Path, name: str) -> tuple[subprocess.Popen[str], float]:
         [sys.executable, "-c", NODE_PROGRAM, str(HERE), str(work), name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env=environment(),
         text=True,
     )
     assert process.stdout is not None
@@ -85,6 +85,7 @@ def end_node(process: subprocess.Popen[str]) -> None:
 def node_start_ms(work: Path, rounds: int) -> float:
     """Median of the constructor's time; each round a new process, so nothing is warm but the disk cache."""
     times = []
+    end_node(start_node(work, "start.warm")[0])  # byte code
     for number in range(rounds):
         process, elapsed = start_node(work, f"start.{number}")
         end_node(process)
@@ -97,13 +98,11 @@ def idle_figures(work: Path, seconds: float) -> dict[str, float]:
     idle, _ = start_node(work, "idle")
     other, _ = start_node(work, "other")
     try:
-        watched = psutil.Process(idle.pid)
         time.sleep(1.0)  # what the start left over does not count as idle
-        before, begin = sum(watched.cpu_times()[:2]), time.perf_counter()
+        before, begin = cpu_ns(idle.pid), time.perf_counter_ns()
         time.sleep(seconds)
-        used = sum(watched.cpu_times()[:2]) - before
-        share = 100.0 * used / (time.perf_counter() - begin)
-        return {"idle_cpu_percent": share, "idle_rss_mb": watched.memory_info().rss / 1e6}
+        share = 100.0 * (cpu_ns(idle.pid) - before) / (time.perf_counter_ns() - begin)
+        return {"idle_cpu_percent": share, "idle_rss_mb": resident_mb(idle.pid)}
     finally:
         end_node(other)
         end_node(idle)
@@ -113,11 +112,11 @@ def nodes_command_ms(work: Path, rounds: int) -> float:
     """``speed nodes`` with two nodes present, the whole process: median."""
     script = Path(sys.executable).with_name("speed")
     command = [str(script)] if script.exists() else [sys.executable, "-c", CLI_PROGRAM]
-    environment = {**os.environ, "SPEED_ROOT": str(work / "root"), "SPEED_KEY": str(work / "speed.key")}
+    places = {"SPEED_ROOT": str(work / "root"), "SPEED_KEY": str(work / "speed.key")}
     processes = [start_node(work, name)[0] for name in ("one", "two")]
     try:
-        run_ms([*command, "nodes"], environment)
-        return statistics.median(run_ms([*command, "nodes"], environment) for _ in range(rounds))
+        run_ms([*command, "nodes"], places)
+        return statistics.median(run_ms([*command, "nodes"], places) for _ in range(rounds))
     finally:
         for process in processes:
             end_node(process)

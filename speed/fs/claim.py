@@ -31,8 +31,14 @@ class Claimant:
 
 def newest(root: str, name: str) -> int:
     """The highest claimed generation of ``name``, 0 without one."""
-    claims = map(names.parse_claim, os.listdir(names.claims_dir(root)))
-    return max((found[1] for found in claims if found and found[0] == name), default=0)
+    return max(_generations(root, name), default=0)
+
+
+def _generations(root: str, name: str) -> list[int]:
+    """All claimed generations of ``name``. Other names are passed by unparsed: there may be thousands."""
+    prefix = f"{name}."
+    found = [names.parse_claim(file) for file in os.listdir(names.claims_dir(root)) if file.startswith(prefix)]
+    return [claim[1] for claim in found if claim and claim[0] == name]
 
 
 def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
@@ -102,11 +108,10 @@ def _encode(claimant: Claimant) -> bytes:
 def remove_older(root: str, name: str, generation: int) -> int:
     """Remove claims below ``generation``; the newest one stays for ever. Returns how many went."""
     removed = 0
-    for filename in os.listdir(names.claims_dir(root)):
-        found = names.parse_claim(filename)
-        if found and found[0] == name and found[1] < generation:
+    for older in _generations(root, name) if generation > 1 else ():
+        if older < generation:
             try:
-                os.unlink(names.claim_path(root, *found))
+                os.unlink(names.claim_path(root, name, older))
                 removed += 1
             except OSError:
                 pass

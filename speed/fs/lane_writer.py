@@ -38,7 +38,7 @@ class LaneWriter:
     ``window_bytes`` bounds what is written and not yet committed by the receiver; ``segment_bytes`` is
     the size from which a segment is followed by the next. ``mode`` is ``append``, or ``rename`` where
     FIFOs or local semantics are missing: then each append becomes one complete segment (L-23). With
-    ``durable`` a segment is flushed before it is left; ``sync`` flushes the present one (L-7).
+    ``durable`` a segment is flushed before it is left; ``flush`` does it for the present one (L-7).
     """
 
     def __init__(
@@ -73,6 +73,8 @@ class LaneWriter:
         self._size = 0
         self._outstanding = Outstanding()
         self._created = False
+        self.flush_failures = 0
+        """Flushes that failed so far: what was appended before each may be lost in a power cut."""
 
     def append(self, envelopes: bytes | Sequence[bytes | memoryview]) -> None:
         """Write whole envelopes; ``StorageError`` names errno and target.
@@ -183,17 +185,30 @@ class LaneWriter:
         """Bytes written and, as far as this sender has looked, not committed."""
         return self._outstanding.bytes
 
-    def sync(self) -> None:
-        """Make what was appended survive a power cut (L-7); ``StorageError`` when the device refuses."""
+    def flush(self) -> Callable[[], None]:
+        """What makes all that was appended survive a power cut (L-7), on a descriptor of its own.
+
+        It may run while others append; ``StorageError`` when the device refuses.
+        """
+        fd = os.dup(self._fd) if self._fd >= 0 else -1
+        directories, self._created = (self._path, self._inbox) if self._created else (), False
+        return lambda: self._flush(fd, directories)
+
+    def _flush(self, fd: int, directories: Sequence[str]) -> None:
         try:
-            if self._fd >= 0:
-                os.fdatasync(self._fd)
-            if self._created:
-                os.fsync(self._dir)
-                sync_directory(self._inbox)
-                self._created = False
-        except OSError as error:
-            raise self._storage_error(error, 0) from error
+            if fd >= 0:
+                os.fdatasync(fd)
+            for directory in directories:
+                sync_directory(directory)
+        except BaseException as error:
+            self._created = True
+            self.flush_failures += 1
+            if isinstance(error, OSError):
+                raise self._storage_error(error, 0) from error
+            raise
+        finally:
+            if fd >= 0:
+                os.close(fd)
 
     def _verify(self) -> None:
         """Make or find the lane directory; start anew when it is another one than before (L-2)."""
@@ -234,15 +249,18 @@ class LaneWriter:
         try:
             if self._durable:
                 os.fdatasync(fd)
+        except OSError:
+            self.flush_failures += 1  # whoever appended to it is told
         finally:
             os.close(fd)
 
     def close(self) -> None:
         """Release the descriptors; the files stay for the receiver. The next append begins a new segment."""
-        for fd in (self._fd, self._dir):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = self._dir = -1
+        if self._fd >= 0:
+            self._leave_segment()
+        if self._dir >= 0:
+            os.close(self._dir)
+        self._dir = -1
 
     def _storage_error(self, error: OSError, whole: int) -> StorageError:
         failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")

@@ -143,25 +143,37 @@ def _wait_until_stale(registry: Registry, name: str) -> Entry | None:
 
 
 def _respect_claim(registry: Registry, name: str, generation: int) -> None:
-    """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4)."""
-    claimant = claim.read(registry.root, name, generation)
-    if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
-        return
-    lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
-    deadline = _now_ms() + lease_ms
-    if claimant is not None and claimant.identity.boot_id == identity().boot_id:
-        maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
-        if registry.is_unreadable(name):
-            raise NameTakenError(
-                f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
-            )
-        if claimant.is_expired(_now_ms()):
+    """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4).
+
+    Returns when it need not be respected any longer; NameTakenError when it must be. A claim that says nothing may be
+    one that its maker has only just created: it is read again.
+    """
+    began = _now_ms()
+    while True:
+        claimant = claim.read(registry.root, name, generation)
+        if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
             return
-        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
-    while _now_ms() < deadline:
-        if registry.newest_generation(name) > generation or registry.read(name) is not None:
+        if claimant is not None and claimant.identity.boot_id == identity().boot_id:
+            _respect_neighbour(registry, name, claimant)
+            return
+        lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
+        entry = registry.read(name)
+        if entry is not None and entry.generation >= generation:
+            return
+        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms:
             return
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
+
+
+def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) -> None:
+    """The same for a claimant of this boot, which lives."""
+    maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
+    if registry.is_unreadable(name):
+        raise NameTakenError(
+            f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
+        )
+    if not claimant.is_expired(_now_ms()):
+        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
 
 
 class Registration:

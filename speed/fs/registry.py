@@ -37,6 +37,8 @@ class _Known:
     """Whether the stamp was already old when the file was read: only then can no write hide behind it."""
     entry: Entry | None
     since_ms: int
+    gone: bool = False
+    """Whether the process was looked for and not found: it never comes back."""
 
 
 class Registry:
@@ -88,9 +90,12 @@ class Registry:
             return known
         settled = time.time_ns() - stamp[1] > _RACY_NS
         fresh = self._read_entry(name, path)
-        since = known.since_ms if known is not None and known.entry == fresh else monotonic_ms()
-        known = self._known[name] = _Known(stamp, settled, fresh, since)
-        return known
+        if known is not None and known.entry == fresh:
+            now_known = _Known(stamp, settled, fresh, known.since_ms, known.gone)
+        else:
+            now_known = _Known(stamp, settled, fresh, monotonic_ms())
+        self._known[name] = now_known
+        return now_known
 
     def _read_entry(self, name: str, path: str) -> Entry | None:
         problem = ""
@@ -122,6 +127,8 @@ class Registry:
     def _judge(self, known: _Known, now: int) -> Verdict:
         entry = known.entry
         assert entry is not None
+        if known.gone:
+            return Verdict.STALE
         fresh = judge(entry, self._boot_id, now, None, now - known.since_ms)
         if fresh is not Verdict.LIVE or now - entry.heartbeat_monotonic_ms < entry.heartbeat_interval:
             return fresh
@@ -134,6 +141,9 @@ class Registry:
         if entry is None or verdict is Verdict.STALE:
             return None
         if sure and self.process_gone(entry):
+            known = self._known.get(name)
+            if known is not None and known.entry == entry:
+                known.gone = True
             return None
         return entry
 

@@ -90,6 +90,9 @@ class NativeEngine:
     def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
         return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
 
+    def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
+        self._engine.send_all(target, list(payloads), timeout, _traced(options))
+
     def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
         if "topic" in options:
             raise TypeError("the topic of an event is given once")

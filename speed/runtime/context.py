@@ -47,3 +47,5 @@ class Context:
     failure: SpeedError | None = None
     heed: Callable[[float], None] = lambda deadline: None
     """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
+    unheard: Callable[[str], None] = lambda target: None
+    """Tells of a node whose bell nobody hears."""

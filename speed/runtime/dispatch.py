@@ -177,7 +177,8 @@ class Dispatch:
         self._reply(lane.source, received.header.sequence, EnvelopeType.DISCOVERY, reply)
 
     def node_died(self, name: str) -> None:
-        """The reader of a node's bell is gone: nobody will answer what waits there."""
+        """The reader of a node's bell is gone: nobody will answer what waits there, and nothing more is written."""
+        self._links.drop(name)
         self._context.pending.fail_target(name, node_left(name))
 
     def expire(self, now: float) -> None:

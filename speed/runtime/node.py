@@ -101,6 +101,10 @@ class PythonEngine:
         self._check_open()
         return self._parts.outbox.send(target, payload, ack, timeout, options)
 
+    def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
+        self._check_open()
+        self._parts.outbox.send_all(target, payloads, timeout, options)
+
     def on_message(self, handler: Handler) -> None:
         self._check_open()
         self._parts.delivery.on_message(handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
@@ -16,6 +17,10 @@ from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
+from speed.wire.seal import ReusedBuffer
+
+BATCH_MESSAGES, BATCH_BYTES = 64, ReusedBuffer.LARGE_BYTES
+"""What goes in one write at most; a large message goes alone."""
 
 
 class Outbox:
@@ -36,6 +41,24 @@ class Outbox:
         else:
             self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
         return message_id
+
+    def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
+        """Send messages in order, some in one write."""
+        deadline = monotonic() + timeout_seconds
+        batch: list[bytes] = []
+        size = 0
+        for payload in payloads:
+            _, encoded = self._encode(payload, {"topic": "message", **options})
+            if len(batch) == BATCH_MESSAGES or (batch and size + len(encoded) >= BATCH_BYTES):
+                self._send_batch(target, batch, deadline)
+                batch, size = [], 0
+            batch.append(encoded)
+            size += len(encoded)
+        if batch:
+            self._send_batch(target, batch, deadline)
+
+    def _send_batch(self, target: str, batch: list[bytes], deadline: float) -> None:
+        self._links.granted(target).send_all(EnvelopeType.MESSAGE, 0, batch, deadline)
 
     def publish(self, topic: str, payload: Any, timeout_seconds: float, options: Any) -> int:
         """Send an event to all who subscribe to it and allow this node; returns how many got it."""

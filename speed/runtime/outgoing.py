@@ -16,6 +16,7 @@ from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delayed import DelayedRequests
+from speed.runtime.group_flush import GroupFlush
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
@@ -39,11 +40,10 @@ class OutgoingLink:
         self._context = context
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
-        self._synced = 0
         self._is_full = False
         """While one sender waits for room; urgent ones then do not queue up behind it."""
         self._renewal_due = False
-        self._sync_lock = threading.Lock()
+        self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
         self.delayed = DelayedRequests(target, context.pending, self._send_requests)
@@ -83,7 +83,12 @@ class OutgoingLink:
     def send_all(
         self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
     ) -> None:
-        """Like ``send`` for several (at most 64) envelopes in one write and one ring: all are accepted or none."""
+        """Like ``send`` for several envelopes in one write and one ring: all are accepted or none.
+
+        At most 64, and of those of ``ReusedBuffer.LARGE_BYTES`` only one alone.
+        """
+        if self.delayed.waiting and not urgent:
+            self.delayed.flush(deadline)
         self._append(type_, flags, payloads, deadline, urgent, None)
 
     def _append(
@@ -115,6 +120,7 @@ class OutgoingLink:
                 counter += 1
                 parts += seal(type_, flags, counter, now, payload, draw())
             sequence = self._sequence_base | counter
+            failures = self._writer.flush_failures
             if track is not None:
                 track(sequence)
             self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
@@ -123,10 +129,11 @@ class OutgoingLink:
             except StorageError as error:
                 self._counter = first + error.envelopes_written // 2  # each envelope is two parts
                 raise
-        if context.durable:
-            self._sync(counter)
+        if self._durable is not None:
+            self._flush(failures)
         if self.ringer.ring(context.id) is RingResult.NOBODY:
             context.stats.count("rings_unheard")
+            context.unheard(self.target)
         return sequence
 
     def _check_sizes(self, payloads: Sequence[bytes]) -> None:
@@ -157,15 +164,17 @@ class OutgoingLink:
             "it reads too slowly or has stopped reading; retry later or send less"
         )
 
-    def _sync(self, counter: int) -> None:
-        """Make the lane durable up to ``counter``; concurrent callers share one flush."""
-        with self._sync_lock:
-            if self._synced >= counter:
-                return
-            with self.lock:
-                written = self._counter
-                self._writer.sync()
-            self._synced = written
+    def _flush(self, failures: int) -> None:
+        """StorageError if any flush failed since this thread appended: a device tells of a loss only once."""
+        assert self._durable is not None
+        self._durable.wait()
+        if self._writer.flush_failures != failures:
+            raise StorageError(f"what was sent to {self.target!r} may not survive a power cut: see `speed doctor`")
+
+    def _begin_flush(self) -> Callable[[], None]:
+        """Others append while the flush runs, and are in the next one."""
+        with self.lock:
+            return self._writer.flush()
 
     def renew(self) -> None:
         """Have the next envelope begin a new segment and open the bell again; waits for no sender."""

@@ -34,8 +34,11 @@ SPIN_LANES = 4
 """Lanes polled at most; the others are found by their rings."""
 BELL_SECONDS = 0.0005
 """How long polling may go on without a look at the bell: no busy lane keeps others waiting."""
-VAIN_SHARE, VAIN_SECONDS = 0.1, 0.005
-"""Share of time that may be polled in vain, and how much of it can be saved up."""
+SILENT_SECONDS = (0.001, 0.3)
+"""First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
+VAIN_SHARE, VAIN_AGAIN_SHARE, VAIN_SECONDS = 0.1, 0.02, 0.005
+"""Share of time that may be polled in vain, after a poll that paid and after one that did not, and how much of it can
+be saved up. Where others want the core, polling takes it from the very process that is waited for."""
 
 
 class Protocol:
@@ -59,9 +62,12 @@ class Protocol:
         self._hot: tuple[InboundLane, ...] = ()
         self._active = False
         self._vain_credit = VAIN_SECONDS
+        self._vain_share = VAIN_SHARE
         self._credited_at = 0.0
         self._bell_until = 0.0
         self._departed: deque[str] = deque()
+        self._silent: dict[str, tuple[float, float]] = {}
+        """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self.accepting = True
         """False while the node leaves: lanes stay unread, answers to others still go out."""
         if self._poll is not None and bell is not None:
@@ -96,6 +102,12 @@ class Protocol:
             pass
         self._watched[fd] = link.target
 
+    def nobody_hears(self, name: str) -> None:
+        """A ring found no reader (L-9): if the process is gone, who waits for it is told at once."""
+        if name not in self._silent:
+            self._silent[name] = (0.0, SILENT_SECONDS[0])
+            self.wake()
+
     def step(self, wait: bool) -> None:
         """Do what there is to do; with ``wait`` stay until there is something. The caller holds the role."""
         if wait and self._active:
@@ -115,6 +127,8 @@ class Protocol:
                         self._drain(lane, now)
                     elif source_id != self._context.id:
                         self._next_scan = 0.0
+            if self._silent:
+                self._look_at_silent(now)
             if self._departed:
                 self._fail_departed()
             if now >= self._expire_at:
@@ -135,7 +149,21 @@ class Protocol:
         if self._next_scan == 0.0:
             return
         while self._departed:
-            self._dispatch.node_died(self._departed.popleft())
+            name = self._departed.popleft()
+            if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-12)
+                self._dispatch.node_died(name)
+
+    def _look_at_silent(self, now: float) -> None:
+        """S-7: a node without a reader on its bell has died if its process is gone."""
+        for name, (look_at, pause) in list(self._silent.items()):
+            if now < look_at:
+                continue
+            del self._silent[name]
+            if self._context.registry.live(name, sure=True) is None:
+                self._departed.append(name)
+                self._next_scan = 0.0
+            elif pause <= SILENT_SECONDS[1]:
+                self._silent[name] = (now + pause, 2 * pause)
 
     def _wait(self, wait: bool) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
@@ -146,6 +174,8 @@ class Protocol:
         if wait:
             self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
             self._waits_until = min(self._next_scan, self._dispatch.next_deadline())
+            if self._silent:
+                self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
             seconds = max(0.0, self._waits_until - monotonic())
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(seconds):
@@ -162,7 +192,7 @@ class Protocol:
             self._bell_until = now + BELL_SECONDS
             return None
         self._active = False
-        credit = self._vain_credit + (now - self._credited_at) * VAIN_SHARE
+        credit = self._vain_credit + (now - self._credited_at) * self._vain_share
         self._credited_at = now
         if credit < self._spin_seconds:
             self._vain_credit = credit
@@ -172,9 +202,11 @@ class Protocol:
             for lane in self._hot:
                 if lane.reader.has_more():
                     self._vain_credit = min(credit, VAIN_SECONDS)
+                    self._vain_share = VAIN_SHARE
                     return lane
             now = perf_counter()
         self._vain_credit = min(credit, VAIN_SECONDS) - self._spin_seconds
+        self._vain_share = VAIN_AGAIN_SHARE
         return None
 
     def _heat(self, lane: InboundLane) -> None:
@@ -197,9 +229,8 @@ class Protocol:
             self._poll.unregister(fd)
         except (OSError, ValueError):
             pass
-        if target is not None and self._context.registry.live(target) is None:
-            self._departed.append(target)
-            self._next_scan = 0.0
+        if target is not None:
+            self._silent[target] = (0.0, SILENT_SECONDS[0])
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS

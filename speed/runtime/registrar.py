@@ -105,5 +105,5 @@ class Registrar:
 
     def _check_callees(self) -> None:
         for target in self._context.pending.targets():
-            if self._context.registry.live(target) is None:
+            if self._context.registry.live(target, sure=True) is None:
                 self._left(target)

@@ -121,6 +121,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
+    context.unheard = protocol.nobody_hears
     introspection.senders = protocol.senders
     introspection.lane_counts = protocol.counts
     links.on_open(protocol.watch_reader)

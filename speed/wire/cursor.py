@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.limits import MAX_LANES, MAX_UNFINISHED
 
 _CURSOR = Struct(">4sBBHIIIIQQ24x")
 _UNFINISHED = Struct(">QIIQ")
@@ -54,8 +56,20 @@ class Fence(NamedTuple):
     size: int
 
 
+@lru_cache(maxsize=MAX_LANES)
+def _keyed(lane_key: bytes) -> tuple[Any, Any]:
+    """SHA-256 after the inner and the outer pad of HMAC: copying them is half the price of ``hmac.digest``."""
+    padded = lane_key.ljust(sha256().block_size, b"\0")
+    return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))
+
+
 def _mac(lane_key: bytes, data: bytes) -> bytes:
-    return hmac.digest(lane_key, data, "sha256")[:_MAC_BYTES]
+    inner, outer = _keyed(lane_key)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(data)
+    outer.update(inner.digest())
+    mac: bytes = outer.digest()[:_MAC_BYTES]
+    return mac
 
 
 def _authentic(data: bytes, lane_keys: Sequence[bytes], reason: str) -> bytes:

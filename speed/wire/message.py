@@ -20,8 +20,9 @@ from speed.wire.content import (
     decode_content,
     encode_content,
 )
+from speed.wire.message_head import encode_head
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, Parts, check_nested, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, Parts, begins_value, check_nested, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -79,32 +80,23 @@ def encode_message(
     Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
     """
     content = encode_content(payload, content_type)
-    head = _runtime()[0].MessageEnvelope()
-    _assign(
-        head.metadata,
-        (
-            ("message_id", message_id),
-            ("topic", topic),
-            ("namespace", namespace),
-            ("published_at_ms", published_at_ms),
-            ("content_type", content.number),
-            ("content_type_custom", content.custom),
-            ("priority", priority),
-            ("ttl_seconds", ttl_seconds),
-            ("correlation_id", correlation_id),
-            ("causality_parent", causality_parent),
-        ),
+    head = encode_head(
+        content,
+        topic=topic,
+        namespace=namespace,
+        message_id=message_id,
+        published_at_ms=published_at_ms,
+        priority=priority,
+        ttl_seconds=ttl_seconds,
+        publisher_id=publisher_id,
+        correlation_id=correlation_id,
+        causality_parent=causality_parent,
+        traceparent=traceparent,
+        labels=labels,
+        baggage=baggage,
+        extensions=extensions,
     )
-    check_metadata(head.metadata)
-    if publisher_id is not None:
-        _assign(head.security, (("publisher_id", publisher_id),))
-    if traceparent is not None:
-        _set_trace(head.observability, parse_traceparent(traceparent))
-    if labels or baggage:
-        _update(head.observability.labels, "labels", labels)
-        _update(head.observability.baggage, "baggage", baggage)
-    _update(head.extensions, "extensions", extensions)
-    return _frame(head.SerializeToString(), content)
+    return _frame(head, content)
 
 
 class MessageView:
@@ -206,7 +198,10 @@ class MessageView:
     @property
     def traceparent(self) -> str | None:
         """W3C traceparent, or None when absent or not valid (M-11)."""
-        trace = self._parsed().observability
+        head = self._parsed()
+        if not head.HasField("observability"):
+            return None
+        trace = head.observability
         if not are_trace_ids(trace.trace_id, trace.span_id) or not 0 <= trace.trace_flags <= 255:
             return None
         return str(TraceParent(trace.trace_id, trace.span_id, trace.trace_flags))
@@ -285,6 +280,10 @@ class MessageView:
             found = memoryview(b"")
             for begin, finish in payloads:
                 record = view[begin:finish]
+                value = begins_value(record, _ANY_VALUE)
+                if value:  # of all but protobuf payloads
+                    found = record[value:]
+                    continue
                 for field, wire_type, _, value, end in walk(record):
                     if wire_type == LENGTH_DELIMITED and field == _ANY_VALUE:
                         found = record[value:end]
@@ -309,29 +308,6 @@ def _frame(head: bytes, content: Content) -> bytes:
         url = content.type_url.encode()
         fields = b"\x0a" + varint(len(url)) + url + fields
     return b"".join((head, _PAYLOAD_TAG, varint(len(fields) + len(data)), fields, data))
-
-
-def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:
-    name = ""
-    try:
-        for name, value in fields:
-            if value is not None:
-                setattr(message, name, value)
-    except (TypeError, ValueError) as error:
-        raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
-
-
-def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
-    if items:
-        try:
-            for key, value in items.items():
-                target[key] = value
-        except (TypeError, ValueError) as error:
-            raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
-
-
-def _set_trace(context: Any, trace: TraceParent) -> None:
-    context.trace_id, context.span_id, context.trace_flags = trace
 
 
 def _optional(message: Any, field: str) -> str | None:

@@ -56,6 +56,19 @@ def check_nested(record: bytes | memoryview, parts: Parts) -> None:
             check_nested(record[value:end], parts[field])
 
 
+def begins_value(data: memoryview, field: int) -> int:
+    """Where the value begins if ``data`` is one length-delimited record of ``field`` (below 16), its length in at most
+    two bytes; else 0."""
+    size = len(data)
+    if size < 2 or data[0] != field << 3 | LENGTH_DELIMITED:
+        return 0
+    if data[1] == size - 2 < 0x80:
+        return 2
+    if size > 2 and data[1] > 0x7F > data[2] and (data[1] & 0x7F | data[2] << 7) == size - 3:
+        return 3
+    return 0
+
+
 def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int, int]:
     """The unsigned varint at ``position`` of at most ``most`` bytes, and the position after it.
 
@@ -73,6 +86,8 @@ def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int
 
 def varint(value: int) -> bytes:
     """``value`` (>= 0) as a minimal varint."""
+    if value <= 0x7F:
+        return bytes((value,))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -184,7 +184,7 @@ def test_in_rename_mode_each_batch_is_a_complete_segment(lane: Lane) -> None:
     writer = lane.writer(mode="rename", durable=True)
     writer.append([sealed(1), sealed(2)])
     writer.append(sealed(3))
-    writer.sync()
+    writer.flush()()
     assert lane.segments() == ["000001-00000001.lane", "000001-00000002.lane"]
     reader = lane.reader()
     assert counters(lane.read_all(reader)) == [1, 2, 3]
@@ -193,10 +193,22 @@ def test_in_rename_mode_each_batch_is_a_complete_segment(lane: Lane) -> None:
     assert lane.segments() == ["000001-00000003.lane"]
 
 
+def test_a_segment_that_is_left_because_the_writer_is_closed_is_flushed(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-7: a sender's thread may not have flushed yet what it appended."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", flushed.append)
+    writer = lane.writer(durable=True)
+    writer.append(sealed(1))
+    writer.close()
+    assert len(flushed) == 1
+
+
 def test_a_durable_writer_flushes_file_and_directory(lane: Lane) -> None:
     """L-7: the calls succeed on a real filesystem; what they promise needs a power cut to show."""
     writer = lane.writer(durable=True, segment_bytes=300)
     for counter in range(1, 10):
         writer.append(sealed(counter))
-        writer.sync()
+        writer.flush()()
     assert counters(lane.read_all(lane.reader())) == list(range(1, 10))

@@ -192,6 +192,23 @@ def test_a_claim_of_a_later_version_with_more_fields_is_understood(registry: Reg
     assert registry.register("billing", **LONG).entry.generation == 2
 
 
+def test_a_claim_that_is_being_written_is_respected_although_the_entry_of_a_dead_owner_is_there(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5: that entry does not follow the claim; only one of its generation would."""
+    put(registry, template(registry, generation=1, pid_start=1))
+    path = pathlib.Path(names.claim_path(registry.root, "billing", 2))
+    path.touch()
+
+    def written(_: float) -> None:
+        path.unlink()
+        make_claim(registry, 2)
+
+    monkeypatch.setattr("speed.fs.registration.time.sleep", written)
+    with pytest.raises(NameTakenError, match="being claimed"):
+        registry.register("billing", **LONG)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"lease": 1}', b"\xff" * 5000, b"[" * 4000])
 def test_an_unreadable_claim_is_waited_for_and_then_passed(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, content: bytes

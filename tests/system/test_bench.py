@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,77 @@ def test_only_what_stands_between_the_markers_of_the_readme_changes(
     assert written.endswith(f"\n{text.END}\nafter\n")
     assert "old" not in written
     assert "SPEED node.call" in written
+
+
+@pytest.fixture
+def whole(report: dict[str, Any]) -> dict[str, Any]:
+    """A report with cases, one of which failed."""
+    row = {"contender": "speed", "case": "events", "value": 1234.5, "unit": "/s", "decimals": 0, "figure": ""}
+    failed = {"contender": "speed", "case": "backlog", "failed": "RuntimeError: no answer within 120 s"}
+    return {**report, "cases": [row, failed], "left_out": {"kombu": "small: half a message"}}
+
+
+def test_the_readme_tells_every_target_every_case_and_what_failed(modules: None, whole: dict[str, Any]) -> None:
+    import report as text
+
+    written = text.markdown(whole, "scripts/bench/run")
+    for target in whole["verdicts"]:
+        assert f"| {target['what']} | {target['target']} |" in written
+    assert "| events | 1,234 /s |" in written
+    assert "| backlog | RuntimeError: no answer within 120 s |" in written
+    assert "kombu, filesystem transport was left out: small: half a message." in written
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_picture_is_drawn(modules: None, tmp_path: Path, whole: dict[str, Any], suffix: str) -> None:
+    import plot
+
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "made" / f"bench.{suffix}"
+    plot.draw(whole, picture)
+    begin = {"svg": b"<?xml", "png": b"\x89PNG"}[suffix]
+    assert picture.read_bytes().startswith(begin)
+
+
+def test_a_case_that_fails_is_told_and_the_others_are_measured(modules: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cases
+
+    def fails(*_: Any) -> Iterator[Any]:
+        yield cases.Row("before", 1.0, "")
+        raise KeyError("ns")
+
+    def works(*_: Any) -> Iterator[Any]:
+        yield cases.Row("after", 2.0, "")
+
+    monkeypatch.setattr(cases, "ANY_LANGUAGE", (cases.Place(fails), cases.Place(works)))
+    monkeypatch.setattr(cases, "PYTHON_ONLY", ())
+    rows = list(cases.run(["speed"], cases.TINY, None))
+    assert [row["case"] for row in rows] == ["before", "fails", "after"]
+    assert rows[1]["failed"] == "KeyError: 'ns'"
+
+
+def test_what_a_contender_gave_before_it_failed_is_kept(modules: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kinds
+    import rounds
+    from contenders.table import PEERS
+
+    class Fragile:
+        peer = PEERS["connection"]
+        asked = 0
+
+        def cpu_ns(self) -> int:
+            return 0
+
+        def ask(self, *_: Any) -> dict[str, Any]:
+            self.asked += 1
+            if self.asked == 3:
+                raise RuntimeError("it ended")
+            return {"ns": [1000]}
+
+    bench = rounds.Bench({"connection": Fragile()}, kinds.TINY, {})
+    bench.measure({"small": kinds.KINDS["small"], "large": kinds.KINDS["large"]}, 5)
+    assert bench.left_out == {"connection": "small: it ended"}
+    assert bench.found["connection"] == {"small": [[1000]], "cpu": [0.0], "large": [[1000]]}
 
 
 def test_a_readme_without_markers_is_left_as_it_is(modules: None, tmp_path: Path, report: dict[str, object]) -> None:

@@ -22,6 +22,8 @@ node.register("hang", lambda: (print("hanging"), time.sleep(60)))
 print("up"); sys.stdin.read()
 """
 
+SELDOM = SERVER.replace("allow=", "lease_seconds=4000, heartbeat_seconds=1000, allow=")
+
 OWNER = """
 import sys, speed
 node = speed.Node("owner", root=sys.argv[1], lease_seconds=0.7, heartbeat_seconds=0.2)
@@ -45,6 +47,34 @@ def test_a_killed_server_fails_its_calls_quickly(root: str, node: Make, child: S
         future.result(15)
 
 
+def test_a_killed_server_is_noticed_however_seldom_it_renews_its_lease(root: str, node: Make, child: Start) -> None:
+    """S-7, L-9: its process is gone and nobody hears its bell; neither heartbeat nor lease is waited for."""
+    server = child(SELDOM, root)
+    assert server.line() == "up"
+    future = node("client", engine="python").submit("server", "hang", timeout=60)
+    assert server.line() == "hanging"
+    server.kill()
+    with pytest.raises(speed.NodeLeftError):
+        future.result(50)
+
+
+@pytest.mark.parametrize("has_called", [False, True])
+def test_a_call_to_a_killed_server_fails_although_its_lease_has_not_ended(
+    root: str, node: Make, child: Start, has_called: bool
+) -> None:
+    """S-7, L-9: the ring finds no reader."""
+    server = child(SELDOM, root)
+    assert server.line() == "up"
+    client = node("client", engine="python")
+    if has_called:
+        client.ping("server")
+    server.kill()
+    with pytest.raises((speed.NodeLeftError, speed.UnknownNodeError)):
+        client.call("server", "hang", timeout=50)
+    with pytest.raises(speed.UnknownNodeError):  # and what is known to be dead is not written to
+        client.call("server", "hang", timeout=50)
+
+
 def test_the_name_of_a_killed_process_is_free_at_once(root: str, node: Make, child: Start) -> None:
     """R-8: no lease has to pass."""
     server = child(SERVER, root)
@@ -64,7 +94,7 @@ def test_a_paused_and_replaced_owner_gets_nothing_accepted(root: str, node: Make
     owner.signal(signal.SIGSTOP)
     while True:  # until its lease is over
         try:
-            heir = node("owner", lease_seconds=0.7, heartbeat_seconds=0.2)
+            heir = node("owner")
         except speed.NameTakenError:
             time.sleep(0.05)
         else:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +105,103 @@ def test_what_was_sent_to_disk_survives_both_processes(disk_root: str, child: St
             message = heir.receive(timeout=20)
             assert message is not None
             assert message.payload == number
+
+
+THREADS = 16
+MESSAGE_BYTES = 10_000
+"""So many that headers of all threads' envelopes do not add up to one."""
+
+
+class Flushes:
+    """``os.fdatasync`` of this process: counted, held until told, failing when told."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+        self.count = 0
+        self.failing = False
+
+    def __call__(self, fd: int) -> None:
+        self.count += 1
+        self.begun.release()
+        assert self.go_on.acquire(timeout=20)
+        if self.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        REAL_FDATASYNC(fd)
+
+
+REAL_FDATASYNC = os.fdatasync
+
+
+@pytest.fixture
+def flushes(monkeypatch: pytest.MonkeyPatch) -> Flushes:
+    held = Flushes()
+    monkeypatch.setattr(os, "fdatasync", held)
+    return held
+
+
+def appended(root: str) -> int:
+    """Envelopes in the one segment of sender -> receiver, all of one size."""
+    segment = Path(root, "receiver", "inbox", "sender", "000001-00000001.lane")
+    size = segment.stat().st_size if segment.exists() else 0
+    return size // MESSAGE_BYTES
+
+
+def send_from_threads(sender: speed.Node) -> tuple[list[threading.Thread], list[object]]:
+    """As many sends at once as there are threads; what each ended with."""
+    ended: list[object] = []
+
+    def send() -> None:
+        try:
+            ended.append(sender.send("receiver", b"x" * MESSAGE_BYTES))
+        except speed.StorageError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=send) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    return threads, ended
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_threads_that_send_at_once_share_a_flush(disk_root: str, flushes: Flushes) -> None:
+    """L-7: they append while a flush runs, and the next one is for all of them."""
+    with (
+        speed.Node("receiver", root=disk_root, allow=["sender"], engine="python"),
+        speed.Node("sender", root=disk_root, durability="disk", engine="python") as sender,
+    ):
+        threads, ended = send_from_threads(sender)
+        assert flushes.begun.acquire(timeout=20)
+        wait_until(lambda: appended(disk_root) >= THREADS)
+        assert not ended
+        flushes.go_on.release(THREADS)
+        for thread in threads:
+            thread.join(20)
+        assert len(ended) == THREADS
+        assert flushes.count == 2
+
+
+def test_a_flush_that_fails_is_told_to_all_whose_envelopes_it_was_for(disk_root: str, flushes: Flushes) -> None:
+    """L-7: a device reports a loss once; a later flush that succeeds proves nothing."""
+    with (
+        speed.Node("receiver", root=disk_root, allow=["sender"], engine="python"),
+        speed.Node("sender", root=disk_root, durability="disk", engine="python") as sender,
+    ):
+        flushes.failing = True
+        threads, ended = send_from_threads(sender)
+        assert flushes.begun.acquire(timeout=20)
+        wait_until(lambda: appended(disk_root) >= THREADS)
+        flushes.go_on.release()
+        assert flushes.begun.acquire(timeout=20)
+        flushes.failing = False
+        flushes.go_on.release(THREADS)
+        for thread in threads:
+            thread.join(20)
+        assert [type(one) for one in ended] == [speed.StorageError] * THREADS
+        assert isinstance(sender.send("receiver", b"later"), str)

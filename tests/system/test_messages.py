@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -70,6 +71,26 @@ def test_messages_of_one_sender_stay_in_order(node: Make) -> None:
         analytics.send("billing", number)
     analytics.send("billing", 1000, ack=True, timeout=30)
     assert seen == list(range(1001))
+
+
+def test_messages_sent_at_once_arrive_in_their_order_whatever_their_size(node: Make) -> None:
+    """L-3, L-4: large ones do not share a write."""
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    payloads = [bytes([number]) * (200_000 if number % 50 == 7 else 200) for number in range(200)]
+    seen: list[bytes] = []
+    billing.on_message(lambda message: seen.append(message.payload))
+    analytics.send_all("billing", iter(payloads), priority=7)
+    analytics.send_all("billing", [])
+    analytics.send("billing", b"last", ack=True, timeout=30)
+    assert seen == [*payloads, b"last"]
+
+
+def test_of_messages_sent_at_once_none_reaches_a_node_that_does_not_allow_it(node: Make, root: str) -> None:
+    """A-3."""
+    node("billing")
+    with pytest.raises(speed.AccessDeniedError):
+        node("analytics").send_all("billing", [1, 2, 3])
+    assert os.listdir(f"{root}/billing/inbox") == []
 
 
 def test_an_event_reaches_those_who_subscribe_and_allow(node: Make) -> None:

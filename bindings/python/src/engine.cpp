@@ -155,6 +155,17 @@ std::string Engine::send(nb::handle target, nb::handle payload, bool ack, double
   });
 }
 
+void Engine::send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options) {
+  check();
+  const std::string name = name_in(target);
+  std::vector<Value> values;
+  values.reserve(payloads.size());
+  for (const nb::handle payload : payloads) values.push_back(to_value(payload, "payload"));
+  const SendOptions settings = send_options(options, timeout);
+  const Released released;
+  node_->send_all(name, values, settings);
+}
+
 std::size_t Engine::publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options) {
   check();
   const Value value = to_value(payload, "payload");

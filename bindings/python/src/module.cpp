@@ -68,6 +68,7 @@ NB_MODULE(speed_native, module) {
       .def("discover", &Engine::discover)
       .def("stats", &Engine::stats)
       .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg())
+      .def("send_all", &Engine::send_all)
       .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg())
       .def("on_message", &Engine::on_message)
       .def("subscribe", &Engine::subscribe)

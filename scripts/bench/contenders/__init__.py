@@ -1,9 +1,9 @@
 """The programs that are measured side by side; ``table.py`` lists them.
 
 A Python module has ``LIBRARY`` (distribution name, None: standard library), ``serve(work, ready, stop)`` and a class
-``Client`` with ``echo(data)``, ``close()`` and, where the library has it, ``pipeline(data, count)`` and
-``send(data, count)``. Server and client each run in a process of their own (``process.py``), so that no library's
-threads disturb another's client. ``cpp/`` and ``java/`` hold programs that speak the same lines.
+``Client`` with ``echo(data)``, ``close()`` and, where the library has it, ``pipeline(data, count)`` and ``send(data,
+count)`` and ``send_all(data, count)``. Server and client each run in a process of their own (``process.py``), so that
+no library's threads disturb another's client. ``cpp/`` and ``java/`` hold programs that speak the same lines.
 """
 
 from __future__ import annotations

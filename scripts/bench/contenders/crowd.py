@@ -6,6 +6,7 @@ Senders, subscribers, bystanders. Answers each JSON command with one line, as ``
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import sys
@@ -23,6 +24,8 @@ from speed.fs.registry import Registry
 SERVER = "server"
 TOPIC = "bench.event"
 SEND_SECONDS = 100.0
+WAIT_SECONDS = 20.0
+BATCH = 64
 LONG_LEASE_MS = 3_600_000
 
 
@@ -33,13 +36,15 @@ class Crowd:
         self._root, self._key = map(str, make_root(work))
         self._nodes: list[speed.Node] = []
         self._handled = 0
+        self._senders: collections.Counter[str] = collections.Counter()
         self._all_handled = threading.Condition()
 
     def open(self, count: int, prefix: str = "crowd", **options: Any) -> dict[str, float]:
         """Start nodes; seconds a node."""
         begin = time.perf_counter()
         for number in range(count):
-            options_of_one = {"root": self._root, "key": self._key, "allow": ["crowd.*"], **options}
+            places = {"root": self._root, "key": self._key, "engine": "python"}
+            options_of_one = {**places, "allow": ["crowd.*"], **options}
             self._nodes.append(speed.Node(f"{prefix}.{number}", **options_of_one))
         return {"seconds": (time.perf_counter() - begin) / count}
 
@@ -58,31 +63,43 @@ class Crowd:
             found = self._nodes[0].nodes()
         return {"seconds": (time.perf_counter() - begin) / times, "found": len(found)}
 
-    def send(self, size: int, count: int, threads: int) -> dict[str, float]:
-        """Messages to the server from `threads` threads, spread over the nodes, until all are handled; a second."""
-        data, share = os.urandom(size), count // threads
-
-        def act(node: speed.Node) -> None:
-            for _ in range(share - 1):
-                node.send(SERVER, data, timeout=SEND_SECONDS)
-            node.send(SERVER, data, ack=True, timeout=SEND_SECONDS)
-
-        begin = time.perf_counter()
-        _all(threading.Thread(target=act, args=(self._nodes[n % len(self._nodes)],)) for n in range(threads))
-        return {"per_second": share * threads / (time.perf_counter() - begin)}
-
-    def fill(self, size: int, count: int) -> dict[str, int]:
-        """Messages that nobody handles yet."""
+    def fill(self, size: int, count: int, target: str = SERVER) -> dict[str, int]:
+        """Messages that nobody handles yet, from all nodes alike."""
         data = os.urandom(size)
-        for _ in range(count):
-            self._nodes[0].send(SERVER, data, timeout=SEND_SECONDS)
+        share = count // len(self._nodes)
+        for begin in range(0, share, BATCH):
+            for node in self._nodes:
+                node.send_all(target, [data] * min(BATCH, share - begin), timeout=SEND_SECONDS)
         return {"bytes": size * count}
 
-    def flush(self) -> dict[str, float]:
+    def flush(self, target: str = SERVER) -> dict[str, float]:
         """Seconds until all that was sent is handled."""
         begin = time.perf_counter()
-        self._nodes[0].send(SERVER, b"last", ack=True, timeout=SEND_SECONDS)
+
+        def act(node: speed.Node) -> None:
+            node.wait_for(target, timeout=WAIT_SECONDS)
+            node.send(target, b"last", ack=True, timeout=SEND_SECONDS)
+
+        _all(threading.Thread(target=act, args=(node,)) for node in self._nodes)
         return {"seconds": time.perf_counter() - begin}
+
+    def tally(self) -> dict[str, int]:
+        """The first node counts messages by their sender; what comes before ``least_share`` is asked counts too."""
+        self._nodes[0].on_message(self._count_sender)
+        return {}
+
+    def _count_sender(self, message: speed.Message) -> None:
+        with self._all_handled:
+            self._senders[message.source] += 1
+            self._handled += 1
+            self._all_handled.notify_all()
+
+    def least_share(self, senders: int, messages: int) -> dict[str, float]:
+        """Of the first `messages`: how many the sender had of whom least was handled, as a share of the mean."""
+        with self._all_handled:
+            self._all_handled.wait_for(lambda: self._handled >= messages, timeout=SEND_SECONDS)
+            counts = sorted(self._senders.values())
+        return {"share": counts[0] * senders / sum(counts) if len(counts) == senders else 0.0}
 
     def subscribe(self) -> dict[str, int]:
         """Every node of the crowd counts events."""

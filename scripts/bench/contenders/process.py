@@ -1,4 +1,4 @@
-"""The program of the measured processes: ``python -m contenders.process (server|client) NAME WORK``.
+"""The program of the measured processes: ``python -m contenders.process (server|client) NAME WORK [KIND]``.
 
 A server prints ``ready`` and lives until its standard input ends. A client reads one JSON command a line and answers
 with one: ``{"do": "echo", "bytes": 200, "count": 300, "warm": 20}``, ``{"do": "pipeline", ...}`` (all calls under way
@@ -66,16 +66,18 @@ def measure_rate(act: Callable[[int], None], count: int, warm: int, threads: int
     return {"per_second": share * threads / (time.perf_counter() - begin)}
 
 
-def measure(client: Any, do: str, size: int, count: int, warm: int, threads: int = 1, **_: Any) -> dict[str, Any]:
+def measure(
+    client: Any, do: str, size: int, count: int, warm: int, threads: int = 1, batch: bool = False
+) -> dict[str, Any]:
     if do == "echo":
         return measure_echo(client, size, count, warm)
     data = os.urandom(size)
-    action = getattr(client, {"pipeline": "pipeline", "send": "send"}[do])
-    return measure_rate(lambda share: action(data, share), count, warm, threads)
+    act = getattr(client, "send_all" if batch else do)
+    return measure_rate(lambda share: act(data, share), count, warm, threads)
 
 
-def obey(module: ModuleType, work: Path) -> None:
-    client = module.Client(work)
+def obey(module: ModuleType, work: Path, *kind: str) -> None:
+    client = module.Client(work, *kind)
     print("ready", flush=True)
     for line in sys.stdin:
         command = json.loads(line)
@@ -84,9 +86,9 @@ def obey(module: ModuleType, work: Path) -> None:
 
 
 def main() -> None:
-    role, name, work = sys.argv[1:]
+    role, name, work, *kind = sys.argv[1:]
     module = importlib.import_module(f"contenders.{name}_echo")
-    (serve if role == "server" else obey)(module, Path(work))
+    (serve if role == "server" else obey)(module, Path(work), *kind)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""SPEED's blocking call and its futures and its messages: encrypted, authorised, through files. Defaults throughout."""
+"""SPEED's blocking call and its futures and its messages: encrypted, authorised, through files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from contenders.root import make_root
 WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
+LEASE_SECONDS = 300.0
+"""Longer than any case keeps a server stopped; else defaults."""
+BATCH = 64
 ENGINE = "python"
 
 
@@ -26,7 +29,7 @@ def echo(data: bytes) -> bytes:
 
 
 def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
-    with open_node(work, "server", workers=WORKERS) as node:
+    with open_node(work, "server", workers=WORKERS, lease_seconds=LEASE_SECONDS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
         node.on_message(lambda _: None)
@@ -35,8 +38,8 @@ def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
 
 
 class Client:
-    def __init__(self, work: Path) -> None:
-        self._node = open_node(work, "client")
+    def __init__(self, work: Path, durability: str = "process") -> None:
+        self._node = open_node(work, "client", durability=durability)
         self._node.wait_for("server", timeout=WAIT_SECONDS)
 
     def echo(self, data: bytes) -> bytes:
@@ -50,6 +53,11 @@ class Client:
         """Messages of one sender are handled in order: when the last one is, all are."""
         for _ in range(count - 1):
             self._node.send("server", data, timeout=SEND_SECONDS)
+        self._node.send("server", data, ack=True, timeout=SEND_SECONDS)
+
+    def send_all(self, data: bytes, count: int) -> None:
+        for begin in range(0, count - 1, BATCH):
+            self._node.send_all("server", [data] * min(BATCH, count - 1 - begin), timeout=SEND_SECONDS)
         self._node.send("server", data, ack=True, timeout=SEND_SECONDS)
 
     def close(self) -> None:

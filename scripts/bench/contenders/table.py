@@ -12,31 +12,37 @@ BUILT = Path(__file__).resolve().parents[3] / "build" / "bench"
 NODE_CLASSES = BUILT.parents[1] / "bindings" / "java" / "target"
 BUILD = "scripts/bench/build"
 
-Command = Callable[[str, Path], list[str]]
-"""(role, work directory) -> what to execute."""
+Command = Callable[..., list[str]]
+"""(role, work directory, further words) -> what to execute; the further word of a SPEED program is a durability."""
 
 
 def python(module: str) -> Command:
-    return lambda role, work: [sys.executable, "-m", "contenders.process", role, module, str(work)]
+    program = [sys.executable, "-m", "contenders.process"]
+    return lambda role, work, *kind: [*program, role, module, str(work), *kind]
 
 
 def built(program: str, *kind: str) -> Command:
-    return lambda role, work: [str(BUILT / program), role, str(work), *kind]
+    return lambda role, work, *more: [str(BUILT / program), role, str(work), *kind, *more]
 
 
 def java(library: str) -> Command:
     places = (BUILT / "java/classes", BUILT / "java/lib/*", NODE_CLASSES / "classes", NODE_CLASSES / "lib/*")
-    path = os.pathsep.join(map(str, places))
-    return lambda role, work: ["java", "-cp", path, "bench.Contender", library, role, str(work)]
+    program = ["java", "-cp", os.pathsep.join(map(str, places)), "bench.Contender", library]
+    return lambda role, work, *kind: [*program, role, str(work), *kind]
 
 
-CALLS = frozenset({"small", "large"})
-ALL = CALLS | {"pipelined", "one_way"}
+CALLS = frozenset({"small", "large", "loaded", "bytes_16", "kib_4", "kib_64", "mib_16"})
+MANY = frozenset({"pipelined"})
+THREADS = MANY | {"pipelined_4", "pipelined_16"}
+ALL = CALLS | MANY | {"one_way"}
+SPEED = ALL | THREADS
+BATCHES = frozenset({"batched"})
+"""What a program can do; the kinds of ``peers.py``."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One library in one language; ``client`` and ``server`` differ only where two languages meet."""
+    """One library in one language, or two languages that meet: then ``client`` and ``server`` differ."""
 
     language: str
     title: str
@@ -48,15 +54,22 @@ class Peer:
     """Python distribution whose version is printed."""
 
     @property
-    def needs(self) -> Path | None:
-        """What must have been built; None for Python."""
-        for command in (self.client, self.server):
-            program = Path(command("client", BUILT)[0])
-            if program.is_relative_to(BUILT):
-                return program
-            if program.name == "java":
-                return BUILT / "java/classes/bench/Contender.class"
-        return None
+    def needs(self) -> list[Path]:
+        """What must have been built; nothing for Python."""
+        programs = {Path(command("client", BUILT)[0]) for command in (self.client, self.server)}
+        needed = [program for program in programs if program.is_relative_to(BUILT)]
+        if any(program.name == "java" for program in programs):
+            needed.append(BUILT / "java/classes/bench/Contender.class")
+        return needed
+
+    @property
+    def languages(self) -> set[str]:
+        """Of both sides."""
+        return {_language(command("client", BUILT)[0]) for command in (self.client, self.server)}
+
+
+def _language(program: str) -> str:
+    return "java" if program == "java" else "cpp" if Path(program).is_relative_to(BUILT) else "python"
 
 
 def _peer(
@@ -71,25 +84,40 @@ CURVE = "CURVE (encrypted)"
 
 PEERS: dict[str, Peer] = {
     "connection": _peer("python", "multiprocessing.connection", "HMAC at connect", CALLS, python("connection")),
+    "zeromq.plain": _peer("python", "pyzmq REQ/REP ipc", "none", CALLS | {"one_way"}, python("zeromq_plain"), "pyzmq"),
     "zeromq": _peer("python", "pyzmq REQ/REP ipc, CURVE", CURVE, CALLS | {"one_way"}, python("zeromq"), "pyzmq"),
-    "grpc": _peer("python", "grpcio unary, unix socket", NOTHING, CALLS | {"pipelined"}, python("grpc"), "grpcio"),
+    "grpc": _peer("python", "grpcio unary, unix socket", NOTHING, CALLS | THREADS, python("grpc"), "grpcio"),
     "pyro": _peer("python", "Pyro5, unix socket", "none", CALLS, python("pyro"), "Pyro5"),
-    "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS, python("rpyc"), "rpyc"),
-    "speed": _peer("python", "SPEED node.call, Python engine", SEALED, ALL, python("speed"), "speed-ipc"),
-    "speed.native": _peer("python", "SPEED node.call, native engine", SEALED, ALL, python("speed_native"), "speed-ipc"),
-    "limit": _peer("cpp", "the limit: append, ring, read", "none", frozenset({"small"}), built("limit")),
-    "limit.polling": _peer("cpp", "the limit, polling", "none", frozenset({"small"}), built("limit", "poll")),
+    "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS - {"mib_16"}, python("rpyc"), "rpyc"),
+    "kombu": _peer("python", "kombu, filesystem transport", "none", CALLS - {"mib_16"}, python("kombu"), "kombu"),
+    "speed": _peer("python", "SPEED node.call, Python engine", SEALED, SPEED | BATCHES, python("speed"), "speed-ipc"),
+    "speed.native": _peer(
+        "python", "SPEED node.call, native engine", SEALED, SPEED | BATCHES, python("speed_native"), "speed-ipc"
+    ),
+    "limit": _peer("cpp", "the limit: append, ring, read", "none", frozenset({"small", "loaded"}), built("limit")),
+    "limit.polling": _peer("cpp", "the limit, polling", "none", frozenset({"small", "loaded"}), built("limit", "poll")),
     "zeromq.cpp": _peer("cpp", "libzmq REQ/REP ipc", "none", ALL, built("zeromq_echo", "plain")),
     "curve.cpp": _peer("cpp", "libzmq REQ/REP ipc, CURVE", CURVE, ALL, built("zeromq_echo", "curve")),
-    "grpc.cpp": _peer("cpp", "gRPC C++ unary, unix socket", NOTHING, ALL | {"batched"}, built("grpc_echo")),
-    "speed.cpp": _peer("cpp", "SPEED C++ to C++", SEALED, ALL | {"batched"}, built("speed_echo")),
-    "speed.python-cpp": Peer("cpp", "SPEED Python to C++", SEALED, ALL, python("speed"), built("speed_echo")),
-    "grpc.java": _peer("java", "grpc-java unary, unix socket", NOTHING, ALL, java("grpc")),
-    "speed.java": _peer("java", "SPEED Java to Java", SEALED, ALL, java("speed")),
+    "grpc.cpp": _peer("cpp", "gRPC C++ unary, unix socket", NOTHING, SPEED | BATCHES, built("grpc_echo")),
+    "speed.cpp": _peer("cpp", "SPEED C++ to C++", SEALED, SPEED | BATCHES, built("speed_echo")),
+    "grpc.java": _peer("java", "grpc-java unary, unix socket", NOTHING, SPEED, java("grpc")),
+    "speed.java": _peer("java", "SPEED Java to Java", SEALED, SPEED, java("speed")),
 }
 
+SPEEDS = {"python": ("Python", python("speed")), "cpp": ("C++", built("speed_echo")), "java": ("Java", java("speed"))}
+
+
+def _pair(one: str, other: str) -> Peer:
+    (ours, client), (theirs, server) = SPEEDS[one], SPEEDS[other]
+    return Peer("pairs", f"SPEED {ours} to {theirs}", SEALED, frozenset({"small", "large"}), client, server)
+
+
+PAIRS = {f"speed.{one}-{other}": (one, other) for one in SPEEDS for other in SPEEDS if one != other}
+"""Two languages that meet; with the three that are above, all nine."""
+PEERS.update({name: _pair(*pair) for name, pair in PAIRS.items()})
+
 LANGUAGES = ("python", "cpp", "java")
-NEEDED_BESIDE = {"cpp": ("speed",)}
+NEEDED_BESIDE = {"cpp": ("speed", "speed.python-cpp")}
 """What a language's targets compare with outside of it: Python to C++ stands against Python to Python."""
 
 

@@ -42,6 +42,41 @@ values = st.recursive(
 )
 
 
+topics = st.sampled_from(["orders.created", "message", "0" * 36, "x-1.y_2"])
+
+
+@given(
+    topic=topics,
+    namespace=st.text(min_size=1, max_size=20),
+    published_at_ms=st.integers(1, 2**63 - 1),
+    priority=st.none() | st.integers(0, 10),
+    ttl_seconds=st.none() | st.integers(0, 2**40),
+    publisher_id=st.none() | st.text(max_size=20),
+    payload=st.binary(max_size=300) | st.text(max_size=20),
+)
+def test_a_head_made_from_an_earlier_one_has_the_bytes_that_protobuf_gives(payload: Any, **fields: Any) -> None:
+    """M-2, M-4."""
+    identity = new_message_id(1, bytes(range(16)))
+    for _ in range(2):
+        view = MessageView(encode_message(payload, message_id=identity, **fields)).validate()
+        head = view.to_bytes()[: next(start for field, _, start, *_ in walk(view.to_bytes()) if field == 99)]
+        assert pb.MessageEnvelope.FromString(head).SerializeToString() == head
+        assert (view.message_id, view.topic, view.published_at_ms) == (identity, *map(fields.get, TOLD))
+        assert (view.namespace, view.ttl_seconds) == (fields["namespace"], fields["ttl_seconds"] or 0)
+
+
+TOLD = ("topic", "published_at_ms")
+
+
+@pytest.mark.parametrize("field", ["priority", "ttl_seconds", "topic", "namespace"])
+def test_a_field_of_another_kind_is_refused_although_a_right_one_is_remembered(field: str) -> None:
+    """M-5."""
+    fields = {**BASE, "message_id": new_message_id(1, bytes(16)), "priority": 1, "ttl_seconds": 1}
+    encode_message(b"", **fields)
+    with pytest.raises(WireError, match=field):
+        encode_message(b"", **{**fields, field: [1]})
+
+
 def observed(view: MessageView) -> dict[str, Any]:
     """Everything a view tells, in the form of the vectors' ``expected``."""
     told: dict[str, Any] = {

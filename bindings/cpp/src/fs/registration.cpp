@@ -59,29 +59,32 @@ class Claiming {
     }
   }
 
-  // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2).
+  // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2). Returns when it
+  // need not be respected any longer. One that says nothing may be just being written: it is read again.
   void respect(std::uint32_t generation) {
-    if (claims_.is_released(generation)) return;
-    const std::optional<Claimant> claimant = claims_.read(generation);
-    if (claimant) {
-      if (process_alive(claimant->identity, registry_.observer()) == false) return;
-      if (claimant->identity.boot_id == registry_.observer().boot_id) {
-        const std::string maker =
-            "process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host;
-        if (registry_.is_unreadable(name_)) {
-          throw NameTakenError("'" + name_ + "' is held by " + maker +
-                               ", whose entry this key does not open: use the key of this root");
-        }
-        if (claimant->is_expired(monotonic_ms())) return;
-        throw NameTakenError("'" + name_ + "' is being claimed by " + maker +
-                             ": try again soon, or choose another name");
-      }
-    }
-    const std::int64_t deadline = monotonic_ms() + (claimant ? claimant->lease_ms : unclear_lease_ms);
-    while (monotonic_ms() < deadline) {
-      if (claims_.newest() > generation || registry_.read(name_) != nullptr) return;
+    const std::int64_t began = monotonic_ms();
+    while (true) {
+      if (claims_.is_released(generation)) return;
+      const std::optional<Claimant> claimant = claims_.read(generation);
+      if (claimant && process_alive(claimant->identity, registry_.observer()) == false) return;
+      if (claimant && claimant->identity.boot_id == registry_.observer().boot_id) return respect_neighbour(*claimant);
+      const EntryPtr entry = registry_.read(name_);
+      if (entry != nullptr && entry->generation >= generation) return;
+      const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
+      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms) return;
       std::this_thread::sleep_for(watch_pause);
     }
+  }
+
+  // The same for a claimant of this boot, which lives.
+  void respect_neighbour(const Claimant& claimant) {
+    const std::string maker = "process " + std::to_string(claimant.identity.pid) + " on " + claimant.identity.host;
+    if (registry_.is_unreadable(name_)) {
+      throw NameTakenError("'" + name_ + "' is held by " + maker +
+                           ", whose entry this key does not open: use the key of this root");
+    }
+    if (claimant.is_expired(monotonic_ms())) return;
+    throw NameTakenError("'" + name_ + "' is being claimed by " + maker + ": try again soon, or choose another name");
   }
 
   Registry& registry_;

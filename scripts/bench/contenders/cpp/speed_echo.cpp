@@ -1,4 +1,4 @@
-// SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. Defaults throughout.
+// SPEED's blocking call, its futures and its messages: encrypted, authorised, through files.
 #include <speed/speed.hpp>
 
 #include "contender.hpp"
@@ -7,17 +7,20 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
+constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped
 
-speed::NodeOptions options_in(const std::string& work) {
+speed::NodeOptions options_in(const std::string& work, const std::string& durability = "") {
   speed::NodeOptions options;
   options.root = work + "/root";
   options.key = work + "/speed.key";
+  options.durable = durability == "disk";
   return options;
 }
 
 void serve(const std::string& work, const std::string&, const bench::Lifetime& lifetime) {
   speed::NodeOptions options = options_in(work);
   options.allow = {"client", "crowd.*"};
+  options.lease_seconds = kLeaseSeconds;
   speed::Node node("server", options);
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
   node.on_message([](speed::Message&) {});
@@ -32,7 +35,9 @@ speed::Bytes bytes_of(const std::string& data) {
 
 class Client final : public bench::Client {
  public:
-  explicit Client(const std::string& work) : node_("client", options_in(work)) { node_.wait_for("server"); }
+  Client(const std::string& work, const std::string& durability) : node_("client", options_in(work, durability)) {
+    node_.wait_for("server");
+  }
 
   std::size_t echo(const std::string& data) override {
     return node_.call("server", "echo", {{"data", bytes_of(data)}}).get_if<speed::Bytes>()->size();
@@ -68,7 +73,7 @@ class Client final : public bench::Client {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run(count, words, serve, [](const std::string& work, const std::string&) {
-    return std::make_unique<Client>(work);
+  return bench::run(count, words, serve, [](const std::string& work, const std::string& durability) {
+    return std::make_unique<Client>(work, durability);
   });
 }

@@ -98,25 +98,27 @@ public record Registrant(Registry registry, String name, long lease, long heartb
                 + "): choose another name, or stop that node");
     }
 
-    /** A claim without an entry: a starting node's, a dead one's, or one that left in order. */
+    /**
+     * A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5). Returns when it need
+     * not be respected any longer. One that says nothing may be just being written: it is read again.
+     */
     private void respectClaim(int generation) throws PosixException {
-        if (Claim.isReleased(registry.root(), name, generation)) {
-            return;
-        }
-        Claim claim = Claim.read(registry.root(), name, generation);
-        long now = Posix.monotonicMs();
-        if (claim != null) {
-            if (ThisProcess.isGone(claim.maker())) {
+        long began = Posix.monotonicMs();
+        while (!Claim.isReleased(registry.root(), name, generation)) {
+            Claim claim = Claim.read(registry.root(), name, generation);
+            if (claim != null && ThisProcess.isGone(claim.maker())) {
                 return;
             }
-            if (claim.maker().bootId().equals(ThisProcess.bootId())) {
-                respectNeighbour(claim, now);
+            if (claim != null && claim.maker().bootId().equals(ThisProcess.bootId())) {
+                respectNeighbour(claim, Posix.monotonicMs());
                 return;
             }
-        }
-        long deadline = now + (claim == null ? UNCLEAR_LEASE : claim.lease());
-        while (Posix.monotonicMs() < deadline && Claim.newest(registry.root(), name) == generation
-                && registry.read(name) == null) {
+            Entry entry = registry.read(name);
+            long deadline = began + (claim == null ? UNCLEAR_LEASE : claim.lease());
+            if (entry != null && entry.generation() >= generation || Posix.monotonicMs() >= deadline
+                    || Claim.newest(registry.root(), name) > generation) {
+                return;
+            }
             pause(); // the claimant may be on another host: only its entry tells
         }
     }

@@ -14,7 +14,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A measured program: {@code Contender NAME server|client WORK}, one process each, as contenders/process.py is in
+ * A measured program: {@code Contender NAME server|client WORK [KIND]}, one process each, as contenders/process.py is in
  * Python. A server prints {@code ready} and lives until its input ends; a client answers each command with one line.
  */
 public final class Contender {
@@ -26,7 +26,7 @@ public final class Contender {
     interface Library {
         AutoCloseable serve(Path work) throws Exception;
 
-        Client connect(Path work) throws Exception;
+        Client connect(Path work, String kind) throws Exception;
     }
 
     /** The one line that a command is. */
@@ -63,7 +63,7 @@ public final class Contender {
                 }
             }
         } else {
-            try (Client client = library.connect(work)) {
+            try (Client client = library.connect(work, words.length > 3 ? words[3] : "")) {
                 say("ready");
                 obey(client, input);
             }

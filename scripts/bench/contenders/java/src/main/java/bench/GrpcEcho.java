@@ -74,7 +74,7 @@ final class GrpcEcho implements Contender.Library {
     }
 
     @Override
-    public Client connect(Path work) {
+    public Client connect(Path work, String kind) {
         return new Calls(NettyChannelBuilder.forAddress(address(work))
                 .channelType(EpollDomainSocketChannel.class)
                 .eventLoopGroup(new EpollEventLoopGroup(1))

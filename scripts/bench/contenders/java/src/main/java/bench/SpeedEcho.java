@@ -14,18 +14,22 @@ import speed.SendOptions;
 final class SpeedEcho implements Contender.Library {
     private static final String SERVER = "server";
     private static final Duration WAIT = Duration.ofSeconds(60);
+    /** Longer than any case keeps a server stopped. */
+    private static final Duration LEASE = Duration.ofSeconds(300);
+    private static final Duration HEARTBEAT = Duration.ofSeconds(5);
 
     @Override
     public AutoCloseable serve(Path work) {
-        Node node = node(work, SERVER).allow("client", "crowd.*").open();
+        Node node = node(work, SERVER).allow("client", "crowd.*").lease(LEASE, HEARTBEAT).open();
         node.register("echo", request -> request.arguments().get("data"));
         node.onMessage(message -> { });
         return node;
     }
 
     @Override
-    public Client connect(Path work) {
-        Node node = node(work, "client").open();
+    public Client connect(Path work, String durability) {
+        NodeBuilder builder = node(work, "client");
+        Node node = (durability.equals("disk") ? builder.durable() : builder).open();
         node.waitFor(SERVER, WAIT);
         return new Calls(node);
     }

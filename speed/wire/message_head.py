@@ -1,0 +1,132 @@
+"""All records of a message but its payload, as they are written (M-2, M-5, M-6).
+
+Messages of a program mostly differ in id and time only: their other bytes are made, and checked, once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from speed.errors import WireError
+from speed.wire.content import Content
+from speed.wire.message_rules import check_metadata
+from speed.wire.records import varint, walk
+from speed.wire.traceparent import TraceParent, parse_traceparent
+
+_METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
+_ID_BYTES = 36
+_TIMES = range(1 << 35, 1 << 42)
+"""Unix ms of the years 1971 to 2109: varints of one length."""
+_varint_of_now = lru_cache(maxsize=4)(varint)
+
+
+def encode_head(
+    content: Content,
+    *,
+    topic: str,
+    namespace: str,
+    message_id: str,
+    published_at_ms: int,
+    priority: int | None,
+    ttl_seconds: int | None,
+    publisher_id: str | None,
+    **others: Any,
+) -> bytes:
+    """``others`` are correlation_id, causality_parent, traceparent, labels, baggage, extensions."""
+    plain = (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id)
+    if any(others.values()) or not _is_usual(message_id, published_at_ms):
+        return _encode(plain, message_id, published_at_ms, **others)
+    try:
+        before, between, after = _around(plain, *map(type, plain))
+    except TypeError:  # something that is no text nor number: the full way says what
+        return _encode(plain, message_id, published_at_ms)
+    return b"".join((before, message_id.encode(), between, _varint_of_now(published_at_ms), after))
+
+
+def _is_usual(message_id: Any, published_at_ms: Any) -> bool:
+    is_id = type(message_id) is str and len(message_id) == _ID_BYTES and message_id.isascii()
+    return is_id and type(published_at_ms) is int and published_at_ms in _TIMES
+
+
+@lru_cache(maxsize=256)
+def _around(plain: tuple[Any, ...], *_types: type) -> tuple[bytes, bytes, bytes]:
+    """The bytes before the id, between id and time, and after it. The types tell 1 from True."""
+    head = _encode(plain, "0" * _ID_BYTES, _TIMES.start)
+    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
+    places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
+    (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
+    return head[:id_start], head[id_end:time_start], head[time_end:]
+
+
+def _encode(
+    plain: tuple[Any, ...],
+    message_id: str,
+    published_at_ms: int,
+    *,
+    correlation_id: str | None = None,
+    causality_parent: str | None = None,
+    traceparent: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    baggage: Mapping[str, str] | None = None,
+    extensions: Mapping[str, bytes] | None = None,
+) -> bytes:
+    topic, namespace, number, custom, priority, ttl_seconds, publisher_id = plain
+    head = _envelope_class()()
+    _assign(
+        head.metadata,
+        (
+            ("message_id", message_id),
+            ("topic", topic),
+            ("namespace", namespace),
+            ("published_at_ms", published_at_ms),
+            ("content_type", number),
+            ("content_type_custom", custom),
+            ("priority", priority),
+            ("ttl_seconds", ttl_seconds),
+            ("correlation_id", correlation_id),
+            ("causality_parent", causality_parent),
+        ),
+    )
+    check_metadata(head.metadata)
+    if publisher_id is not None:
+        _assign(head.security, (("publisher_id", publisher_id),))
+    if traceparent is not None:
+        _set_trace(head.observability, parse_traceparent(traceparent))
+    if labels or baggage:
+        _update(head.observability.labels, "labels", labels)
+        _update(head.observability.baggage, "baggage", baggage)
+    _update(head.extensions, "extensions", extensions)
+    encoded: bytes = head.SerializeToString()
+    return encoded
+
+
+@cache
+def _envelope_class() -> Any:
+    """Of the generated module, imported at first use."""
+    return importlib.import_module("speed.wire.message_pb2").MessageEnvelope
+
+
+def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:
+    name = ""
+    try:
+        for name, value in fields:
+            if value is not None:
+                setattr(message, name, value)
+    except (TypeError, ValueError) as error:
+        raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
+
+
+def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
+    if items:
+        try:
+            for key, value in items.items():
+                target[key] = value
+        except (TypeError, ValueError) as error:
+            raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
+
+
+def _set_trace(context: Any, trace: TraceParent) -> None:
+    context.trace_id, context.span_id, context.trace_flags = trace
