@@ -73,7 +73,7 @@ class Root {
     node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
     node.serve("handled", [&](const speed::Request&) -> speed::Response { return speed::Value(handled.load()); });
     node.on_message([&](speed::Message&) { ++handled; });
-    char byte;
+    char byte = 0;
     while (read(input, &byte, 1) < 0 && errno == EINTR) {
     }
   }

@@ -91,7 +91,7 @@ class AgentProcess {
     if (in_ >= 0) ::close(in_);
   }
 
-  nlohmann::json operator()(nlohmann::json command) {
+  nlohmann::json operator()(const nlohmann::json& command) {
     const std::string line = command.dump() + "\n";
     if (write(in_, line.data(), line.size()) < 0) throw std::runtime_error("agent is gone");
     return read_line();
