@@ -158,12 +158,19 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
   return true;
 }
 
+bool LaneReader::grew() const {
+  if (!segment_) return false;
+  const std::uint64_t end = end_of(segment_.get());
+  return end > seen_ && end >= position_.offset + needed_;
+}
+
 // `last`: the segment had a successor before this read, so no byte follows what it brings (L-17).
 LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
                                            bool last) {
   const wire::Position from = position_;
   const std::size_t want = window_bytes(scan || last);
   const std::size_t length = want == 0 ? 0 : fill(segment_.get(), from.offset, want);
+  seen_ = from.offset + length;
   look_if_due(now);
   if (length == 0) return {0, true};
   const std::size_t visible = before_fence(length);

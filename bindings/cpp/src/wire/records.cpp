@@ -7,11 +7,13 @@ namespace speed::wire {
 namespace {
 
 constexpr std::size_t max_tag_bytes = 5;
+constexpr std::size_t max_size_bytes = 5;  // inside of the head; the records around it may use ten
 constexpr std::size_t max_varint_bytes = 10;
+constexpr int max_depth = 100;  // messages and groups inside of each other
 
 [[noreturn]] void refuse(const char* why) { throw WireError("BAD_MESSAGE", std::string("records: ") + why); }
 
-std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
+std::uint64_t take_long_varint(ByteView data, std::size_t& at, std::size_t most) {
   std::uint64_t value = 0;
   for (std::size_t index = 0; index < most && at < data.size(); ++index) {
     const auto byte = std::to_integer<std::uint64_t>(data[at++]);
@@ -19,6 +21,18 @@ std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
     if (byte < 0x80) return value;
   }
   refuse("a varint is cut short or too long");
+}
+
+inline std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
+  if (at < data.size() && data[at] < std::byte{0x80}) return std::to_integer<std::uint64_t>(data[at++]);
+  return take_long_varint(data, at, most);
+}
+
+ByteView take_bytes(ByteView data, std::size_t& at, std::uint64_t size) {
+  if (size > data.size() - at) refuse("a field is cut short");
+  const ByteView taken = data.subspan(at, static_cast<std::size_t>(size));
+  at += taken.size();
+  return taken;
 }
 
 }  // namespace
@@ -30,9 +44,11 @@ Record read_record(ByteView data, std::size_t at) {
   record.wire_type = static_cast<unsigned>(tag & 7);
   if (tag >> 3 == 0 || tag >> 3 >= 1U << 29) refuse("a field number is out of range");
   record.field = static_cast<std::uint32_t>(tag >> 3);
+  const std::size_t behind_tag = at;
   std::uint64_t size = 0;
   if (record.wire_type == 2) size = take_varint(data, at, max_varint_bytes);
   record.value = at;
+  record.has_long_size = at - behind_tag > max_size_bytes;
   if (record.wire_type == 0) {
     take_varint(data, at, max_varint_bytes);
   } else if (record.wire_type == 1) {
@@ -47,12 +63,47 @@ Record read_record(ByteView data, std::size_t at) {
   return record;
 }
 
-void put_varint(std::uint64_t value, Buffer& out) {
-  while (value > 0x7f) {
-    out.extend(1)[0] = static_cast<std::byte>((value & 0x7f) | 0x80);
-    value >>= 7;
+bool Parts::next(Part& part) {
+  if (at_ == data_.size()) return false;
+  take(part);
+  if ((part.tag & 7) == 4) refuse("a group ends that did not begin");
+  if ((part.tag & 7) == 3) skip_group(part.tag >> 3, depth_);
+  return true;
+}
+
+// One tag and what follows it, but for the content of a group.
+void Parts::take(Part& part) {
+  part.tag = static_cast<std::uint32_t>(take_varint(data_, at_, max_tag_bytes));
+  if (part.tag >> 3 == 0) refuse("a field number is out of range");
+  switch (part.tag & 7) {
+    case 0: part.number = take_varint(data_, at_, max_varint_bytes); return;
+    case 1: take_bytes(data_, at_, 8); return;
+    case 2: part.content = take_bytes(data_, at_, take_varint(data_, at_, max_size_bytes)); return;
+    case 5: take_bytes(data_, at_, 4); return;
+    case 3:
+    case 4: return;
+    default: refuse("a wire type is not allowed");
   }
-  out.extend(1)[0] = static_cast<std::byte>(value);
+}
+
+void Parts::skip_group(std::uint32_t field, int depth) {
+  if (depth >= max_depth) refuse("groups are nested too deeply");
+  while (at_ < data_.size()) {
+    Part part;
+    take(part);
+    if ((part.tag & 7) == 3) skip_group(part.tag >> 3, depth + 1);
+    if ((part.tag & 7) != 4) continue;
+    if (part.tag >> 3 != field) refuse("a group ends that did not begin");
+    return;
+  }
+  refuse("a group does not end");
+}
+
+void put_varint(std::uint64_t value, Buffer& out) {
+  const std::span<std::byte> to = out.extend(varint_bytes(value));
+  std::size_t at = 0;
+  for (; value > 0x7f; value >>= 7) to[at++] = static_cast<std::byte>((value & 0x7f) | 0x80);
+  to[at] = static_cast<std::byte>(value);
 }
 
 }  // namespace speed::wire

@@ -13,12 +13,45 @@ struct Record {
   std::size_t start = 0;  // of the tag
   std::size_t value = 0;  // of the content, behind a length
   std::size_t end = 0;
+  bool has_long_size = false;  // a length of more than five bytes: the protobuf libraries refuse it in the head
 
   bool is_bytes() const { return wire_type == 2; }
 };
 
 // Reads the record at `at`; WireError BAD_MESSAGE for what M-4 rejects.
 Record read_record(ByteView data, std::size_t at);
+
+// A field of a message inside of the message: what the protobuf libraries accept there, groups of unknown fields too.
+struct Part {
+  std::uint32_t tag = 0;     // field number << 3 | wire type
+  std::uint64_t number = 0;  // of a varint
+  ByteView content;          // of a length-delimited field
+};
+
+class Parts {
+ public:
+  // `depth` messages lie around these bytes.
+  Parts(ByteView data, int depth) : data_(data), depth_(depth) {}
+
+  bool next(Part& part);  // false at the end; WireError BAD_MESSAGE
+
+ private:
+  void skip_group(std::uint32_t field, int depth);
+  void take(Part& part);
+
+  ByteView data_;
+  std::size_t at_ = 0;
+  int depth_;
+};
+
+constexpr std::uint32_t text_tag(std::uint32_t field) { return field << 3 | 2; }
+constexpr std::uint32_t number_tag(std::uint32_t field) { return field << 3; }
+
+constexpr std::size_t varint_bytes(std::uint64_t value) {
+  std::size_t size = 1;
+  for (; value > 0x7f; value >>= 7) ++size;
+  return size;
+}
 
 void put_varint(std::uint64_t value, Buffer& out);
 
