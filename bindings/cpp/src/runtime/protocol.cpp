@@ -138,7 +138,7 @@ fs::Rings Protocol::wait_for_rings(bool wait) {
   waits_until_ = HUGE_VAL;  // a deadline that comes while the next lines run wakes at once
   waits_until_ = std::min(next_scan_.load(), dispatch_->next_deadline());
   const double seconds = std::max(0.0, waits_until_ - now);
-  if (seconds > polling_.seconds && polling_.pays()) {
+  if (seconds > polling_.seconds && polling_.pays(now)) {
     if (std::optional<fs::Rings> rings = poll(now)) return *std::move(rings);
   }
   return block(seconds);
@@ -159,7 +159,8 @@ std::optional<fs::Rings> Protocol::poll(double now) {
       return rings;
     }
     if (looks % looks_a_yield == 0) std::this_thread::yield();  // the other side may wait for this very core
-    now = fs::monotonic_seconds();
+    const double before = std::exchange(now, fs::monotonic_seconds());
+    if (polling_.is_crowded(now - before, now)) break;
   }
   fs::Rings rings = look_at_bell(now);
   if (!rings.sources.empty() || rings.everything) return rings;
