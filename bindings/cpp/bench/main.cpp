@@ -1,6 +1,7 @@
 // speed-bench-cpp rtt|pipeline|oneway|batch [--bytes N] [--count N] [--root DIR] [--json]
 // Measures two nodes in two processes, which it starts itself in a root of its own.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,7 @@ class Root {
 [[noreturn]] void be_server(const Root& root, int input) {
   speed::NodeOptions options = root.options();
   options.allow = {"client"};
+  prctl(PR_SET_NAME, "speed-bench-srv");  // tells the two apart in a profile
   {
     speed::Node node("server", options);
     std::atomic<std::int64_t> handled = 0;

@@ -16,7 +16,7 @@ using test::Json;
 using test::vectors;
 using test::what;
 
-Json optional_text(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
+Json optional_text(const auto& text) { return text ? Json(*text) : Json(nullptr); }
 
 // What a message says, in the terms of the vectors.
 Json meaning(const MessageView& message) {

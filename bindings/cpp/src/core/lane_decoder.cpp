@@ -41,6 +41,7 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& op
   opened.clear();
   opened.reserve(window.bytes.size());  // so that payloads stay where they are
   Scan scan;
+  scan.items.reserve(std::min(limit, window.bytes.size() / wire::envelope_overhead + 1));
   std::size_t at = 0;
   int searches = 0;
   while (at < window.bytes.size()) {

@@ -1,26 +1,35 @@
 #include "core/progress.hpp"
 
+#include <algorithm>
+
 namespace speed::core {
 
 void Progress::redispatched(const wire::Unfinished& entry) {
-  pending_[entry.sequence] = {entry.start, entry.start.offset, 0};
+  pending_.push_back({entry.sequence, entry.start, entry.start.offset, 0});
+}
+
+// Most are finished in order: the first place is looked at first.
+std::deque<Progress::Pending>::iterator Progress::find(std::uint64_t sequence) {
+  if (!pending_.empty() && pending_.front().sequence == sequence) return pending_.begin();
+  const auto found = std::ranges::lower_bound(pending_, sequence, {}, &Pending::sequence);
+  return found != pending_.end() && found->sequence == sequence ? found : pending_.end();
 }
 
 void Progress::found_again(std::uint64_t sequence, std::uint64_t end) {
-  if (const auto found = pending_.find(sequence); found != pending_.end()) found->second.end = end;
+  if (const auto found = find(sequence); found != pending_.end()) found->end = end;
 }
 
 void Progress::dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end) {
-  pending_.insert_or_assign(pending_.end(), sequence, Pending{start, end, tail_sequence_});
+  pending_.push_back({sequence, start, end, tail_sequence_});
   tail_ = start;
   tail_.offset = end;
   tail_sequence_ = sequence;
 }
 
 std::uint64_t Progress::finish(std::uint64_t sequence) {
-  const auto found = pending_.find(sequence);
+  const auto found = find(sequence);
   if (found == pending_.end()) return 0;
-  const Pending done = found->second;
+  const Pending done = *found;
   pending_.erase(found);
   if (sequence > done_sequence_) {
     done_sequence_ = sequence;
@@ -33,14 +42,14 @@ std::uint64_t Progress::finish(std::uint64_t sequence) {
 wire::Cursor Progress::cursor(std::uint32_t receiver_generation, bool clean) const {
   if (pending_.empty()) return {receiver_generation, tail_, tail_sequence_, {}, clean};
   wire::Cursor cursor{receiver_generation, done_, done_sequence_, {}, clean};
-  for (const auto& [sequence, one] : pending_) {
-    if (sequence > cursor.last_sequence) break;
+  for (const Pending& one : pending_) {
+    if (one.sequence > cursor.last_sequence) break;
     if (cursor.unfinished.size() == wire::limits::max_unfinished) {
       cursor.position = one.start;
       cursor.last_sequence = one.previous;
       break;
     }
-    cursor.unfinished.push_back({sequence, one.start});
+    cursor.unfinished.push_back({one.sequence, one.start});
   }
   return cursor;
 }

@@ -4,7 +4,7 @@
 // Threads: not thread-safe; the lane's lock guards it.
 #pragma once
 
-#include <map>
+#include <deque>
 
 #include "wire/cursor.hpp"
 
@@ -36,13 +36,16 @@ class Progress {
 
  private:
   struct Pending {
+    std::uint64_t sequence;
     wire::Position start;
     std::uint64_t end = 0;
     std::uint64_t previous = 0;  // sequence of the envelope before it
   };
 
-  std::map<std::uint64_t, Pending> pending_;  // by sequence
-  wire::Position tail_;                       // end of everything dispatched or skipped
+  std::deque<Pending>::iterator find(std::uint64_t sequence);
+
+  std::deque<Pending> pending_;  // their sequences rise; one taken from within moves the shorter side
+  wire::Position tail_;          // end of everything dispatched or skipped
   std::uint64_t tail_sequence_;
   wire::Position done_;  // end of the last finished envelope
   std::uint64_t done_sequence_;

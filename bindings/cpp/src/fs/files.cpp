@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "speed/error.hpp"
@@ -79,6 +80,8 @@ struct stat status_of(int fd) {
 }
 
 std::uint64_t file_bytes(int fd) { return static_cast<std::uint64_t>(status_of(fd).st_size); }
+
+std::uint64_t end_of(int fd) noexcept { return static_cast<std::uint64_t>(std::max<off_t>(0, lseek(fd, 0, SEEK_END))); }
 
 void write_all(int fd, ByteView data) {
   while (!data.empty()) {

@@ -54,6 +54,7 @@ Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);  // 
 Fd create_file(int dir_fd, const std::string& name, bool append);            // EEXIST when the name is taken
 struct stat status_of(int fd);
 std::uint64_t file_bytes(int fd);
+std::uint64_t end_of(int fd) noexcept;  // likewise, in a third of the time; moves the position of the descriptor
 
 void write_all(int fd, ByteView data);
 // Up to `data.size()` bytes from `offset`; fewer only at the end of the file.

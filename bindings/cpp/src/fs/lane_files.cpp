@@ -45,6 +45,7 @@ LaneFiles::LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, 
     : directory_(open_directory(path)),
       owners_(owners_of(directory_.get())),
       keys_(std::move(lane_keys)),
+      cursor_key_(keys_.front()),
       quarantine_(quarantine) {}
 
 bool LaneFiles::changed() const { return modified_ns(directory_.get()) != listed_mtime_; }
@@ -94,13 +95,14 @@ std::optional<wire::Cursor> LaneFiles::read_cursor(std::uint32_t generation) con
 }
 
 void LaneFiles::write_cursor(const wire::Cursor& cursor) {
-  Bytes data = wire::encode_cursor(cursor, keys_.front());
+  wire::Block<wire::max_cursor_bytes> block;
+  const ByteView data = wire::encode_cursor(cursor, cursor_key_, block);
   if (cursor_) {
     if (pwrite(cursor_.get(), data.data(), data.size(), 0) < 0) throw_errno("cursor");
     return;
   }
-  data.resize(wire::max_cursor_bytes);  // at full size, so that no later commit needs space
-  cursor_ = replace_file(directory_.get(), wire::cursor_name(cursor.receiver_generation), data);
+  std::fill(block.begin() + static_cast<std::ptrdiff_t>(data.size()), block.end(), std::byte{0});
+  cursor_ = replace_file(directory_.get(), wire::cursor_name(cursor.receiver_generation), block);  // full size (L-15)
 }
 
 }  // namespace speed::fs

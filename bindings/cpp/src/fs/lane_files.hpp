@@ -38,6 +38,7 @@ class LaneFiles {
   Fd directory_;
   Owners owners_;
   std::vector<wire::Key> keys_;
+  wire::MacKey cursor_key_;
   Quarantine& quarantine_;
   Fd cursor_;
   std::int64_t listed_mtime_ = -1;  // ns

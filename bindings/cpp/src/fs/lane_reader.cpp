@@ -1,5 +1,7 @@
 #include "fs/lane_reader.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "speed/error.hpp"
@@ -18,6 +20,15 @@ constexpr std::uint64_t sample_bytes = 1 << 20;
 
 bool is_in_order(wire::EnvelopeType type) {
   return type == wire::EnvelopeType::message || type == wire::EnvelopeType::event;
+}
+
+// What there is now, in one call: of a regular file a short read means its end.
+std::size_t read_now(int fd, std::span<std::byte> data, std::uint64_t offset) {
+  while (true) {
+    const ssize_t count = pread(fd, data.data(), data.size(), static_cast<off_t>(offset));
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) throw_errno("pread");
+  }
 }
 
 bool has_damage(const core::Scan& scan) { return std::ranges::any_of(scan.items, &core::Item::is_damage); }
@@ -158,12 +169,23 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
   return true;
 }
 
+bool LaneReader::grew() const {
+  if (!segment_) return false;
+  const std::uint64_t end = end_of(segment_.get());
+  return end > seen_ && end >= position_.offset + needed_;
+}
+
 // `last`: the segment had a successor before this read, so no byte follows what it brings (L-17).
 LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
                                            bool last) {
   const wire::Position from = position_;
   const std::size_t want = window_bytes(scan || last);
-  const std::size_t length = want == 0 ? 0 : fill(segment_.get(), from.offset, want);
+  buffer_.clear();
+  const std::span<std::byte> room = buffer_.extend(want);
+  // A torn rest is dropped for good: that nothing follows it is asked twice.
+  const int fd = segment_.get();
+  const std::size_t length = last ? read_at(fd, room, from.offset) : read_now(fd, room, from.offset);
+  seen_ = from.offset + length;
   look_if_due(now);
   if (length == 0) return {0, true};
   const std::size_t visible = before_fence(length);

@@ -42,6 +42,8 @@ class LaneReader {
   // fails; what was not returned is read again.
   bool read(std::vector<Received>& received, std::size_t most, double now, bool scan);
 
+  bool grew() const;  // whether the segment at hand goes on behind what was read
+
   // Marks an envelope as done and commits, unless `lazy`: then with the next commit or scan.
   void finish(std::uint64_t sequence, bool lazy);
   void commit();
@@ -102,6 +104,7 @@ class LaneReader {
   core::LinkReceiver link_;
   core::Progress progress_;
   Fd segment_;
+  std::uint64_t seen_ = 0;  // end of what was read of it
   std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
   std::vector<wire::Fence> fences_;
   std::optional<wire::SegmentName> fenced_;

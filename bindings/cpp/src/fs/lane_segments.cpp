@@ -109,6 +109,7 @@ bool LaneReader::open_next(double now) {
     progress_.skip_to(position_);
   }
   needed_ = 0;
+  seen_ = 0;
   return true;
 }
 

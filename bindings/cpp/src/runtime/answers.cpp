@@ -43,19 +43,19 @@ void Answers::flush() {
     std::vector<Answer> answers = take();
     if (answers.empty()) return;
     std::ranges::stable_sort(answers, {}, [](const Answer& one) { return std::pair(one.lane.get(), one.generation); });
-    std::vector<std::span<const Answer>> full;
+    std::vector<std::span<Answer>> full;
     for (auto first = answers.begin(); first != answers.end();) {
       const auto last = std::find_if(first, answers.end(), [&](const Answer& one) { return !same_link(*first, one); });
-      const std::span<const Answer> group(first, last);
+      const std::span<Answer> group(first, last);
       if (!send(group, 0)) full.push_back(group);
       first = last;
     }
-    for (const std::span<const Answer> group : full) send(group, reply_wait_seconds);
+    for (const std::span<Answer> group : full) send(group, reply_wait_seconds);
   }
 }
 
 // False if there is no room and `wait_seconds` is 0.
-bool Answers::send(std::span<const Answer> group, double wait_seconds) {
+bool Answers::send(std::span<Answer> group, double wait_seconds) {
   const Answer& any = group.front();
   std::vector<ByteView> payloads;
   std::vector<std::uint64_t> sequences;
@@ -74,6 +74,7 @@ bool Answers::send(std::span<const Answer> group, double wait_seconds) {
     context_.stats.count("answers_undelivered", payloads.size());
   }
   any.lane->finish(sequences);
+  for (Answer& one : group) context_.buffers.give(std::move(one.payload));
   return true;
 }
 

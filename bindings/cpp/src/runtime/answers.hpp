@@ -29,7 +29,7 @@ class Answers {
 
  private:
   std::vector<Answer> take();
-  bool send(std::span<const Answer> group, double wait_seconds);
+  bool send(std::span<Answer> group, double wait_seconds);
 
   Context& context_;
   Links& links_;

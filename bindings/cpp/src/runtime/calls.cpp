@@ -1,6 +1,7 @@
 #include "runtime/calls.hpp"
 
 #include <array>
+#include <charconv>
 
 #include "fs/clock.hpp"
 #include "runtime/tracing.hpp"
@@ -16,9 +17,9 @@ constexpr std::chrono::milliseconds interruption_period{50};
 constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 
 std::string hex(std::uint64_t number) {
-  std::array<char, 17> digits{};
-  snprintf(digits.data(), digits.size(), "%llx", static_cast<unsigned long long>(number));
-  return digits.data();
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+  return {digits.data(), end};
 }
 
 // Acknowledgements wait under a key that no request id has: ours hold no '#'.
@@ -76,7 +77,7 @@ void Calls::start(const Call& call, core::Completion completion) {
   const LinkPtr link = links_.granted(call.target);
   const std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
-  wire::Buffer payload;
+  wire::Buffer payload = context_.buffers.take();
   wire::encode_request(id, call.service, call.arguments, context_.name, fs::unix_ms() + timeout_ms,
                        call.traceparent ? call.traceparent : current_traceparent, payload);
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
@@ -88,6 +89,7 @@ void Calls::start(const Call& call, core::Completion completion) {
     forget(id);
     throw;
   }
+  context_.buffers.give(std::move(payload));
 }
 
 void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "fs/registration.hpp"
+#include "runtime/buffers.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
 
@@ -70,6 +71,7 @@ struct Context {
   double spin_seconds = 0;
   AccessPolicy policy;
   Stats stats;
+  Buffers buffers;
   Stop stop;
 };
 

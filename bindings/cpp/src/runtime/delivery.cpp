@@ -12,24 +12,24 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::size_t max_error_characters = 2000;
+constexpr double turn_seconds = 0.0005;  // how long the messages of one sender are handled before other work
 
 }  // namespace
 
 void Delivery::on_message(Node::MessageHandler handler) {
   workers_.serve();
-  std::vector<ArrivalPtr> runnable;
+  std::vector<Arrival> runnable;
   {
     // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
     if (handler_ != nullptr) throw ConfigurationError("this node already has a message handler: use one");
-    handler_ = std::make_shared<const Node::MessageHandler>(std::move(handler));
-    for (auto& message : received_) {
-      auto arrival = std::make_shared<Arrival>(Arrival{message, false, [] {}, [](auto, auto&) {}});
-      if (auto first = order_.push(message->source, arrival)) runnable.push_back(std::move(*first));
+    handler_ = std::move(handler);
+    for (const Arrival& arrival : received_) {
+      if (auto first = order_.push(arrival->source(), arrival)) runnable.push_back(std::move(*first));
     }
     received_.clear();
   }
-  for (const ArrivalPtr& first : runnable) workers_.submit([this, first] { run(first); });
+  for (const Arrival& first : runnable) workers_.submit([this, first] { run(first); });
 }
 
 std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler) {
@@ -69,7 +69,7 @@ void Delivery::wake_receivers() {
 }
 
 void Delivery::finish_in_hand() {
-  std::shared_ptr<Message::State> finished;
+  Arrival finished;
   {
     const std::lock_guard guard(lock_);
     finished.swap(in_hand_);
@@ -78,70 +78,93 @@ void Delivery::finish_in_hand() {
 }
 
 void Delivery::arrive(Arrival arrival) {
+  bool answer = false;
   {
     std::unique_lock guard(lock_);
-    if (arrival.is_event || handler_ != nullptr) {
+    if (arrival->is_event || handler_ != nullptr) {
       guard.unlock();
-      return enqueue(std::make_shared<Arrival>(std::move(arrival)));
+      return enqueue(std::move(arrival));
     }
-    received_.push_back(arrival.message);
+    answer = std::exchange(arrival->wants_answer, false);
+    received_.push_back(arrival);
     arrived_.notify_one();
   }
-  arrival.acknowledge();
+  if (answer) replies_.acknowledge(*arrival);
 }
 
-void Delivery::enqueue(ArrivalPtr arrival) {
-  std::optional<ArrivalPtr> runnable;
+void Delivery::enqueue(Arrival arrival) {
+  std::optional<Arrival> runnable;
   {
     const std::lock_guard guard(lock_);
-    runnable = order_.push(arrival->message->source, arrival);
+    const std::string& source = arrival->source();
+    runnable = order_.push(source, std::move(arrival));
   }
   if (runnable) workers_.submit([this, first = std::move(*runnable)] { run(first); });
 }
 
-// Handles one message, then queues its sender's next behind other work: no sender starves others.
-void Delivery::run(const ArrivalPtr& arrival) {
-  handle(*arrival);
-  std::optional<ArrivalPtr> following;
-  {
-    const std::lock_guard guard(lock_);
-    following = order_.done(arrival->message->source);
+// Handles the messages of one sender one after the other, then queues the rest behind other work: no sender starves
+// others.
+void Delivery::run(Arrival arrival) {
+  const double until = fs::monotonic_seconds() + turn_seconds;
+  while (true) {
+    handle(arrival);
+    std::optional<Arrival> next = next_of(arrival->source());
+    if (!next) return;
+    arrival = std::move(*next);
+    if (fs::monotonic_seconds() < until) continue;
+    return workers_.submit([this, first = std::move(arrival)] { run(first); });
   }
-  if (following) workers_.submit([this, next = std::move(*following)] { run(next); });
+}
+
+std::optional<Arrival> Delivery::next_of(const std::string& source) {
+  const std::lock_guard guard(lock_);
+  return order_.done(source);
 }
 
 void Delivery::handle(const Arrival& arrival) {
-  const TraceScope trace(arrival.message->view.traceparent());
+  const TraceScope trace(arrival->view.traceparent());
   try {
     call_handlers(arrival);
-    arrival.acknowledge();
+    acknowledge(*arrival);
   } catch (const WireError& error) {
     context_.stats.count("messages_malformed");
-    arrival.refuse("INVALID_ARGUMENTS", error.what());
+    refuse(*arrival, "INVALID_ARGUMENTS", error.what());
   } catch (const std::exception& error) {
     context_.stats.count("handler_failures");
-    arrival.refuse("EXECUTION_FAILED", std::string(error.what()).substr(0, max_error_characters));
+    refuse(*arrival, "EXECUTION_FAILED", std::string(error.what()).substr(0, max_error_characters));
   } catch (...) {
     context_.stats.count("handler_failures");
-    arrival.refuse("EXECUTION_FAILED", "the handler threw what is no std::exception");
+    refuse(*arrival, "EXECUTION_FAILED", "the handler threw what is no std::exception");
   }
-  arrival.message->done();
+  arrival->done();
 }
 
+void Delivery::acknowledge(Message::State& message) {
+  if (std::exchange(message.wants_answer, false)) replies_.acknowledge(message);
+}
+
+void Delivery::refuse(Message::State& message, std::string_view code, const std::string& text) {
+  if (std::exchange(message.wants_answer, false)) replies_.refuse(message, code, text);
+}
+
+// A message runs only once there is a handler, which stays.
 void Delivery::call_handlers(const Arrival& arrival) {
-  std::shared_ptr<const Node::MessageHandler> handler;
+  if (arrival->is_event) return tell_subscribers(arrival);
+  Message message(arrival);
+  handler_(message);
+}
+
+void Delivery::tell_subscribers(const Arrival& arrival) {
   std::vector<std::shared_ptr<const Subscription>> subscriptions;
   {
     const std::lock_guard guard(lock_);
-    handler = handler_;
-    if (arrival.is_event) subscriptions = subscriptions_;
+    subscriptions = subscriptions_;
   }
-  Message message(arrival.message);
-  if (!arrival.is_event) return (*handler)(message);
-  const std::string topic = arrival.message->view.topic();
+  const std::string_view topic = arrival->view.topic();
   const auto is_other = [&](const auto& one) { return !wire::matches(one->pattern, topic); };
   std::erase_if(subscriptions, is_other);
   if (subscriptions.empty()) context_.stats.count("events_unsubscribed");
+  Message message(arrival);
   for (const auto& one : subscriptions) one->handler(message);
 }
 

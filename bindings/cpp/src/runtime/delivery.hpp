@@ -14,17 +14,19 @@
 
 namespace speed::runtime {
 
-// One message on its way; `acknowledge` and `refuse` answer its sender if it asked for that.
-struct Arrival {
-  std::shared_ptr<Message::State> message;
-  bool is_event = false;
-  std::function<void()> acknowledge;
-  std::function<void(std::string_view code, const std::string& text)> refuse;
+using Arrival = std::shared_ptr<Message::State>;
+
+// How a sender is told what became of a message that it wants an answer to.
+struct Replies {
+  std::function<void(const Message::State&)> acknowledge;
+  std::function<void(const Message::State&, std::string_view code, const std::string& text)> refuse;
 };
 
 class Delivery {
  public:
   Delivery(Context& context, Workers& workers) : context_(context), workers_(workers) {}
+
+  void reply_with(Replies replies) { replies_ = std::move(replies); }  // before the first arrival
 
   void on_message(Node::MessageHandler handler);  // ConfigurationError for a second one
   std::vector<std::string> subscribe(const std::string& pattern, Node::MessageHandler handler);  // all patterns
@@ -35,26 +37,30 @@ class Delivery {
   void arrive(Arrival arrival);  // what the reader brings
 
  private:
-  using ArrivalPtr = std::shared_ptr<Arrival>;
   struct Subscription {
     std::string pattern;
     Node::MessageHandler handler;
   };
 
-  void enqueue(ArrivalPtr arrival);
-  void run(const ArrivalPtr& arrival);
+  void enqueue(Arrival arrival);
+  void run(Arrival arrival);
+  std::optional<Arrival> next_of(const std::string& source);
   void handle(const Arrival& arrival);
   void call_handlers(const Arrival& arrival);
+  void tell_subscribers(const Arrival& arrival);
+  void acknowledge(Message::State& message);
+  void refuse(Message::State& message, std::string_view code, const std::string& text);
 
   Context& context_;
   Workers& workers_;
+  Replies replies_;
   std::mutex lock_;  // guards what follows
   std::condition_variable arrived_;
-  core::SenderOrder<ArrivalPtr> order_;
-  std::shared_ptr<const Node::MessageHandler> handler_;
+  core::SenderOrder<Arrival> order_;
+  Node::MessageHandler handler_;  // set once
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
-  std::deque<std::shared_ptr<Message::State>> received_;
-  std::shared_ptr<Message::State> in_hand_;
+  std::deque<Arrival> received_;
+  Arrival in_hand_;
 };
 
 }  // namespace speed::runtime

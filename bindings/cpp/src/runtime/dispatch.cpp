@@ -16,6 +16,17 @@ bool is_reply(const fs::Received& received) { return (received.header.flags & wi
 
 }  // namespace
 
+Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> left)
+    : to_(parts), left_(std::move(left)) {
+  const auto acknowledge = [this](const Message::State& message) {
+    reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence));
+  };
+  const auto refusing = [this](const Message::State& message, std::string_view code, const std::string& text) {
+    refuse(message.source(), message.sequence, code, text);
+  };
+  to_.delivery.reply_with({acknowledge, refusing});
+}
+
 bool Dispatch::may_read(const std::string& source) const {
   return to_.context.policy.allows(source) || to_.links.knows(source);
 }
@@ -57,34 +68,17 @@ void Dispatch::segmented(const LanePtr& lane, const fs::Received& received) {
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
-  Arrival arrival = arrival_of(lane, received);
-  if (arrival.message->view.is_expired(fs::unix_ms())) {  // M-7
+  auto arrival = std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered);
+  if (arrival->view.ttl_seconds() > 0 && arrival->view.is_expired(fs::unix_ms())) {  // M-7
     to_.context.stats.count("messages_expired");
-    arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
-    arrival.message->done();
+    if (arrival->wants_answer) {
+      refuse(lane->source(), arrival->sequence, "EXECUTION_FAILED", "the message expired before it was handled");
+    }
+    arrival->done();
     return;
   }
   to_.context.stats.count("messages_received");
   to_.delivery.arrive(std::move(arrival));
-}
-
-Arrival Dispatch::arrival_of(const LanePtr& lane, const fs::Received& received) {
-  const std::uint64_t sequence = received.header.sequence;
-  auto finish = [lane, sequence] { lane->finish({sequence}); };  // before the next begins: one repeat a crash (L-15)
-  wire::MessageView view(Bytes(received.payload.begin(), received.payload.end()));
-  std::shared_ptr<Message::State> message(
-      new Message::State{std::move(view), lane->source(), sequence,
-                         static_cast<std::int64_t>(received.header.timestamp_ms), received.redelivered,
-                         std::move(finish)});
-  Arrival arrival{std::move(message), received.header.type == EnvelopeType::event, [] {}, [](auto, auto&) {}};
-  if ((received.header.flags & wire::flag_ack_requested) == 0) return arrival;
-  arrival.acknowledge = [this, lane, sequence] {
-    reply(lane->source(), sequence, EnvelopeType::ack, wire::encode_ack(sequence));
-  };
-  arrival.refuse = [this, lane, sequence](std::string_view code, const std::string& text) {
-    refuse(lane->source(), sequence, code, text);
-  };
-  return arrival;
 }
 
 void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::string_view code,

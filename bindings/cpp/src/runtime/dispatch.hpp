@@ -26,7 +26,7 @@ class Dispatch {
   };
 
   // `left(name)` hears of leave notices.
-  Dispatch(const Parts& parts, std::function<void(const std::string&)> left) : to_(parts), left_(std::move(left)) {}
+  Dispatch(const Parts& parts, std::function<void(const std::string&)> left);
 
   // Whether a lane of `source` is to be read: it has a grant, or owes this node an answer (L-21).
   bool may_read(const std::string& source) const;
@@ -50,7 +50,6 @@ class Dispatch {
   void ack(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
   void segmented(const LanePtr& lane, const fs::Received& received);
-  Arrival arrival_of(const LanePtr& lane, const fs::Received& received);
   void refuse(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& text);
   void reply(const std::string& source, std::uint64_t sequence, wire::EnvelopeType type, ByteView payload);
 

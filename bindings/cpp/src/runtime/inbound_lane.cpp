@@ -34,7 +34,7 @@ bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, do
   return more;
 }
 
-void InboundLane::finish(const std::vector<std::uint64_t>& sequences) {
+void InboundLane::finish(std::span<const std::uint64_t> sequences) {
   bool resume = false;
   {
     const std::lock_guard guard(lock_);
@@ -43,6 +43,11 @@ void InboundLane::finish(const std::vector<std::uint64_t>& sequences) {
     resume = paused_ && reader_->unfinished() < max_unfinished;
   }
   if (resume) resume_(id_);
+}
+
+bool InboundLane::grew() const {
+  const std::lock_guard guard(lock_);
+  return reader_ != nullptr && !paused_ && reader_->grew();
 }
 
 void InboundLane::drop(std::uint64_t sequence) {

@@ -20,7 +20,8 @@ class InboundLane {
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
 
   // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
-  void finish(const std::vector<std::uint64_t>& sequences);
+  void finish(std::span<const std::uint64_t> sequences);
+  bool grew() const;                  // bytes lie behind what was read; cheap enough to ask often
   void drop(std::uint64_t sequence);  // a refused envelope is done; it is committed with the next ones
   void close(bool clean);             // with `clean` its position is committed
 

@@ -4,25 +4,33 @@
 
 namespace speed {
 
+namespace {
+
+std::optional<std::string> owned(std::optional<std::string_view> text) {
+  return text ? std::optional<std::string>(*text) : std::nullopt;
+}
+
+}  // namespace
+
 Value Message::payload() const { return state_->view.payload(); }
 ByteView Message::payload_bytes() const { return state_->view.payload_bytes(); }
-const std::string& Message::source() const { return state_->source; }
+const std::string& Message::source() const { return state_->source(); }
 std::uint64_t Message::sequence() const { return state_->sequence; }
 std::int64_t Message::timestamp_ms() const { return state_->timestamp_ms; }
 ByteView Message::bytes() const { return state_->view.bytes(); }
 bool Message::redelivered() const { return state_->redelivered; }
-std::string Message::message_id() const { return state_->view.message_id(); }
-std::string Message::topic() const { return state_->view.topic(); }
-std::string Message::name_space() const { return state_->view.name_space(); }
+std::string Message::message_id() const { return std::string(state_->view.message_id()); }
+std::string Message::topic() const { return std::string(state_->view.topic()); }
+std::string Message::name_space() const { return std::string(state_->view.name_space()); }
 std::string Message::content_type() const { return state_->view.content_type(); }
 std::string Message::content_encoding() const { return state_->view.content_encoding(); }
-std::string Message::type_url() const { return state_->view.type_url(); }
+std::string Message::type_url() const { return std::string(state_->view.type_url()); }
 int Message::priority() const { return state_->view.priority(); }
 std::int64_t Message::ttl_seconds() const { return state_->view.ttl_seconds(); }
 std::int64_t Message::published_at_ms() const { return state_->view.published_at_ms(); }
-std::optional<std::string> Message::correlation_id() const { return state_->view.correlation_id(); }
-std::optional<std::string> Message::causality_parent() const { return state_->view.causality_parent(); }
-std::optional<std::string> Message::publisher_id() const { return state_->view.publisher_id(); }
+std::optional<std::string> Message::correlation_id() const { return owned(state_->view.correlation_id()); }
+std::optional<std::string> Message::causality_parent() const { return owned(state_->view.causality_parent()); }
+std::optional<std::string> Message::publisher_id() const { return owned(state_->view.publisher_id()); }
 std::optional<std::string> Message::traceparent() const { return state_->view.traceparent(); }
 std::map<std::string, std::string> Message::labels() const { return state_->view.labels(); }
 std::map<std::string, std::string> Message::baggage() const { return state_->view.baggage(); }

@@ -2,24 +2,36 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 
+#include "runtime/inbound_lane.hpp"
 #include "speed/message.hpp"
 #include "wire/message.hpp"
 
 namespace speed {
 
 struct Message::State {
-  wire::MessageView view;
-  std::string source;
-  std::uint64_t sequence;
-  std::int64_t timestamp_ms;
-  bool redelivered;
-  std::function<void()> finish;
+  State(ByteView data, runtime::LanePtr from, const wire::Header& header, bool again)
+      : view(Bytes(data.begin(), data.end())),
+        lane(std::move(from)),
+        sequence(header.sequence),
+        timestamp_ms(static_cast<std::int64_t>(header.timestamp_ms)),
+        is_event(header.type == wire::EnvelopeType::event),
+        redelivered(again),
+        wants_answer((header.flags & wire::flag_ack_requested) != 0) {}
+
+  const wire::MessageView view;
+  const runtime::LanePtr lane;
+  const std::uint64_t sequence;
+  const std::int64_t timestamp_ms;
+  const bool is_event;
+  const bool redelivered;
+  bool wants_answer;  // its sender asked for an acknowledgement and has none yet
   std::atomic<bool> finished = false;
 
+  const std::string& source() const { return lane->source(); }
+  // Committed before the next message of its sender begins: one repeat a crash (L-15).
   void done() {
-    if (!finished.exchange(true)) finish();
+    if (!finished.exchange(true)) lane->finish({&sequence, 1});
   }
 };
 

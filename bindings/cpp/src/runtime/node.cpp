@@ -168,27 +168,31 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
     return id;
   }
   const wire::MessageFields fields = node.fields_of(options);
-  wire::Buffer encoded;
+  wire::Buffer encoded = node.context.buffers.take();
   wire::encode_message(payload, fields, encoded);
   const ByteView one = encoded.view();
   const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
   node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
+  node.context.buffers.give(std::move(encoded));
   return fields.message_id;
 }
 
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
   const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
-  wire::Buffer encoded;
+  wire::Buffer encoded = node.context.buffers.take();
   std::vector<std::size_t> ends;
+  wire::MessageFields fields = node.fields_of(options);
   for (const Value& payload : payloads) {
-    wire::encode_message(payload, node.fields_of(options), encoded);
+    node.stamp(fields);
+    wire::encode_message(payload, fields, encoded);
     ends.push_back(encoded.size());
     if (ends.size() < sent_at_once && &payload != &payloads.back()) continue;
     send_batch(node, target, encoded, ends, deadline);
     encoded.clear();
     ends.clear();
   }
+  node.context.buffers.give(std::move(encoded));
 }
 
 void Node::on_message(MessageHandler handler) { open().delivery.on_message(std::move(handler)); }

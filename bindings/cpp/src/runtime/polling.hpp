@@ -1,7 +1,10 @@
-// Whether to poll the bell for a moment before blocking on it: waking an idle core costs several times what a round
-// trip costs. Polling goes on while it pays, and stops costing anything while it does not.
+// Whether to poll for a moment before blocking on the bell: waking an idle core costs several times what a round trip
+// costs. Polling goes on while it pays, stops costing anything while it does not, and rests while others want the core:
+// who polls among many uses up its share, and waits for it longer than any wake-up takes.
 // Threads: for the holder of the reader's role.
 #pragma once
+
+#include <algorithm>
 
 namespace speed::runtime {
 
@@ -11,7 +14,7 @@ class Polling {
 
   const double seconds;  // how long at a time; 0: never
 
-  bool pays() const { return seconds > 0 && credit_ > 0; }
+  bool pays(double now) const { return seconds > 0 && credit_ > 0 && now >= rests_until_; }
   void hit() { credit_ = full_credit; }
   void missed() { --credit_; }
   // A wait on the bell ended after this time: had it been polled, would something have come?
@@ -19,9 +22,22 @@ class Polling {
     if (waited < 2 * seconds && credit_ < full_credit) ++credit_;
   }
 
+  // Between two looks this time passed: was the core taken away?
+  bool is_crowded(double gap, double now) {
+    if (gap < crowd_seconds) return false;
+    rest_seconds_ = now - rests_until_ < longest_rest ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
+    rests_until_ = now + rest_seconds_;
+    return true;
+  }
+
  private:
   static constexpr int full_credit = 8;
+  static constexpr double crowd_seconds = 100e-6;
+  static constexpr double shortest_rest = 0.01;
+  static constexpr double longest_rest = 1.0;
   int credit_ = 1;
+  double rest_seconds_ = shortest_rest;
+  double rests_until_ = 0;
 };
 
 }  // namespace speed::runtime

@@ -35,7 +35,9 @@ class Protocol {
 
  private:
   fs::Rings wait_for_rings(bool wait);
-  fs::Rings poll_bell(double seconds);
+  std::optional<fs::Rings> poll(double seconds);
+  std::optional<fs::Rings> poll_once(double now);
+  fs::Rings look_at_bell(double now);
   fs::Rings block(double seconds);
   void reader_died(int fd);
   void full_scan(double now);
@@ -44,6 +46,8 @@ class Protocol {
   void deliver(const LanePtr& lane, const fs::Received& received);
   void give_up(const LanePtr& lane);
   void resume(const wire::NodeId& lane_id);
+  void was_busy(const LanePtr& lane);
+  void read_rung(const wire::NodeId& id, double now);
   void fail_departed();
 
   Context& context_;
@@ -54,6 +58,9 @@ class Protocol {
   Polling polling_;
   double idle_seconds_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
+  std::vector<LanePtr> busy_;          // that brought something lately, the latest first
+  std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
+  double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
   std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;

@@ -1,7 +1,6 @@
 #include "runtime/runtime.hpp"
 
 #include <sodium.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -39,8 +38,7 @@ void check(const std::string& name, const NodeOptions& options) {
 }  // namespace
 
 Runtime::Runtime(std::size_t size)
-    : pid(getpid()),
-      links(context),
+    : links(context),
       workers(size),
       answers(context, links),
       calls(context, links, [this](double deadline) { protocol->heed(deadline); }),
@@ -162,8 +160,6 @@ void Runtime::say_leave() {
   }
 }
 
-bool Runtime::is_forked() const { return getpid() != pid; }
-
 void Runtime::check_usable() const {
   if (is_forked()) {
     throw ForkedNodeError("node '" + context.name + "' belongs to the parent process: make a Node in the child");
@@ -195,8 +191,7 @@ std::string Runtime::send_acknowledged(const std::string& target, const Value& p
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {
   wire::MessageFields fields;
-  fields.published_at_ms = fs::unix_ms();
-  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random_bytes());
+  stamp(fields);
   fields.topic = options.topic;
   fields.name_space = context.name_space;
   fields.priority = options.priority;
@@ -209,6 +204,11 @@ wire::MessageFields Runtime::fields_of(const SendOptions& options) {
   fields.baggage = options.baggage;
   fields.extensions = options.extensions;
   return fields;
+}
+
+void Runtime::stamp(wire::MessageFields& fields) {
+  fields.published_at_ms = fs::unix_ms();
+  fields.message_id = wire::new_message_id(static_cast<std::uint64_t>(fields.published_at_ms), random_bytes());
 }
 
 }  // namespace speed::runtime

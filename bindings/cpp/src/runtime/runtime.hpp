@@ -2,8 +2,7 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
-#include <sys/types.h>
-
+#include "fs/fork_mark.hpp"
 #include "runtime/protocol.hpp"
 #include "runtime/registrar.hpp"
 
@@ -19,13 +18,13 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void leave(double drain_seconds);
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
-  bool is_forked() const;
+  bool is_forked() const { return fork_mark_.is_copied(); }
   // Sends a message and returns its id; `completion` hears of its acknowledgement.
   std::string send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
                                 core::Completion completion);
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
+  void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
-  const pid_t pid;
   std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
   std::atomic<bool> closed = false;
   Context context;
@@ -48,6 +47,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   wire::Block<10> random_bytes();
 
+  const fs::ForkMark fork_mark_;
   std::unique_ptr<Dispatch> dispatch_;
   std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
   std::mutex random_lock_;  // guards what follows

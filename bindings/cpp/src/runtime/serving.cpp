@@ -88,7 +88,7 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
                         asked.request_id, asked.deadline_ms,          asked.traceparent};
   const TraceScope trace(asked.traceparent);
   Response response = services.invoke(request, [this] { workers_.entered(); });  // 3 locate, 4 its policy, 7 invoke, 8 response
-  wire::Buffer reply;
+  wire::Buffer reply = context_.buffers.take();
   if (response.ok()) {
     try {
       wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
@@ -139,7 +139,7 @@ void Serving::time_out(const RunningPtr& running) {
                      {{"phase", phase}},
                      reply);
   send_urgently(running->lane->source(), running->generation, reply.view());
-  running->lane->finish({running->sequence});
+  running->lane->finish({&running->sequence, 1});
 }
 
 // The reader never waits: a full inbox loses the answer, counted.

@@ -30,9 +30,14 @@ struct ServiceStats {
 
 class Stats {
  public:
-  void count(const std::string& name, std::uint64_t amount = 1) {
+  void count(std::string_view name, std::uint64_t amount = 1) {
     const std::lock_guard guard(lock_);
-    counters_[name] += amount;
+    const auto found = counters_.find(name);
+    if (found != counters_.end()) {
+      found->second += amount;
+    } else {
+      counters_.emplace(name, amount);
+    }
   }
 
   // One answered request; `error` is its code and text, empty on success.
@@ -48,7 +53,7 @@ class Stats {
 
   std::map<std::string, std::uint64_t> counters() const {
     const std::lock_guard guard(lock_);
-    return counters_;
+    return {counters_.begin(), counters_.end()};
   }
 
   std::map<std::string, ServiceStats> services() const {
@@ -58,7 +63,7 @@ class Stats {
 
  private:
   mutable std::mutex lock_;
-  std::map<std::string, std::uint64_t> counters_;
+  std::map<std::string, std::uint64_t, std::less<>> counters_;  // found without making a string
   std::map<std::string, ServiceStats> services_;
 };
 

@@ -1,16 +1,10 @@
-#include <openssl/evp.h>
-
 #include <new>
 
-#include "wire/aead.hpp"
+#include "wire/short_aead.hpp"
 
 namespace speed::wire {
 
 namespace {
-
-struct FreeContext {
-  void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
-};
 
 // Payloads are bounded by max_payload_bytes, so every length fits an int.
 int length(ByteView bytes) { return static_cast<int>(bytes.size()); }
@@ -23,23 +17,19 @@ const unsigned char* input(ByteView from) { return from.empty() ? nowhere : raw(
 }  // namespace
 
 struct Aead::State {
-  std::unique_ptr<EVP_CIPHER_CTX, FreeContext> context{EVP_CIPHER_CTX_new()};
+  Cipher whole;
+  ShortAead brief;
 };
 
-Aead::Aead(const Key& key, Direction direction) : state_(std::make_unique<State>()) {
-  EVP_CIPHER_CTX* const context = state_->context.get();
-  const int encrypt = direction == Direction::seal ? 1 : 0;
-  if (context == nullptr ||
-      EVP_CipherInit_ex(context, EVP_chacha20_poly1305(), nullptr, raw(ByteView(key)), nullptr, encrypt) != 1) {
-    throw std::bad_alloc();
-  }
-}
+Aead::Aead(const Key& key, Direction direction)
+    : state_(new State{keyed(EVP_chacha20_poly1305(), key, direction), ShortAead(key)}) {}
 Aead::Aead(Aead&&) noexcept = default;
 Aead& Aead::operator=(Aead&&) noexcept = default;
 Aead::~Aead() = default;
 
 void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std::byte> to) {
-  EVP_CIPHER_CTX* const context = state_->context.get();
+  if (ShortAead::takes(aad.size(), plain.size())) return state_->brief.seal(nonce, aad, plain, to);
+  EVP_CIPHER_CTX* const context = state_->whole.get();
   int written = 0;
   const bool sealed = EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, raw(ByteView(nonce)), -1) == 1 &&
                       EVP_CipherUpdate(context, nullptr, &written, raw(aad), length(aad)) == 1 &&
@@ -51,10 +41,13 @@ void Aead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std:
 }
 
 bool Aead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std::byte> to) {
-  EVP_CIPHER_CTX* const context = state_->context.get();
+  if (ShortAead::takes(aad.size(), sealed.size() - limits::tag_bytes)) {
+    return state_->brief.open(nonce, aad, sealed, to);
+  }
+  EVP_CIPHER_CTX* const context = state_->whole.get();
   const ByteView cipher = sealed.first(sealed.size() - limits::tag_bytes);
   Block<limits::tag_bytes> tag;
-  std::ranges::copy(sealed.last(limits::tag_bytes), tag.begin());
+  copy_to(tag.data(), sealed.last(limits::tag_bytes));
   int written = 0;
   return EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, raw(ByteView(nonce)), -1) == 1 &&
          EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, limits::tag_bytes, tag.data()) == 1 &&

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "wire/bytes.hpp"
 
@@ -10,6 +11,16 @@ namespace speed::wire {
 
 class Buffer {
  public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)), capacity_(std::exchange(other.capacity_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+    return *this;
+  }
+
   // `size` more bytes at the end, uninitialised; views of earlier bytes are invalid unless they were reserved.
   std::span<std::byte> extend(std::size_t size) {
     reserve(size_ + size);
@@ -19,14 +30,14 @@ class Buffer {
 
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
-    capacity = std::max(capacity, capacity_ * 2);
+    capacity = std::max({capacity, capacity_ * 2, smallest});
     auto grown = std::make_unique_for_overwrite<std::byte[]>(capacity);
-    std::copy_n(data_.get(), size_, grown.get());
+    copy_to(grown.get(), view());
     data_ = std::move(grown);
     capacity_ = capacity;
   }
 
-  void append(ByteView more) { std::ranges::copy(more, extend(more.size()).begin()); }
+  void append(ByteView more) { copy_to(extend(more.size()).data(), more); }
   void clear() { size_ = 0; }
   void shrink(std::size_t size) { size_ = std::min(size_, size); }
 
@@ -44,6 +55,8 @@ class Buffer {
   std::size_t capacity() const { return capacity_; }
 
  private:
+  static constexpr std::size_t smallest = 512;  // bytes; less would grow in small steps
+
   std::unique_ptr<std::byte[]> data_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;

@@ -14,12 +14,12 @@ int digit(char c) {
 
 std::string to_hex(ByteView bytes) {
   static constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
+  std::string hex(bytes.size() * 2, '0');
+  char* to = hex.data();
   for (const std::byte byte : bytes) {
     const auto value = std::to_integer<unsigned>(byte);
-    hex += digits[value >> 4];
-    hex += digits[value & 15];
+    *to++ = digits[value >> 4];
+    *to++ = digits[value & 15];
   }
   return hex;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstring>
 #include <optional>
@@ -26,26 +27,31 @@ inline unsigned char* raw(std::span<std::byte> bytes) { return reinterpret_cast<
 
 inline void append(Bytes& out, ByteView more) { out.insert(out.end(), more.begin(), more.end()); }
 
-template <std::unsigned_integral T>
-T load(const std::byte* from) {
-  T value = 0;
-  for (std::size_t at = 0; at < sizeof(T); ++at) {
-    value = static_cast<T>(value << 8 | std::to_integer<T>(from[at]));
-  }
-  return value;
+// One memcpy: GCC 12 makes std::ranges::copy of bytes a loop.
+inline void copy_to(std::byte* to, ByteView from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
 
-template <>
-inline std::uint8_t load<std::uint8_t>(const std::byte* from) {
-  return std::to_integer<std::uint8_t>(*from);
+// Big-endian on the wire, whatever the machine is.
+template <std::unsigned_integral T>
+constexpr T swapped(T value) {
+  if constexpr (std::endian::native == std::endian::big || sizeof(T) == 1) return value;
+  if constexpr (sizeof(T) == 2) return static_cast<T>(__builtin_bswap16(value));
+  if constexpr (sizeof(T) == 4) return __builtin_bswap32(value);
+  if constexpr (sizeof(T) == 8) return __builtin_bswap64(value);
+}
+
+template <std::unsigned_integral T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return swapped(value);
 }
 
 template <std::unsigned_integral T>
 void store(std::byte* to, T value) {
-  for (std::size_t at = sizeof(T); at-- > 0;) {
-    to[at] = static_cast<std::byte>(value & 0xff);
-    if constexpr (sizeof(T) > 1) value = static_cast<T>(value >> 8);
-  }
+  value = swapped(value);
+  std::memcpy(to, &value, sizeof value);
 }
 
 std::string to_hex(ByteView bytes);

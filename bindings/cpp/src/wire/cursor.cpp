@@ -13,7 +13,7 @@ constexpr std::string_view fence_magic = "SPDF";
 constexpr std::uint8_t version = 1;
 constexpr std::uint8_t clean_flag = 1;
 
-void put_magic(Bytes& data, std::string_view magic) {
+void put_magic(std::span<std::byte> data, std::string_view magic) {
   std::ranges::copy(view(magic), data.begin());
   store(data.data() + 4, version);
 }
@@ -36,10 +36,11 @@ bool is_authentic(ByteView data, const std::vector<Key>& lane_keys) {
 
 }  // namespace
 
-Bytes encode_cursor(const Cursor& cursor, const Key& lane_key) {
-  Bytes data(cursor_head_bytes + cursor.unfinished.size() * unfinished_bytes + short_mac_bytes);
-  std::byte* at = data.data();
-  put_magic(data, cursor_magic);
+ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_bytes>& to) {
+  const std::size_t body = cursor_head_bytes + cursor.unfinished.size() * unfinished_bytes;
+  std::byte* at = to.data();
+  std::fill_n(at, cursor_head_bytes, std::byte{0});
+  put_magic(to, cursor_magic);
   store(at + 5, static_cast<std::uint8_t>(cursor.clean ? clean_flag : 0));
   store(at + 6, static_cast<std::uint16_t>(cursor.unfinished.size()));
   store(at + 8, cursor.receiver_generation);
@@ -55,8 +56,16 @@ Bytes encode_cursor(const Cursor& cursor, const Key& lane_key) {
     store(at + 16, one.start.offset);
     at += unfinished_bytes;
   }
-  put_mac(data, lane_key);
-  return data;
+  const Mac mac = lane_key.of(ByteView(to).first(body));
+  copy_to(at, ByteView(mac).first(short_mac_bytes));
+  return ByteView(to).first(body + short_mac_bytes);
+}
+
+Bytes encode_cursor(const Cursor& cursor, const Key& lane_key) {
+  MacKey key(lane_key);
+  Block<max_cursor_bytes> block;
+  const ByteView data = encode_cursor(cursor, key, block);
+  return {data.begin(), data.end()};
 }
 
 Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys) {

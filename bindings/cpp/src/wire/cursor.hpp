@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "wire/keyring.hpp"
+#include "wire/mac.hpp"
 
 namespace speed::wire {
 
@@ -50,6 +50,8 @@ inline constexpr std::size_t max_cursor_bytes =
 inline constexpr std::size_t fence_bytes = 48;
 
 Bytes encode_cursor(const Cursor& cursor, const Key& lane_key);
+// The same into `to`, for who writes many: returns what was written.
+ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_bytes>& to);
 Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_CURSOR
 Bytes encode_fence(const Fence& fence, const Key& lane_key);
 Fence decode_fence(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_FENCE

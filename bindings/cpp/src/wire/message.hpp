@@ -1,13 +1,12 @@
-// The payload of MESSAGE and EVENT (registry_spec/messages.md). protobuf reads the small head; the payload record is
-// found by hand, so its bytes are never copied when the head is read.
+// The payload of MESSAGE and EVENT (registry_spec/messages.md). The few records of the head are read as views of the
+// bytes; the payload is found, and neither copied nor read with them.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
-#include "wire/buffer.hpp"
+#include "wire/message_head.hpp"
 
 namespace speed::wire {
 
@@ -38,34 +37,40 @@ std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random);
 class MessageView {
  public:
   explicit MessageView(Bytes data);  // WireError BAD_MESSAGE names the field
-  MessageView(MessageView&&) noexcept;
-  ~MessageView();
+  MessageView(MessageView&&) noexcept = default;  // the views follow, since the bytes stay where they are
+  MessageView(const MessageView&) = delete;
+  MessageView& operator=(const MessageView&) = delete;
 
-  std::string message_id() const;
-  std::string topic() const;
-  std::string name_space() const;
-  std::int64_t published_at_ms() const;
+  std::string_view message_id() const { return head_.metadata.message_id; }
+  std::string_view topic() const { return head_.metadata.topic; }
+  std::string_view name_space() const { return head_.metadata.name_space; }
+  std::int64_t published_at_ms() const { return head_.metadata.published_at_ms; }
   std::string content_type() const;
   std::string content_encoding() const;
-  std::string type_url() const;
+  std::string_view type_url() const { return type_url_; }
   int priority() const;  // absent or zero reads as 5
-  std::int64_t ttl_seconds() const;
+  std::int64_t ttl_seconds() const { return head_.metadata.ttl_seconds; }
   bool is_expired(std::int64_t now_ms) const;  // M-7
-  std::optional<std::string> correlation_id() const;
-  std::optional<std::string> causality_parent() const;
-  std::optional<std::string> publisher_id() const;
+  std::optional<std::string_view> correlation_id() const { return head_.correlation_id; }
+  std::optional<std::string_view> causality_parent() const { return head_.causality_parent; }
+  std::optional<std::string_view> publisher_id() const { return head_.publisher_id; }
   std::optional<std::string> traceparent() const;  // null when absent or not valid (M-11)
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;
   std::map<std::string, Bytes> extensions() const;
 
-  ByteView payload_bytes() const;  // as sent
-  Value payload() const;           // decoded anew at each call; WireError when it is not what its type says
-  const Bytes& bytes() const;      // exactly what was received (M-12)
+  ByteView payload_bytes() const { return payload_; }  // as sent
+  Value payload() const;  // decoded anew at each call; WireError when it is not what its type says
+  const Bytes& bytes() const { return data_; }  // exactly what was received (M-12)
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void read_payload(ByteView record);
+
+  Bytes data_;
+  MessageHead head_;
+  bool has_payload_ = false;
+  ByteView payload_;
+  std::string_view type_url_;
 };
 
 }  // namespace speed::wire

@@ -13,95 +13,129 @@ namespace {
 
 constexpr std::uint64_t tag(std::uint64_t field, std::uint64_t wire_type) { return field << 3 | wire_type; }
 
-void put_number(std::uint64_t field, std::int64_t number, Buffer& out) {
-  put_varint(tag(field, 0), out);
-  put_varint(static_cast<std::uint64_t>(number), out);
-}
+// A record's length stands before it: each is written twice, first for its size alone.
+struct Counter {
+  std::size_t size = 0;
 
-void put_bytes(std::uint64_t field, ByteView bytes, Buffer& out) {
-  put_varint(tag(field, 2), out);
-  put_varint(bytes.size(), out);
-  out.append(bytes);
-}
+  void number(std::uint64_t field, std::int64_t number) {
+    size += varint_bytes(tag(field, 0)) + varint_bytes(static_cast<std::uint64_t>(number));
+  }
+  void bytes(std::uint64_t field, ByteView bytes) {
+    size += varint_bytes(tag(field, 2)) + varint_bytes(bytes.size()) + bytes.size();
+  }
+  void text(std::uint64_t field, std::string_view text) {
+    if (!is_utf8(text)) throw WireError("BAD_MESSAGE", "field " + std::to_string(field) + ": is not UTF-8");
+    bytes(field, view(text));
+  }
+  template <class Fill>
+  void record(std::uint64_t field, Fill fill) {
+    Counter inner;
+    fill(inner);
+    size += varint_bytes(tag(field, 2)) + varint_bytes(inner.size) + inner.size;
+  }
+};
 
-void put_text(std::uint64_t field, std::string_view text, Buffer& out) {
-  if (!is_utf8(text)) throw WireError("BAD_MESSAGE", "field " + std::to_string(field) + ": is not UTF-8");
-  put_bytes(field, view(text), out);
-}
+struct Writer {
+  Buffer& out;
+
+  void number(std::uint64_t field, std::int64_t number) {
+    put_varint(tag(field, 0), out);
+    put_varint(static_cast<std::uint64_t>(number), out);
+  }
+  void bytes(std::uint64_t field, ByteView bytes) {
+    put_varint(tag(field, 2), out);
+    put_varint(bytes.size(), out);
+    out.append(bytes);
+  }
+  void text(std::uint64_t field, std::string_view text) { bytes(field, view(text)); }
+  // A message inside of the message: what `fill` gives to a sink, behind its length.
+  template <class Fill>
+  void record(std::uint64_t field, Fill fill) {
+    Counter inner;
+    fill(inner);
+    put_varint(tag(field, 2), out);
+    put_varint(inner.size, out);
+    out.reserve(out.size() + inner.size);
+    fill(*this);
+  }
+};
 
 // One entry of a map: the key is field 1, the value field 2 of a record of its own.
-void put_pair(std::uint64_t field, std::string_view key, ByteView value, Buffer& out) {
-  Buffer pair;
-  put_text(1, key, pair);
-  put_bytes(2, value, pair);
-  put_bytes(field, pair.view(), out);
+auto bytes_pair(std::string_view key, ByteView value) {
+  return [=](auto& sink) {
+    sink.text(1, key);
+    sink.bytes(2, value);
+  };
 }
 
-void put_metadata(std::string_view media_type, const MessageFields& fields, Buffer& out) {
+auto text_pair(std::string_view key, std::string_view value) {
+  return [=](auto& sink) {
+    sink.text(1, key);
+    sink.text(2, value);
+  };
+}
+
+void put_metadata(std::string_view media_type, const MessageFields& fields, Writer& out) {
   check_metadata({fields.message_id, fields.topic, fields.name_space, fields.published_at_ms,
                   fields.priority.value_or(0), fields.ttl_seconds.value_or(0), content_type_custom, media_type, 0, {}});
-  Buffer metadata;
-  metadata.reserve(256);
-  put_text(1, fields.message_id, metadata);
-  put_text(2, fields.topic, metadata);
-  put_text(3, fields.name_space, metadata);
-  put_number(4, fields.published_at_ms, metadata);
-  put_number(5, content_type_custom, metadata);
-  if (fields.priority) put_number(6, *fields.priority, metadata);
-  if (fields.ttl_seconds) put_number(7, *fields.ttl_seconds, metadata);
-  if (fields.correlation_id) put_text(9, *fields.correlation_id, metadata);
-  if (fields.causality_parent) put_text(10, *fields.causality_parent, metadata);
-  put_text(11, media_type, metadata);
-  put_bytes(1, metadata.view(), out);
+  out.record(1, [&](auto& sink) {
+    sink.text(1, fields.message_id);
+    sink.text(2, fields.topic);
+    sink.text(3, fields.name_space);
+    sink.number(4, fields.published_at_ms);
+    sink.number(5, content_type_custom);
+    if (fields.priority) sink.number(6, *fields.priority);
+    if (fields.ttl_seconds) sink.number(7, *fields.ttl_seconds);
+    if (fields.correlation_id) sink.text(9, *fields.correlation_id);
+    if (fields.causality_parent) sink.text(10, *fields.causality_parent);
+    sink.text(11, media_type);
+  });
 }
 
-void put_security(const MessageFields& fields, Buffer& out) {
+void put_security(const MessageFields& fields, Writer& out) {
   if (!fields.publisher_id) return;
-  Buffer security;
-  put_text(1, *fields.publisher_id, security);
-  put_bytes(2, security.view(), out);
+  out.record(2, [&](auto& sink) { sink.text(1, *fields.publisher_id); });
 }
 
-void put_observability(const MessageFields& fields, Buffer& out) {
+void put_observability(const MessageFields& fields, Writer& out) {
   if (!fields.traceparent && fields.labels.empty() && fields.baggage.empty()) return;
-  Buffer context;
+  std::optional<TraceParent> trace;
   if (fields.traceparent) {
-    const auto trace = parse_traceparent(*fields.traceparent);
+    trace = parse_traceparent(*fields.traceparent);
     if (!trace) throw WireError("BAD_MESSAGE", "traceparent: is not valid");
-    put_text(1, trace->trace_id, context);
-    put_text(2, trace->span_id, context);
-    put_number(4, trace->flags, context);
   }
-  for (const auto& [key, item] : fields.baggage) put_pair(5, key, view(item), context);
-  for (const auto& [key, label] : fields.labels) put_pair(6, key, view(label), context);
-  put_bytes(3, context.view(), out);
-}
-
-std::size_t varint_bytes(std::uint64_t value) {
-  std::size_t size = 1;
-  for (; value > 0x7f; value >>= 7) ++size;
-  return size;
+  const auto put_pairs = [&](std::uint64_t field, const std::map<std::string, std::string>& pairs, auto& sink) {
+    for (const auto& [key, value] : pairs) sink.record(field, text_pair(key, value));
+  };
+  out.record(3, [&](auto& sink) {
+    if (trace) {
+      sink.text(1, trace->trace_id);
+      sink.text(2, trace->span_id);
+      sink.number(4, trace->flags);
+    }
+    put_pairs(5, fields.baggage, sink);
+    put_pairs(6, fields.labels, sink);
+  });
 }
 
 // The payload is a google.protobuf.Any of which only the value is written; it stands last.
-void put_payload(ByteView content, Buffer& out) {
-  put_varint(tag(99, 2), out);
-  put_varint(1 + varint_bytes(content.size()) + content.size(), out);
-  put_bytes(2, content, out);
+void put_payload(ByteView content, Writer& out) {
+  out.record(99, [&](auto& sink) { sink.bytes(2, content); });
 }
 
 }  // namespace
 
 void encode_message(const Value& payload, const MessageFields& fields, Buffer& out) {
-  put_metadata(media_type_of(payload), fields, out);
-  put_security(fields, out);
-  put_observability(fields, out);
-  for (const auto& [key, bytes] : fields.extensions) put_pair(97, key, bytes, out);
+  Writer writer{out};
+  put_metadata(media_type_of(payload), fields, writer);
+  put_security(fields, writer);
+  put_observability(fields, writer);
+  for (const auto& [key, bytes] : fields.extensions) writer.record(97, bytes_pair(key, bytes));
   // The payload's length stands before it, so it is written aside first, unless it is bytes already.
-  if (const auto* const bytes = payload.get_if<Bytes>()) return put_payload(*bytes, out);
+  if (const auto* const bytes = payload.get_if<Bytes>()) return put_payload(*bytes, writer);
   Buffer packed;
   encode_content(payload, packed);
-  put_payload(packed.view(), out);
+  put_payload(packed.view(), writer);
 }
 
 std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random) {
@@ -112,8 +146,13 @@ std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random) {
   std::copy(random.begin(), random.end(), id.begin() + 6);
   id[6] = (id[6] & std::byte{0x0f}) | std::byte{0x70};
   id[8] = (id[8] & std::byte{0x3f}) | std::byte{0x80};
-  std::string text = to_hex(id);
-  for (const std::size_t at : {20U, 16U, 12U, 8U}) text.insert(at, 1, '-');
+  const std::string hex = to_hex(id);
+  std::string text;
+  text.reserve(36);
+  for (const auto& [from, size] : {std::pair{0, 8}, {8, 4}, {12, 4}, {16, 4}, {20, 12}}) {
+    if (from > 0) text += '-';
+    text.append(hex, static_cast<std::size_t>(from), static_cast<std::size_t>(size));
+  }
   return text;
 }
 

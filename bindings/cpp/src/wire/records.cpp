@@ -1,8 +1,5 @@
 #include "wire/records.hpp"
 
-#include <algorithm>
-#include <string>
-
 #include "speed/error.hpp"
 
 namespace speed::wire {
@@ -15,7 +12,7 @@ constexpr std::size_t max_varint_bytes = 10;
 
 [[noreturn]] void refuse(const char* why) { throw WireError("BAD_MESSAGE", std::string("records: ") + why); }
 
-std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
+std::uint64_t take_long_varint(ByteView data, std::size_t& at, std::size_t most) {
   std::uint64_t value = 0;
   for (std::size_t index = 0; index < most && at < data.size(); ++index) {
     const auto byte = std::to_integer<std::uint64_t>(data[at++]);
@@ -25,15 +22,33 @@ std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
   refuse("a varint is cut short or too long");
 }
 
+inline std::uint64_t take_varint(ByteView data, std::size_t& at, std::size_t most) {
+  if (at < data.size() && data[at] < std::byte{0x80}) return std::to_integer<std::uint64_t>(data[at++]);
+  return take_long_varint(data, at, most);
+}
+
+ByteView take_bytes(ByteView data, std::size_t& at, std::uint64_t size) {
+  if (size > data.size() - at) refuse("a field is cut short");
+  const ByteView taken = data.subspan(at, static_cast<std::size_t>(size));
+  at += taken.size();
+  return taken;
+}
+
+// Field number and wire type.
+std::uint32_t take_tag(ByteView data, std::size_t& at) {
+  const std::uint64_t tag = take_varint(data, at, max_tag_bytes);
+  if (tag >> 3 == 0 || tag >> 3 >= 1U << 29) refuse("a field number is out of range");
+  return static_cast<std::uint32_t>(tag);
+}
+
 }  // namespace
 
 Record read_record(ByteView data, std::size_t at) {
   Record record;
   record.start = at;
-  const std::uint64_t tag = take_varint(data, at, max_tag_bytes);
-  record.wire_type = static_cast<unsigned>(tag & 7);
-  if (tag >> 3 == 0 || tag >> 3 >= 1U << 29) refuse("a field number is out of range");
-  record.field = static_cast<std::uint32_t>(tag >> 3);
+  const std::uint32_t tag = take_tag(data, at);
+  record.wire_type = tag & 7;
+  record.field = tag >> 3;
   std::uint64_t size = 0;
   if (record.wire_type == 2) size = take_varint(data, at, max_length_bytes);
   record.value = at;
@@ -51,22 +66,24 @@ Record read_record(ByteView data, std::size_t at) {
   return record;
 }
 
-void check_nested(ByteView message, std::span<const Part> parts) {
-  for (std::size_t at = 0; at < message.size();) {
-    const Record record = read_record(message, at);
-    at = record.end;
-    const auto part = std::ranges::find(parts, record.field, &Part::field);
-    if (!record.is_bytes() || part == parts.end()) continue;
-    check_nested(message.subspan(record.value, record.end - record.value), part->parts);
+bool Parts::next(Part& part) {
+  if (at_ == data_.size()) return false;
+  part.tag = take_tag(data_, at_);
+  switch (part.tag & 7) {
+    case 0: part.number = take_varint(data_, at_, max_varint_bytes); break;
+    case 1: take_bytes(data_, at_, 8); break;
+    case 2: part.content = take_bytes(data_, at_, take_varint(data_, at_, max_length_bytes)); break;
+    case 5: take_bytes(data_, at_, 4); break;
+    default: refuse("a wire type is not allowed");
   }
+  return true;
 }
 
 void put_varint(std::uint64_t value, Buffer& out) {
-  while (value > 0x7f) {
-    out.extend(1)[0] = static_cast<std::byte>((value & 0x7f) | 0x80);
-    value >>= 7;
-  }
-  out.extend(1)[0] = static_cast<std::byte>(value);
+  const std::span<std::byte> to = out.extend(varint_bytes(value));
+  std::size_t at = 0;
+  for (; value > 0x7f; value >>= 7) to[at++] = static_cast<std::byte>((value & 0x7f) | 0x80);
+  to[at] = static_cast<std::byte>(value);
 }
 
 }  // namespace speed::wire

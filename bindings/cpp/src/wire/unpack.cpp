@@ -8,6 +8,7 @@ namespace speed::wire {
 
 namespace {
 
+constexpr std::size_t reserved = 16;  // members
 constexpr std::uint64_t nanoseconds = 1'000'000'000;
 
 // Builds a Value while msgpack walks the bytes; memory grows only with the bytes at hand (W-16).
@@ -69,7 +70,10 @@ bool Builder::open(bool is_map, std::uint32_t size) {
   if (!levels_.empty() && levels_.back().is_map && levels_.back().key_is_next) {
     return refuse("has a key that is neither text nor an integer");
   }
-  levels_.push_back({is_map, {}, {}, true});
+  Level& level = levels_.emplace_back(Level{is_map, {}, {}, true});
+  // What the bytes claim is not believed beyond a little: each member costs more here than there.
+  const std::size_t expected = std::min<std::size_t>(size, reserved);
+  is_map ? level.members.reserve(expected) : level.items.reserve(expected);
   return true;
 }
 

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "wire/value_codec.hpp"
 
 namespace speed::wire {
@@ -24,10 +26,24 @@ std::size_t character(std::string_view text, std::size_t at) {
   return is_tail(text, at + 3) ? 4 : 0;
 }
 
+constexpr std::size_t run_bytes = 8;
+
+// Most text is ASCII: eight characters are looked at together.
+bool is_ascii_run(std::string_view text, std::size_t at) {
+  if (text.size() - at < run_bytes) return false;
+  std::uint64_t run;
+  std::memcpy(&run, text.data() + at, run_bytes);
+  return (run & 0x8080808080808080) == 0;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
+    if (is_ascii_run(text, at)) {
+      at += run_bytes;
+      continue;
+    }
     const std::size_t size = character(text, at);
     if (size == 0) return false;
     at += size;

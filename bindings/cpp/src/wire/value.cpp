@@ -37,6 +37,14 @@ std::vector<Member> unique_by_hash(std::vector<Member> pairs) {
   return members;
 }
 
+bool has_equal_keys(const std::vector<Member>& pairs) {
+  for (auto one = pairs.begin(); one != pairs.end(); ++one) {
+    const bool repeats = std::any_of(pairs.begin(), one, [&](const Member& other) { return other.key == one->key; });
+    if (repeats) return true;
+  }
+  return false;
+}
+
 template <class T>
 const T& expect(const Value& value, std::string_view wanted) {
   if (const T* content = value.get_if<T>()) return *content;
@@ -79,6 +87,10 @@ Map Map::from_pairs(std::vector<Member> pairs) {
   Map map;
   if (pairs.size() > few) {
     map.members_ = unique_by_hash(std::move(pairs));
+    return map;
+  }
+  if (!has_equal_keys(pairs)) {
+    map.members_ = std::move(pairs);
     return map;
   }
   for (Member& pair : pairs) map.set(std::move(pair.key), std::move(pair.value));

@@ -1,0 +1,125 @@
+// One function for each message of message.proto; fields that nobody reads are checked all the same: what is text is
+// UTF-8, and a field of another wire type is unknown, which is no error.
+#include "wire/message_head.hpp"
+
+#include "speed/error.hpp"
+#include "wire/value_codec.hpp"
+
+namespace speed::wire {
+
+namespace {
+
+std::string_view text_of(const Part& part) {
+  const std::string_view content = text(part.content);
+  if (!is_utf8(content)) throw WireError("BAD_MESSAGE", "records: a text is not UTF-8");
+  return content;
+}
+
+// An int32 or an enum: protobuf keeps the low half.
+std::int32_t narrow(const Part& part) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(part.number)); }
+
+void read_metadata(MessageHead& head, ByteView data) {
+  Metadata& metadata = head.metadata;
+  head.has_metadata = true;
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    switch (part.tag) {
+      case text_tag(1): metadata.message_id = text_of(part); break;
+      case text_tag(2): metadata.topic = text_of(part); break;
+      case text_tag(3): metadata.name_space = text_of(part); break;
+      case number_tag(4): metadata.published_at_ms = static_cast<std::int64_t>(part.number); break;
+      case number_tag(5): metadata.content_type = narrow(part); break;
+      case number_tag(6): metadata.priority = narrow(part); break;
+      case number_tag(7): metadata.ttl_seconds = static_cast<std::int64_t>(part.number); break;
+      case number_tag(8): metadata.content_encoding = narrow(part); break;
+      case text_tag(9): head.correlation_id = text_of(part); break;
+      case text_tag(10): head.causality_parent = text_of(part); break;
+      case text_tag(11): metadata.content_type_custom = text_of(part); break;
+      case text_tag(12): metadata.content_encoding_custom = text_of(part); break;
+      default: break;
+    }
+  }
+}
+
+void check_encryption(ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    switch (part.tag) {
+      case text_tag(1):
+      case text_tag(3):
+      case text_tag(4):
+      case text_tag(8): text_of(part); break;
+      default: break;
+    }
+  }
+}
+
+void read_security(MessageHead& head, ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    switch (part.tag) {
+      case text_tag(1): head.publisher_id = text_of(part); break;
+      case text_tag(2):
+      case text_tag(3):
+      case text_tag(5):
+      case text_tag(8): text_of(part); break;
+      case text_tag(6):
+        head.is_encrypted = true;
+        check_encryption(part.content);
+        break;
+      default: break;
+    }
+  }
+}
+
+// One pair of a map: the key is field 1, the value field 2.
+std::pair<std::string_view, ByteView> read_pair(ByteView data, bool is_text) {
+  std::pair<std::string_view, ByteView> pair;
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    if (part.tag == text_tag(1)) pair.first = text_of(part);
+    if (part.tag != text_tag(2)) continue;
+    if (is_text) text_of(part);
+    pair.second = part.content;
+  }
+  return pair;
+}
+
+void read_observability(MessageHead& head, ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    switch (part.tag) {
+      case text_tag(1): head.trace_id = text_of(part); break;
+      case text_tag(2): head.span_id = text_of(part); break;
+      case text_tag(3): text_of(part); break;
+      case number_tag(4): head.trace_flags = narrow(part); break;
+      case text_tag(5): head.baggage.push_back(read_pair(part.content, true)); break;
+      case text_tag(6): head.labels.push_back(read_pair(part.content, true)); break;
+      default: break;
+    }
+  }
+}
+
+void check_schema(ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    if ((part.tag & 7) == 2 && part.tag <= text_tag(7)) text_of(part);
+  }
+}
+
+}  // namespace
+
+void MessageHead::read(const Record& record, ByteView data) {
+  if (!record.is_bytes()) return;
+  const ByteView content = data.subspan(record.value, record.end - record.value);
+  switch (record.field) {
+    case 1: return read_metadata(*this, content);
+    case 2: return read_security(*this, content);
+    case 3: return read_observability(*this, content);
+    case 4: return check_schema(content);
+    case 97: extensions.push_back(read_pair(content, false)); return;
+    default: return;
+  }
+}
+
+}  // namespace speed::wire

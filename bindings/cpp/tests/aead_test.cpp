@@ -1,0 +1,79 @@
+// The sealing of envelopes and the MAC of cursors against libsodium, whichever library the build uses (W-7, L-14).
+#include <gtest/gtest.h>
+#include <sodium.h>
+
+#include "wire/mac.hpp"
+
+namespace speed::wire {
+namespace {
+
+constexpr std::size_t longest = 2200;  // beyond what is put together from its parts
+
+Bytes random_bytes(std::size_t size) {
+  Bytes bytes(size);
+  randombytes_buf(bytes.data(), size);
+  return bytes;
+}
+
+template <std::size_t N>
+Block<N> random_block() {
+  Block<N> block;
+  randombytes_buf(block.data(), N);
+  return block;
+}
+
+Bytes sealed_by_sodium(const Key& key, const Nonce& nonce, ByteView aad, ByteView plain) {
+  Bytes sealed(plain.size() + limits::tag_bytes);
+  crypto_aead_chacha20poly1305_ietf_encrypt(raw(std::span(sealed)), nullptr, raw(plain), plain.size(), raw(aad),
+                                            aad.size(), nullptr, raw(ByteView(nonce)), raw(ByteView(key)));
+  return sealed;
+}
+
+TEST(Aead, every_length_gives_the_bytes_of_libsodium_and_opens_again_w_7) {
+  const auto key = random_block<limits::key_bytes>();
+  const Bytes aad = random_bytes(limits::aad_bytes);
+  Aead sealer(key, Aead::Direction::seal);
+  Aead opener(key, Aead::Direction::open);
+  for (std::size_t size = 0; size <= longest; ++size) {
+    const auto nonce = random_block<limits::nonce_bytes>();
+    const Bytes plain = random_bytes(size);
+    Bytes sealed(size + limits::tag_bytes);
+    sealer.seal(nonce, aad, plain, sealed);
+    ASSERT_EQ(sealed, sealed_by_sodium(key, nonce, aad, plain)) << size;
+    Bytes opened(size);
+    ASSERT_TRUE(opener.open(nonce, aad, sealed, opened)) << size;
+    ASSERT_EQ(opened, plain) << size;
+  }
+}
+
+TEST(Aead, a_flipped_bit_anywhere_is_refused_w_7) {
+  const auto key = random_block<limits::key_bytes>();
+  const auto nonce = random_block<limits::nonce_bytes>();
+  for (const std::size_t size : {0, 1, 63, 200, 2048, 2100}) {
+    Bytes aad = random_bytes(limits::aad_bytes);
+    Bytes sealed = sealed_by_sodium(key, nonce, aad, random_bytes(size));
+    Bytes opened(size);
+    Aead opener(key, Aead::Direction::open);
+    const auto is_refused_with = [&](std::byte& flipped) {
+      flipped ^= std::byte{0x40};
+      const bool refused = !opener.open(nonce, aad, sealed, opened);
+      flipped ^= std::byte{0x40};
+      return refused;
+    };
+    for (std::byte& one : sealed) ASSERT_TRUE(is_refused_with(one)) << size;
+    for (std::byte& one : aad) ASSERT_TRUE(is_refused_with(one)) << size;
+    EXPECT_TRUE(opener.open(nonce, aad, sealed, opened)) << size;
+  }
+}
+
+TEST(MacKey, every_length_gives_the_mac_of_libsodium_l_14) {
+  const auto key = random_block<limits::key_bytes>();
+  MacKey mac(key);
+  for (std::size_t size = 0; size < 300; ++size) {
+    const Bytes data = random_bytes(size);
+    ASSERT_EQ(mac.of(data), hmac(key, data)) << size;
+  }
+}
+
+}  // namespace
+}  // namespace speed::wire
