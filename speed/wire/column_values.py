@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from speed.errors import UnserialisableError
-from speed.wire.column import KINDS, Column
+from speed.wire.column import KINDS, Column, bit_bytes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -26,6 +26,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 """What a row of each kind may be; a bool is no int."""
 _KIND_OF: dict[type, str] = {types[0]: kind for kind, types in _TYPES.items()}
+_MISFITS = (OverflowError, DecimalException, ValueError, TypeError)
 _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
 
 Parts = tuple[bytes, bytes | None]
@@ -89,7 +90,7 @@ def _check_types(values: Sequence[Any], kind: str) -> None:
 def _write(values: Sequence[Any], kind: str, scale: int) -> Parts:
     try:
         return _WRITERS[kind](values, scale)
-    except (OverflowError, DecimalException, UnicodeEncodeError, TypeError):
+    except _MISFITS:
         row = next(row for row, value in enumerate(values) if not _fits(value, kind, scale))
         raise UnserialisableError(f"row {row} does not fit into a column of {kind}") from None
 
@@ -97,7 +98,7 @@ def _write(values: Sequence[Any], kind: str, scale: int) -> Parts:
 def _fits(value: Any, kind: str, scale: int) -> bool:
     try:
         _WRITERS[kind]((value,), scale)
-    except (OverflowError, DecimalException, UnicodeEncodeError, TypeError):
+    except _MISFITS:
         return False
     return True
 
@@ -147,7 +148,7 @@ def _read_bools(column: Column) -> list[Any]:
 def _read_bytes(column: Column) -> list[Any]:
     assert column.offsets is not None
     data, ends = column.data.tobytes(), column.offsets.cast("I").tolist()
-    return [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(ends)]
 
 
 def _read_decimals(column: Column) -> list[Any]:
@@ -157,10 +158,8 @@ def _read_decimals(column: Column) -> list[Any]:
 
 
 def _to_bits(bits: Sequence[bool]) -> bytes:
-    padded = [*bits, *[False] * (-len(bits) % 8)]
-    return bytes(
-        sum(bit << at for at, bit in enumerate(padded[start : start + 8])) for start in range(0, len(padded), 8)
-    )
+    lowest_first = "".join("1" if bit else "0" for bit in reversed(bits))
+    return int(lowest_first or "0", 2).to_bytes(bit_bytes(len(bits)), "little")
 
 
 def _from_bits(bits: memoryview) -> list[bool]:
