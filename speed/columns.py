@@ -97,7 +97,9 @@ def to_numpy(column: Column) -> np.ndarray[Any, Any]:
     if column.validity is not None and column.kind in ("int64", "bool"):
         raise UnserialisableError(f"a column of {column.kind} with nulls is no numpy array: use to_arrow or to_values")
     if column.kind == "bool":
-        return np.unpackbits(np.frombuffer(column.data, np.uint8), count=column.rows, bitorder="little").astype(bool)
+        bits: np.ndarray[Any, Any] = np.frombuffer(column.data, np.uint8)
+        array: np.ndarray[Any, Any] = np.unpackbits(bits, count=column.rows, bitorder="little").view(bool)
+        return array
     if column.kind not in _NUMPY:
         return np.array([*to_values(column), None], object)[:-1]
     array = np.frombuffer(column.data, _NUMPY[column.kind])
