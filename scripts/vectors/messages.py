@@ -176,6 +176,18 @@ def valid() -> list[dict[str, Any]]:
             META + b"\x9a\x06\x87\x80\x00" + any_value(b"hello"),
         ),
         case(
+            "number in ten bytes",
+            "bit 63 taken from the ninth byte",
+            record(1, metadata() + b"\x38\xbc" + b"\x80" * 8 + b"\x00") + HELLO,
+            ttl_seconds=60,
+        ),
+        case(
+            "number above 64 bits",
+            "more than the low 64 bits looked at",
+            record(1, metadata() + b"\x38\xbc" + b"\x80" * 8 + b"\x02") + HELLO,
+            ttl_seconds=60,
+        ),
+        case(
             "zero trace id",
             "an invalid trace rejects the message",
             META + record(3, bad_trace.SerializeToString()) + HELLO,
@@ -240,6 +252,25 @@ def invalid() -> list[dict[str, Any]]:
         case("varint of 11 bytes", "records", "endless varint", META + HELLO + b"\x98\x03" + too_long),
         case("field number 0", "records", "field 0 accepted", META + HELLO + b"\x02\x00"),
         case("wire type 3", "records", "group accepted", META + HELLO + b"\x93\x03\x94\x03"),
+        case("length of six bytes", "records", "endless length", META + b"\x9a\x06\x80\x80\x80\x80\x80\x00"),
+        *(
+            case(f"{name} in {part}", "records", "left to the protobuf library", record(number, data) + META + HELLO)
+            for part, number in (("metadata", 1), ("extensions", 97), ("the payload", 99))
+            for name, data in (
+                ("group", b"\x93\x03\x94\x03"),
+                ("field number 0", b"\x02\x00"),
+                ("length of six bytes", b"\x92\x03\x80\x80\x80\x80\x80\x00"),
+                ("tag of six bytes", b"\x90\x83\x80\x80\x80\x00\x01"),
+                ("tag above 32 bits", b"\x90\x83\x80\x80\x40\x01"),
+                ("truncated record", b"\x92\x03\x02a"),
+            )
+        ),
+        case(
+            "group in a label",
+            "records",
+            "only the first level checked",
+            META + record(3, record(6, b"\x93\x03\x94\x03")) + HELLO,
+        ),
         case("wire type 6", "records", "reserved wire type skipped", META + HELLO + b"\x96\x03"),
     ]
 

@@ -21,7 +21,7 @@ from speed.wire.content import (
     encode_content,
 )
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, Parts, check_nested, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -42,6 +42,8 @@ DEFAULT_PRIORITY = 5
 _PAYLOAD_FIELD = 99
 _PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
+_PARTS: Parts = {1: {}, 2: {6: {}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
+"""metadata, security (encryption), observability (baggage, labels), schema, extensions."""
 
 
 def new_message_id(unix_ms: int, random16: bytes) -> str:
@@ -252,7 +254,10 @@ class MessageView:
             for field, wire_type, start, value, end in walk(self._data):
                 if field == _PAYLOAD_FIELD and wire_type == LENGTH_DELIMITED:
                     payloads.append((value, end))
-                elif others and others[-1][1] == start:
+                    continue
+                if wire_type == LENGTH_DELIMITED and field in _PARTS:
+                    check_nested(self._data[value:end], _PARTS[field])
+                if others and others[-1][1] == start:
                     others[-1] = others[-1][0], end
                 else:
                     others.append((start, end))

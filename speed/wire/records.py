@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from speed.errors import WireError
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 _MAX_TAG_BYTES = 5
+_MAX_LENGTH_BYTES = 5
 _MAX_VARINT_BYTES = 10
+_MAX_FIELD = (1 << 29) - 1
+
+Parts: TypeAlias = Mapping[int, "Parts"]
+"""The fields of a message that are messages themselves, with their own such fields."""
 
 
 def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
@@ -24,11 +30,13 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
         if tag > 0x7F:
             tag, position = read_varint(data, start, _MAX_TAG_BYTES)
         field, wire_type = tag >> 3, tag & 7
-        if not 0 < field < 1 << 29:
+        if not 0 < field <= _MAX_FIELD:
             raise _broken(f"field number {field} at byte {start}")
         value = position
         if wire_type == LENGTH_DELIMITED:
-            length, value = read_varint(data, position, _MAX_VARINT_BYTES)
+            value = position + 1
+            if value > size or (length := data[position]) > 0x7F:
+                length, value = read_varint(data, position, _MAX_LENGTH_BYTES)
             position = value + length
         elif wire_type == VARINT:
             _, position = read_varint(data, position, _MAX_VARINT_BYTES)
@@ -39,6 +47,13 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
         if position > size:
             raise _broken(f"field {field} at byte {start} is truncated")
         yield field, wire_type, start, value, position
+
+
+def check_nested(record: bytes | memoryview, parts: Parts) -> None:
+    """Hold the messages in a record's value to the same rules: protobuf libraries differ on what breaks them (M-4)."""
+    for field, wire_type, _, value, end in walk(record):
+        if wire_type == LENGTH_DELIMITED and field in parts:
+            check_nested(record[value:end], parts[field])
 
 
 def read_varint(data: bytes | memoryview, position: int, most: int) -> tuple[int, int]:

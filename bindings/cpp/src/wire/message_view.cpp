@@ -21,6 +21,11 @@ constexpr std::uint32_t payload_field = 99;
 constexpr std::uint32_t any_type_url = 1;
 constexpr std::uint32_t any_value = 2;
 
+// metadata, security (encryption), observability (baggage, labels), schema, extensions
+constexpr std::array<Part, 1> security_parts{{{6, {}}}};
+constexpr std::array<Part, 2> observability_parts{{{5, {}}, {6, {}}}};
+constexpr std::array<Part, 5> head_parts{{{1, {}}, {2, security_parts}, {3, observability_parts}, {4, {}}, {97, {}}}};
+
 [[noreturn]] void refuse(const std::string& what) { throw WireError("BAD_MESSAGE", what); }
 
 Metadata facts_of(const message::v1::MessageMetadata& metadata) {
@@ -82,6 +87,7 @@ void MessageView::State::parse() {
     rest += text(piece);
     piece = view(rest);
   }
+  check_nested(piece, head_parts);
   if (!head.ParseFromArray(piece.data(), static_cast<int>(piece.size()))) refuse("records: are no MessageEnvelope");
 }
 

@@ -1,5 +1,8 @@
 #include "wire/records.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include "speed/error.hpp"
 
 namespace speed::wire {
@@ -7,6 +10,7 @@ namespace speed::wire {
 namespace {
 
 constexpr std::size_t max_tag_bytes = 5;
+constexpr std::size_t max_length_bytes = 5;
 constexpr std::size_t max_varint_bytes = 10;
 
 [[noreturn]] void refuse(const char* why) { throw WireError("BAD_MESSAGE", std::string("records: ") + why); }
@@ -31,7 +35,7 @@ Record read_record(ByteView data, std::size_t at) {
   if (tag >> 3 == 0 || tag >> 3 >= 1U << 29) refuse("a field number is out of range");
   record.field = static_cast<std::uint32_t>(tag >> 3);
   std::uint64_t size = 0;
-  if (record.wire_type == 2) size = take_varint(data, at, max_varint_bytes);
+  if (record.wire_type == 2) size = take_varint(data, at, max_length_bytes);
   record.value = at;
   if (record.wire_type == 0) {
     take_varint(data, at, max_varint_bytes);
@@ -45,6 +49,16 @@ Record read_record(ByteView data, std::size_t at) {
   if (size > data.size() - at) refuse("a field is cut short");
   record.end = at + static_cast<std::size_t>(size);
   return record;
+}
+
+void check_nested(ByteView message, std::span<const Part> parts) {
+  for (std::size_t at = 0; at < message.size();) {
+    const Record record = read_record(message, at);
+    at = record.end;
+    const auto part = std::ranges::find(parts, record.field, &Part::field);
+    if (!record.is_bytes() || part == parts.end()) continue;
+    check_nested(message.subspan(record.value, record.end - record.value), part->parts);
+  }
 }
 
 void put_varint(std::uint64_t value, Buffer& out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "wire/buffer.hpp"
 
@@ -19,6 +20,15 @@ struct Record {
 
 // Reads the record at `at`; WireError BAD_MESSAGE for what M-4 rejects.
 Record read_record(ByteView data, std::size_t at);
+
+// A field that is a message itself, with its own such fields.
+struct Part {
+  std::uint32_t field;
+  std::span<const Part> parts;
+};
+
+// Holds the messages inside one to the same rules: protobuf libraries differ on what breaks them (M-4).
+void check_nested(ByteView message, std::span<const Part> parts);
 
 void put_varint(std::uint64_t value, Buffer& out);
 

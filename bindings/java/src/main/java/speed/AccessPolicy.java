@@ -21,6 +21,7 @@ public final class AccessPolicy {
      * A policy with some grants.
      *
      * @param patterns node names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public AccessPolicy(String... patterns) {
         allow(patterns);
@@ -30,6 +31,7 @@ public final class AccessPolicy {
      * Grants (A-2); with one invalid pattern nothing is granted.
      *
      * @param patterns node names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public synchronized void allow(String... patterns) {
         Map<String, Boolean> table = new HashMap<>(rules.table);
@@ -43,6 +45,7 @@ public final class AccessPolicy {
      * Takes grants back; an exact name stays denied under a granted family (A-4).
      *
      * @param patterns node names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public synchronized void deny(String... patterns) {
         Map<String, Boolean> table = new HashMap<>(rules.table);

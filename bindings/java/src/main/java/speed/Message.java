@@ -5,7 +5,7 @@ import speed.wire.MessageView;
 
 /**
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
- * for you.
+ * for you. Thread-safe.
  */
 public final class Message {
     private final MessageView view;
@@ -35,6 +35,7 @@ public final class Message {
      * The value that the sender gave, decoded anew each time.
      *
      * @return see {@link Node} for the types; bytes for a content type that is not known here
+     * @throws speed.errors.WireException when it is not what its content type says, or compressed, or encrypted
      */
     public Object payload() {
         return view.payload();

@@ -25,12 +25,10 @@ import speed.wire.EnvelopeType;
  * <p>Values are null, Boolean, whole numbers (received as Long, above 2^63−1 as BigInteger), Double, String, byte[],
  * List, Map with keys of text or whole numbers, and Instant. Nothing is converted silently.
  *
- * <p>All methods are thread-safe. Threads are daemons: they never keep a program alive.
+ * <p>All methods are thread-safe, and throw {@link NodeClosedException} once the node is closed. Threads are daemons:
+ * they never keep a program alive.
  */
-public final class Node implements AutoCloseable {
-    /** Deadline of a call that is given none. */
-    public static final Duration CALL_TIMEOUT = Duration.ofSeconds(30);
-
+public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     private static final Duration ASK_TIMEOUT = Duration.ofSeconds(5);
     private static final Duration DRAIN = Duration.ofSeconds(10);
     private static final long WAIT_NANOS = 10_000_000;
@@ -76,6 +74,7 @@ public final class Node implements AutoCloseable {
      * Lets nodes write here; published before this returns (A-2).
      *
      * @param patterns names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public void allow(String... patterns) {
         checkOpen();
@@ -90,6 +89,7 @@ public final class Node implements AutoCloseable {
      * Takes grants back; envelopes not yet dispatched are discarded (A-4).
      *
      * @param patterns names, or families
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
     public void deny(String... patterns) {
         checkOpen();
@@ -115,6 +115,7 @@ public final class Node implements AutoCloseable {
      *
      * @param service its name
      * @param implementation what it does
+     * @throws speed.errors.ServiceExistsException when the name is in use here
      */
     public void register(String service, Service implementation) {
         register(service, implementation, null);
@@ -126,6 +127,7 @@ public final class Node implements AutoCloseable {
      * @param service its name
      * @param implementation what it does
      * @param allow names or families that may call it; they need this node's grant as well
+     * @throws speed.errors.ServiceExistsException when the name is in use here
      */
     public void register(String service, Service implementation, List<String> allow) {
         checkOpen();
@@ -144,84 +146,97 @@ public final class Node implements AutoCloseable {
 
     // --- calls ---
 
-    /**
-     * Calls a service of another node with the usual deadline.
-     *
-     * @param target name of the node
-     * @param service name of the service
-     * @param arguments by name
-     * @return its result
-     * @throws speed.errors.CallException what the other side reported
-     * @throws speed.errors.DeliveryException when the request could not be handed over
-     */
-    public Object call(String target, String service, Map<String, Object> arguments) {
-        return call(target, service, arguments, CALL_TIMEOUT);
-    }
-
-    /**
-     * Calls a service of another node.
-     *
-     * @param target name of the node
-     * @param service name of the service
-     * @param arguments by name
-     * @param timeout the deadline, on both sides
-     * @return its result
-     * @throws speed.errors.CallException what the other side reported
-     * @throws speed.errors.DeliveryException when the request could not be handed over
-     */
-    public Object call(String target, String service, Map<String, Object> arguments, Duration timeout) {
-        return call(target, service, arguments, timeout, null);
-    }
-
-    /**
-     * Calls a service of another node under a trace context.
-     *
-     * @param target name of the node
-     * @param service name of the service
-     * @param arguments by name
-     * @param timeout the deadline, on both sides
-     * @param traceparent W3C trace context; null takes that of the request at hand (S-13)
-     * @return its result
-     */
+    @Override
     public Object call(
             String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
         checkOpen();
         return runtime.calls().call(target, service, arguments, timeout, traceparent);
     }
 
-    /**
-     * Starts a call with the usual deadline; calls of one thread start in order.
-     *
-     * @param target name of the node
-     * @param service name of the service
-     * @param arguments by name
-     * @return ends with the result, or with the exception of {@link #call}
-     */
-    public CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments) {
-        return submit(target, service, arguments, CALL_TIMEOUT);
-    }
-
-    /**
-     * Starts a call; calls of one thread start in order. What depends on the future runs on the node's workers.
-     *
-     * @param target name of the node
-     * @param service name of the service
-     * @param arguments by name
-     * @param timeout the deadline, on both sides
-     * @return ends with the result, or with the exception of {@link #call}
-     */
+    @Override
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout) {
         checkOpen();
         return runtime.calls().submit(target, service, arguments, timeout, null);
     }
 
-    /**
-     * Measures a round trip to a live node, by HEARTBEAT.
-     *
-     * @param target name of the node
-     * @return the time it took
-     */
+    // --- messages and events ---
+
+    @Override
+    public String send(String target, Object payload, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().send(target, payload, options);
+    }
+
+    @Override
+    public void onMessage(Consumer<Message> handler) {
+        checkOpen();
+        runtime.delivery().onMessage(handler);
+    }
+
+    @Override
+    public Message receive(Duration timeout) throws InterruptedException {
+        checkOpen();
+        return runtime.delivery().receive(timeout);
+    }
+
+    @Override
+    public int publish(String topic, Object payload, SendOptions options) {
+        checkOpen();
+        return runtime.outbox().publish(topic, payload, options);
+    }
+
+    @Override
+    public void subscribe(String pattern, Consumer<Message> handler) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().registration.subscribe(runtime.delivery().subscribe(pattern, handler));
+        }
+    }
+
+    // --- other nodes ---
+
+    @Override
+    public List<NodeInfo> nodes() {
+        checkOpen();
+        return runtime.context().registry.liveEntries().stream().map(Node::info).toList();
+    }
+
+    @Override
+    public NodeInfo waitFor(String target, Duration timeout) {
+        checkOpen();
+        long deadline = System.nanoTime() + timeout.toNanos();
+        while (true) {
+            Entry entry = runtime.context().registry.live(target);
+            if (entry != null && entry.grants(name())) {
+                return info(entry);
+            }
+            if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
+                String why = entry == null ? "is not live" : "does not allow '" + name() + "'";
+                throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
+            }
+        }
+    }
+
+    @Override
+    public void onJoin(Consumer<NodeInfo> handler) {
+        checkOpen();
+        runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
+    }
+
+    @Override
+    public void onLeave(Consumer<NodeInfo> handler) {
+        checkOpen();
+        runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
+    }
+
+    @Override
+    public List<String> removeStale() {
+        checkOpen();
+        return runtime.context().registry.removeStale();
+    }
+
+    @Override
     public Duration ping(String target) {
         checkOpen();
         long began = System.nanoTime();
@@ -229,33 +244,18 @@ public final class Node implements AutoCloseable {
         return Duration.ofNanos(System.nanoTime() - began);
     }
 
-    /**
-     * Names of the services of a node that this node may call.
-     *
-     * @param target name of the node
-     * @return sorted names
-     */
+    @Override
     public List<String> services(String target) {
         List<?> names = (List<?>) discover(target, "SERVICES").get("services");
         return names.stream().map(String.class::cast).toList();
     }
 
-    /**
-     * What a node says about itself: language, version, pid, fabrics, services (S-12).
-     *
-     * @param target name of the node
-     * @return by field name
-     */
+    @Override
     public Map<String, Object> info(String target) {
         return discover(target, "INFO");
     }
 
-    /**
-     * Counters of another node (S-12, S-14).
-     *
-     * @param target name of the node
-     * @return by field name
-     */
+    @Override
     public Map<String, Object> stats(String target) {
         return discover(target, "STATS");
     }
@@ -274,168 +274,6 @@ public final class Node implements AutoCloseable {
         checkOpen();
         return (Map<String, Object>)
                 runtime.calls().ask(target, EnvelopeType.DISCOVERY, Map.of("op", operation), ASK_TIMEOUT);
-    }
-
-    // --- messages and events ---
-
-    /**
-     * Sends one message. It is in the receiver's lane when this returns, as durable as the node.
-     *
-     * @param target name of the node
-     * @param payload a value, or a protobuf message
-     * @return the message's id
-     */
-    public String send(String target, Object payload) {
-        return send(target, payload, SendOptions.DEFAULT);
-    }
-
-    /**
-     * Sends one message. It is in the receiver's lane when this returns, as durable as the node.
-     *
-     * @param target name of the node
-     * @param payload a value, or a protobuf message
-     * @param options acknowledgement, longest wait, metadata
-     * @return the message's id
-     * @throws speed.errors.NotAcknowledgedException when it may or may not be handled
-     */
-    public String send(String target, Object payload, SendOptions options) {
-        checkOpen();
-        return runtime.outbox().send(target, payload, options);
-    }
-
-    /**
-     * Handles messages on the workers, in order for each sender. One handler a node.
-     *
-     * @param handler an exception is reported to a sender that asked for an acknowledgement
-     */
-    public void onMessage(Consumer<Message> handler) {
-        checkOpen();
-        runtime.delivery().onMessage(handler);
-    }
-
-    /**
-     * The next message; finishes the one returned before.
-     *
-     * @param timeout longest wait
-     * @return null when none came in time
-     * @throws InterruptedException when the waiting thread is interrupted; nothing is lost
-     */
-    public Message receive(Duration timeout) throws InterruptedException {
-        checkOpen();
-        return runtime.delivery().receive(timeout);
-    }
-
-    /**
-     * Sends an event to every node that subscribes to its topic and allows this one.
-     *
-     * @param topic parts of letters and digits, joined by dots
-     * @param payload a value, or a protobuf message
-     * @return how many nodes got it
-     */
-    public int publish(String topic, Object payload) {
-        return publish(topic, payload, SendOptions.DEFAULT);
-    }
-
-    /**
-     * Sends an event to every node that subscribes to its topic and allows this one. A node that cannot take it now is
-     * counted and does not stop the others.
-     *
-     * @param topic parts of letters and digits, joined by dots
-     * @param payload a value, or a protobuf message
-     * @param options longest wait, metadata
-     * @return how many nodes got it
-     */
-    public int publish(String topic, Object payload, SendOptions options) {
-        checkOpen();
-        return runtime.outbox().publish(topic, payload, options);
-    }
-
-    /**
-     * Handles events; publishers must be allowed as for messages. Published before this returns.
-     *
-     * @param pattern a topic, {@code orders.*} or {@code *}
-     * @param handler called on the workers, in order for each sender
-     */
-    public void subscribe(String pattern, Consumer<Message> handler) {
-        checkOpen();
-        synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().subscribe(pattern, handler));
-        }
-    }
-
-    // --- other nodes ---
-
-    /**
-     * The live nodes, sorted by name.
-     *
-     * @return this one too
-     */
-    public List<NodeInfo> nodes() {
-        checkOpen();
-        return runtime.context().registry.liveEntries().stream().map(Node::info).toList();
-    }
-
-    /**
-     * The live nodes that carry a label.
-     *
-     * @param fabric the label
-     * @return sorted by name
-     */
-    public List<NodeInfo> nodes(String fabric) {
-        return nodes().stream().filter(node -> node.fabrics().contains(fabric)).toList();
-    }
-
-    /**
-     * Waits until a node is live and allows this one.
-     *
-     * @param target name of the node
-     * @param timeout longest wait
-     * @return the node
-     * @throws UnknownNodeException when it was not so in time
-     */
-    public NodeInfo waitFor(String target, Duration timeout) {
-        checkOpen();
-        long deadline = System.nanoTime() + timeout.toNanos();
-        while (true) {
-            Entry entry = runtime.context().registry.live(target);
-            if (entry != null && entry.grants(name())) {
-                return info(entry);
-            }
-            if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
-                String why = entry == null ? "is not live" : "does not allow '" + name() + "'";
-                throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
-            }
-        }
-    }
-
-    /**
-     * Calls a handler when another node joins.
-     *
-     * @param handler called on a worker
-     */
-    public void onJoin(Consumer<NodeInfo> handler) {
-        checkOpen();
-        runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
-    }
-
-    /**
-     * Calls a handler when another node leaves, dies or is replaced.
-     *
-     * @param handler called on a worker
-     */
-    public void onLeave(Consumer<NodeInfo> handler) {
-        checkOpen();
-        runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
-    }
-
-    /**
-     * Removes the entries of nodes that are gone, never their claims (R-13).
-     *
-     * @return their names
-     */
-    public List<String> removeStale() {
-        checkOpen();
-        return runtime.context().registry.removeStale();
     }
 
     // --- life ---

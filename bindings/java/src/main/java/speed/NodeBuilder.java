@@ -8,7 +8,7 @@ import speed.runtime.Options;
 import speed.runtime.Runtime;
 import speed.wire.Limits;
 
-/** The settings of a node. Not thread-safe. */
+/** The settings of a node, checked by {@link #open}. Not thread-safe. */
 public final class NodeBuilder {
     private final String name;
     private String root;

@@ -3,7 +3,7 @@ package speed;
 import java.util.List;
 
 /**
- * A live node as its registry entry describes it.
+ * A live node as its registry entry describes it. Immutable: what it said when it was looked at.
  *
  * @param name of the node
  * @param generation how often the name was claimed

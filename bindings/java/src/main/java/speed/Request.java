@@ -4,7 +4,7 @@ import java.util.Map;
 import speed.errors.InvalidArgumentsException;
 
 /**
- * One call as a service sees it.
+ * One call as a service sees it. Immutable, but for what the arguments hold; one thread handles it.
  *
  * @param service the name it was called by
  * @param arguments by name; values as {@link Node} describes them

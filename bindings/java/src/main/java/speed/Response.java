@@ -3,7 +3,8 @@ package speed;
 import java.util.Map;
 
 /**
- * What a service answers: a result, or an error code of {@code codes.json} with a message and details.
+ * What a service answers: a result, or an error code of {@code codes.json} with a message and details. Immutable, but
+ * for what it holds, which must not change once it is returned.
  *
  * @param result any value, meaningless with an error
  * @param errorCode an SPC code, null for a result

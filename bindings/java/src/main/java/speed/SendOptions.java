@@ -4,7 +4,8 @@ import java.time.Duration;
 import java.util.Map;
 
 /**
- * How a message or event is sent, and its metadata. Immutable: each method returns other options.
+ * How a message or event is sent, and its metadata. Immutable: each method returns other options. What the metadata may
+ * be is checked by {@code send} and {@code publish}, which throw {@link speed.errors.WireException}.
  *
  * @param acknowledged whether {@code send} waits until the receiver has the message
  * @param timeout longest wait for room in the receiver's lane, and for the acknowledgement

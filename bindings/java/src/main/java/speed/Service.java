@@ -1,6 +1,9 @@
 package speed;
 
-/** What a node offers to others (S-9). It runs on the node's worker threads, several requests at a time. */
+/**
+ * What a node offers to others (S-9). It must be thread-safe: it runs on the node's worker threads, several requests at
+ * a time.
+ */
 @FunctionalInterface
 public interface Service {
     /**

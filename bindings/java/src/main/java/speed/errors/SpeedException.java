@@ -1,6 +1,6 @@
 package speed.errors;
 
-/** Base of all SPEED errors. The code is stable; the message says what happened and what to do. */
+/** Base of all SPEED errors. The code is stable; the message says what happened and what to do. Immutable. */
 public abstract class SpeedException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

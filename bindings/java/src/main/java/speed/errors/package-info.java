@@ -1,5 +1,6 @@
 /**
- * Every exception SPEED throws, as one tree; codes are those of {@code registry_spec/codes.json}.
+ * Every exception SPEED throws, as one tree; all are unchecked and immutable, codes are those of
+ * {@code registry_spec/codes.json}.
  *
  * <pre>
  * SpeedException

@@ -1,18 +1,24 @@
 package speed.examples;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.Node;
 
 /**
- * A Java program that calls the flights services, whatever language they are written in: {@code geo} and {@code model}
- * (Python), {@code rules} (Python, or {@link Rules}). Its node is called {@code etl.java}; root and key come from
- * {@code $SPEED_ROOT} and {@code $SPEED_KEY}.
+ * A Java program that calls the flights services, whatever language they are written in: {@code geo} (C++),
+ * {@code rules} (Java, {@link Rules}) and {@code model} (Python). Its node is called {@code etl.java}; root and key
+ * come from {@code $SPEED_ROOT} and {@code $SPEED_KEY}.
  */
 public final class Client {
     private static final double[][] AIRPORTS = {{40.6413, -73.7781}, {33.9416, -118.4085}, {51.47, -0.4543}};
+
+    private static final Duration START = Duration.ofSeconds(30);
 
     private Client() {}
 
@@ -23,10 +29,14 @@ public final class Client {
      */
     public static void main(String[] arguments) {
         try (Node node = Node.builder("etl.java").open()) {
+            for (String service : List.of("geo", "rules", "model")) {
+                System.out.println(service + " is written in " + node.waitFor(service, START).language());
+            }
             double miles = distance(node, AIRPORTS[0], AIRPORTS[1]);
-            System.out.printf("JFK to LAX: %.1f miles%n", miles);
-            System.out.println("four hours late: " + node.call("rules", "compensation",
-                    Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false)));
+            System.out.printf(Locale.ROOT, "JFK to LAX: %.1f miles%n", miles);
+            Map<?, ?> owed = (Map<?, ?>) node.call("rules", "compensation",
+                    Map.of("delay_minutes", 240, "distance_miles", miles, "cancelled", false));
+            System.out.println("four hours late: " + owed.get("amount") + " euros (" + owed.get("category") + ")");
             distances(node);
             model(node);
         }
@@ -47,7 +57,7 @@ public final class Client {
             }
         }
         double total = answers.stream().mapToDouble(answer -> (Double) answer.join()).sum();
-        System.out.printf("all pairs: %.1f miles%n", total);
+        System.out.printf(Locale.ROOT, "all pairs: %.1f miles%n", total);
     }
 
     /** Fits y = 2x + 1 and predicts; the model is a plain map that travels back and forth. */
@@ -56,7 +66,7 @@ public final class Client {
                 "target", List.of(3, 5, 7, 9), "categories", List.of()));
         byte[] predicted = (byte[]) node.call("model", "predict",
                 Map.of("model", fitted.get("model"), "columns", Map.of("x", List.of(10))));
-        double value = java.nio.ByteBuffer.wrap(predicted).order(java.nio.ByteOrder.LITTLE_ENDIAN).getDouble();
-        System.out.printf("model: rmse %.6f, f(10) = %.3f%n", (Double) fitted.get("rmse"), value);
+        double value = ByteBuffer.wrap(predicted).order(ByteOrder.LITTLE_ENDIAN).getDouble();
+        System.out.printf(Locale.ROOT, "model: rmse %.6f, f(10) = %.3f%n", (Double) fitted.get("rmse"), value);
     }
 }

@@ -11,7 +11,7 @@ import speed.wire.Entry;
 import speed.wire.Keyring;
 import speed.wire.Names;
 
-/** The registry of one root as one process sees it: entries as they are now, their verdicts. Thread-safe. */
+/** The registry of one root as one process sees it: entries as they are, their verdicts. Thread-safe. */
 public final class Registry {
     /** A file read so soon after its mtime may have changed again under the same mtime (coarse clocks). */
     private static final long RACY_NANOS = 20_000_000;

@@ -79,8 +79,8 @@ final class Member extends Thread {
 
     /**
      * Called by the relief at each tick: it is held up when it was in the same task at the last tick, and waits or
-     * works in it. A thread that only waits for a processor is not: its task may hardly have begun, and another must not
-     * begin before it (S-5). Returns for how long it had a processor since the last tick.
+     * works in it. A thread that only waits for a processor is not: its task may hardly have begun, and another must
+     * not begin before it (S-5). Returns for how long it had a processor since the last tick.
      */
     long inspect() {
         if (!isRunner) {

@@ -58,18 +58,18 @@ final class Relief extends Thread {
 
     /** Whether there was something to look at. */
     private boolean tick() {
-        long ended = pool.ended();
+        long ended = pool.tasks().ended();
         long turns = pool.turns();
         boolean answersWaited = pool.waitingAnswers() > 0;
         LockSupport.parkNanos(this, TICK_NANOS);
-        long done = pool.ended() - ended;
+        long done = pool.tasks().ended() - ended;
         if (answersWaited && done == 0) {
             pool.flush();
         }
         boolean busy = pool.inspect() > TICK_NANOS / 2;
-        boolean few = done < SLOW_TASKS && pool.hasTasks();
+        boolean few = done < SLOW_TASKS && !pool.tasks().isEmpty();
         slowTicks = few && busy ? slowTicks + 1 : 0;
-        pool.tasksAreSlow(slowTicks > SLOW_TICKS);
+        pool.tasks().areSlow(slowTicks > SLOW_TICKS);
         if (few || done < SLOW_TASKS && !pool.isHeld() && pool.turns() == turns) {
             pool.callMember();
         }
@@ -77,6 +77,6 @@ final class Relief extends Thread {
     }
 
     private boolean isNeeded() {
-        return pool.isRunning() || !pool.isHeld();
+        return pool.tasks().isRunning() || !pool.isHeld();
     }
 }

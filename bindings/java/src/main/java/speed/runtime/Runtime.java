@@ -185,7 +185,7 @@ public final class Runtime {
         }
         sayLeaving();
         protocol.stopAccepting();
-        parts.pool().drain(drain.toNanos());
+        parts.pool().tasks().drain(drain.toNanos());
         parts.delivery().finishInHand();
         context.registration.remove();
         end(reason);

@@ -4,11 +4,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import java.util.Queue;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -19,11 +16,8 @@ import org.slf4j.LoggerFactory;
  * <p>Whoever holds the role and reads requests gives the role up and runs them itself, one after the other: no
  * hand-over between threads where one would do. The {@link Relief} looks about every millisecond, only while there is
  * something to look at: a runner held up in one task is relieved of reading by another thread, and of the tasks behind
- * it. So a running service never blocks message processing. At most {@code size} tasks run at once, on {@code size + 1}
- * daemon threads, started one by one when needed: one can always read.
- *
- * <p>Tasks start in the order in which they came (S-5): while they are short, one runner takes all of them; others join
- * it only when tasks are slow, or when it is held up in one. Thread-safe.
+ * it. So a running service never blocks message processing. At most {@code size} tasks of the {@link TaskQueue} run at
+ * once, on {@code size + 1} daemon threads, started one by one when needed: one can always read. Thread-safe.
  */
 final class WorkerPool {
     private static final Logger LOG = LoggerFactory.getLogger("speed.workers");
@@ -53,14 +47,11 @@ final class WorkerPool {
 
     private final String name;
     private final int size;
-    private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
+    private final TaskQueue tasks;
     private final List<Member> members = new ArrayList<>();
     private final Deque<Member> resting = new ArrayDeque<>();
-    private final LongAdder ended = new LongAdder();
     private final Relief relief;
     private Reading reading;
-    private volatile int running;
-    private volatile boolean slow;
     private volatile long turns;
     private volatile boolean stopping;
     private volatile boolean serves;
@@ -69,6 +60,7 @@ final class WorkerPool {
     WorkerPool(String name, int size) {
         this.name = name;
         this.size = size;
+        tasks = new TaskQueue(size);
         relief = new Relief(this, "speed-" + name + "-relief");
     }
 
@@ -133,7 +125,7 @@ final class WorkerPool {
                     continue;
                 }
             }
-            if (begin(member)) {
+            if (tasks.begin(member)) {
                 runTasks(member);
             } else if (isHeld()) {
                 restWhileHeld(member);
@@ -145,24 +137,14 @@ final class WorkerPool {
     private void holdRole() {
         try {
             while (!stopping) {
-                turn(!wantsRunner());
-                if (wantsRunner() || callerWaits && callersMayRead()) {
+                turn(!tasks.wantsRunner());
+                if (tasks.wantsRunner() || callerWaits && callersMayRead()) {
                     return;
                 }
             }
         } finally {
             role.release();
         }
-    }
-
-    /** Whether one more thread should run tasks. */
-    private boolean wantsRunner() {
-        return !tasks.isEmpty() && running < size && (running == 0 || slow || !hasQuickRunner(null));
-    }
-
-    /** Whether a runner other than this one takes tasks and is not held up in one. */
-    private synchronized boolean hasQuickRunner(Member asking) {
-        return members.stream().anyMatch(member -> member != asking && member.isQuick());
     }
 
     /** One turn of reading, under the role. */
@@ -197,7 +179,7 @@ final class WorkerPool {
 
     private void restWhileHeld(Member member) {
         synchronized (this) {
-            if (stopping || wantsRunner() || !isHeld()) {
+            if (stopping || tasks.wantsRunner() || !isHeld()) {
                 return;
             }
             resting.push(member);
@@ -205,34 +187,13 @@ final class WorkerPool {
         member.rest();
     }
 
-    private synchronized boolean begin(Member member) {
-        boolean wanted = wantsRunner();
-        if (wanted) {
-            running++;
-            member.beginRun();
-        }
-        return wanted;
-    }
-
-    /** The next task of a runner; null when there is none, or when another runner takes them. */
-    private synchronized Runnable next(Member member) {
-        member.leave();
-        Runnable task = running > 1 && !slow && hasQuickRunner(member) ? null : tasks.poll();
-        if (task == null) {
-            member.endRun();
-            running--;
-            notifyAll();
-        }
-        return task;
-    }
-
     /** Runs tasks until none is left to it; answers leave in between when they are many or old. */
     private void runTasks(Member member) {
         relief.watch();
         long looked = System.nanoTime();
         long flushed = looked;
-        for (Runnable task = next(member); task != null && !stopping; task = next(member)) {
-            run(task);
+        for (Runnable task = tasks.next(member); task != null && !stopping; task = tasks.next(member)) {
+            tasks.run(task);
             long now = System.nanoTime();
             if (tasks.isEmpty() || now - flushed > FLUSH_NANOS || reading.waitingAnswers() >= FLUSH_ANSWERS) {
                 member.enter();
@@ -245,15 +206,6 @@ final class WorkerPool {
             }
         }
         flush();
-    }
-
-    private void run(Runnable task) {
-        try {
-            task.run();
-        } catch (RuntimeException | Error failure) {
-            LOG.error("worker task failed", failure);
-        }
-        ended.increment();
     }
 
     /** Reads what came meanwhile, without waiting, if nobody else does. */
@@ -320,30 +272,17 @@ final class WorkerPool {
         return role.availablePermits() == 0;
     }
 
-    boolean isStopping() {
-        return stopping;
+    TaskQueue tasks() {
+        return tasks;
     }
 
-    boolean hasTasks() {
-        return !tasks.isEmpty();
+    boolean isStopping() {
+        return stopping;
     }
 
     /** Lets each member see whether it is held up; returns how long all of them had a processor since the last look. */
     synchronized long inspect() {
         return members.stream().mapToLong(Member::inspect).sum();
-    }
-
-    /** Whether tasks take so long that several runners should take them side by side. */
-    void tasksAreSlow(boolean areSlow) {
-        slow = areSlow;
-    }
-
-    boolean isRunning() {
-        return running > 0;
-    }
-
-    long ended() {
-        return ended.sum();
     }
 
     long turns() {
@@ -355,20 +294,6 @@ final class WorkerPool {
     }
 
     // --- the end ---
-
-    /** Waits until no task is queued or running, for a limited time. */
-    synchronized void drain(long nanos) {
-        long deadline = System.nanoTime() + nanos;
-        try {
-            long left = nanos;
-            while ((running > 0 || !tasks.isEmpty()) && left > 0) {
-                TimeUnit.NANOSECONDS.timedWait(this, Math.min(left, 10 * LOOK_NANOS));
-                left = deadline - System.nanoTime();
-            }
-        } catch (InterruptedException hurry) {
-            Thread.currentThread().interrupt();
-        }
-    }
 
     /**
      * Lets every thread end after its present turn or task. Waits for the reader and takes the role from it for good;

@@ -22,9 +22,9 @@ public final class MessageView {
         while (walk.advance()) {
             if (walk.is(PAYLOAD)) {
                 hasPayload = true;
-                findPayload(walk.value, walk.next());
+                findPayload(walk.inside());
             } else {
-                envelope.merge(data, walk.start, walk.next() - walk.start);
+                envelope.merge(walk);
             }
         }
         MessageRules.require(envelope.has(1), "metadata", "is required");
@@ -38,16 +38,13 @@ public final class MessageView {
     }
 
     /** Of repeated records the last of each field counts (M-4). */
-    private void findPayload(int from, int to) {
-        RecordWalk any = new RecordWalk(data, from, to);
+    private void findPayload(RecordWalk any) {
         while (any.advance()) {
             if (any.is(2)) {
                 payloadFrom = any.value;
                 payloadLength = any.next() - any.value;
             } else if (any.is(1)) {
-                Records url = new Records(Records.ANY);
-                url.merge(data, any.start, any.next() - any.start);
-                typeUrl = url.text(1);
+                typeUrl = Records.text(any);
             }
         }
     }

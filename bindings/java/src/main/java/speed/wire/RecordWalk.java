@@ -2,24 +2,25 @@ package speed.wire;
 
 import speed.errors.WireException;
 
-/** Walks the records of a protobuf message without parsing them: where each field lies (M-4). */
+/** Walks the records of one protobuf message and finds where each field lies; the rules of M-4 hold at any depth. */
 final class RecordWalk {
     static final int VARINT = 0;
     static final int FIXED64 = 1;
     static final int LENGTH_DELIMITED = 2;
     static final int FIXED32 = 5;
     private static final int MAX_TAG_BYTES = 5;
+    private static final int MAX_LENGTH_BYTES = 5;
     private static final int MAX_VARINT_BYTES = 10;
 
-    private final byte[] data;
+    final byte[] data;
     private final int end;
     private int at;
 
-    /** Of the present record: its number and wire type, where it begins, and where its value begins. */
+    /** Of the present record: its number and wire type, where its value begins, and the value of a varint. */
     int field;
     int type;
-    int start;
     int value;
+    long number;
 
     RecordWalk(byte[] data, int from, int to) {
         this.data = data;
@@ -32,6 +33,11 @@ final class RecordWalk {
         return at;
     }
 
+    /** A walk over the message that is the present record's value. */
+    RecordWalk inside() {
+        return new RecordWalk(data, value, at);
+    }
+
     boolean is(int wantedField) {
         return field == wantedField && type == LENGTH_DELIMITED;
     }
@@ -41,7 +47,6 @@ final class RecordWalk {
         if (at == end) {
             return false;
         }
-        start = at;
         long tag = varint(MAX_TAG_BYTES);
         field = (int) Math.min(tag >>> 3, Integer.MAX_VALUE);
         type = (int) tag & 7;
@@ -51,13 +56,13 @@ final class RecordWalk {
         value = at;
         long length = switch (type) {
             case VARINT -> {
-                varint(MAX_VARINT_BYTES);
+                number = varint(MAX_VARINT_BYTES);
                 yield 0;
             }
             case FIXED32 -> 4;
             case FIXED64 -> 8;
             case LENGTH_DELIMITED -> {
-                long claimed = varint(MAX_VARINT_BYTES);
+                long claimed = varint(MAX_LENGTH_BYTES);
                 value = at;
                 yield claimed;
             }

@@ -1,9 +1,9 @@
 package speed.wire;
 
-import com.google.protobuf.ByteString;
-import com.google.protobuf.CodedInputStream;
-import com.google.protobuf.WireFormat;
-import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -11,30 +11,32 @@ import java.util.Set;
 import speed.errors.WireException;
 
 /**
- * The known fields of one protobuf message, read as protobuf merges them (M-4): of a singular field the last
+ * The known fields of one protobuf message, merged as protobuf merges them (M-4): of a singular field the last
  * record counts, text is UTF-8, a known number with another wire type is an unknown field.
  */
 final class Records {
-    /** Which numbers of a message are text, numbers, nested messages, and maps. */
-    record Shape(Set<Integer> texts, Set<Integer> numbers, Map<Integer, Shape> messages, Map<Integer, Shape> maps) {}
+    /** Which numbers of a message are text, bytes to keep, numbers, nested messages, and maps. */
+    record Shape(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers, Map<Integer, Shape> messages,
+            Map<Integer, Shape> maps) {
+        static Shape ofTexts(Integer... texts) {
+            return new Shape(Set.of(texts), Set.of(), Set.of(), Map.of(), Map.of());
+        }
+    }
 
-    private static final Shape TEXT_ENTRY = new Shape(Set.of(1, 2), Set.of(), Map.of(), Map.of());
-    private static final Shape BYTES_ENTRY = new Shape(Set.of(1), Set.of(), Map.of(), Map.of());
+    private static final Shape TEXT_ENTRY = Shape.ofTexts(1, 2);
+    private static final Shape BYTES_ENTRY = new Shape(Set.of(1), Set.of(2), Set.of(), Map.of(), Map.of());
     private static final Shape METADATA =
-            new Shape(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(4, 5, 6, 7, 8), Map.of(), Map.of());
-    private static final Shape ENCRYPTION = new Shape(Set.of(1, 3, 4, 8), Set.of(), Map.of(), Map.of());
+            new Shape(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8), Map.of(), Map.of());
+    private static final Shape ENCRYPTION = Shape.ofTexts(1, 3, 4, 8);
     private static final Shape SECURITY =
-            new Shape(Set.of(1, 2, 3, 5, 8), Set.of(), Map.of(6, ENCRYPTION), Map.of());
-    private static final Shape OBSERVABILITY =
-            new Shape(Set.of(1, 2, 3), Set.of(4), Map.of(), Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
-    private static final Shape SCHEMA = new Shape(Set.of(1, 2, 3, 4, 5, 6, 7), Set.of(), Map.of(), Map.of());
+            new Shape(Set.of(1, 2, 3, 5, 8), Set.of(), Set.of(), Map.of(6, ENCRYPTION), Map.of());
+    private static final Shape OBSERVABILITY = new Shape(
+            Set.of(1, 2, 3), Set.of(), Set.of(4), Map.of(), Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
+    private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6, 7);
 
     /** A MessageEnvelope without its payload. */
-    static final Shape ENVELOPE = new Shape(Set.of(), Set.of(),
+    static final Shape ENVELOPE = new Shape(Set.of(), Set.of(), Set.of(),
             Map.of(1, METADATA, 2, SECURITY, 3, OBSERVABILITY, 4, SCHEMA), Map.of(97, BYTES_ENTRY));
-
-    /** A google.protobuf.Any without its value. */
-    static final Shape ANY = new Shape(Set.of(1), Set.of(), Map.of(), Map.of());
 
     private final Shape shape;
     private final Map<Integer, Object> fields = new HashMap<>();
@@ -70,56 +72,47 @@ final class Records {
         return found != null ? found : Map.of();
     }
 
-    /** Merges the records of some bytes into this message. */
-    void merge(byte[] data, int from, int length) {
-        try {
-            CodedInputStream input = CodedInputStream.newInstance(data, from, length);
-            for (int tag = input.readTag(); tag != 0; tag = input.readTag()) {
-                field(input, tag);
-            }
-        } catch (IOException broken) {
-            throw new WireException("BAD_MESSAGE", "records: not a MessageEnvelope");
+    /** Merges one record of this message, where a walk stands. */
+    void merge(RecordWalk walk) {
+        if (walk.type == RecordWalk.VARINT && shape.numbers.contains(walk.field)) {
+            fields.put(walk.field, walk.number);
+        } else if (walk.type != RecordWalk.LENGTH_DELIMITED) {
+            return;
+        } else if (shape.texts.contains(walk.field)) {
+            fields.put(walk.field, text(walk));
+        } else if (shape.bytes.contains(walk.field)) {
+            fields.put(walk.field, Arrays.copyOfRange(walk.data, walk.value, walk.next()));
+        } else if (shape.messages.containsKey(walk.field)) {
+            ((Records) fields.computeIfAbsent(walk.field, number -> new Records(shape.messages.get(number))))
+                    .mergeAll(walk.inside());
+        } else if (shape.maps.containsKey(walk.field)) {
+            entry(walk);
         }
     }
 
-    private void field(CodedInputStream input, int tag) throws IOException {
-        int number = WireFormat.getTagFieldNumber(tag);
-        int type = WireFormat.getTagWireType(tag);
-        if (type == WireFormat.WIRETYPE_VARINT && shape.numbers.contains(number)) {
-            fields.put(number, input.readInt64());
-        } else if (type != WireFormat.WIRETYPE_LENGTH_DELIMITED) {
-            skip(input, tag);
-        } else if (shape.texts.contains(number)) {
-            fields.put(number, input.readStringRequireUtf8());
-        } else if (shape.messages.containsKey(number)) {
-            ByteString nested = input.readBytes();
-            ((Records) fields.computeIfAbsent(number, any -> new Records(shape.messages.get(number)))).merge(nested);
-        } else if (shape.maps.containsKey(number)) {
-            entry(number, input.readBytes());
-        } else if (shape == BYTES_ENTRY && number == 2) {
-            fields.put(number, input.readByteArray());
-        } else {
-            skip(input, tag);
+    private void mergeAll(RecordWalk walk) {
+        while (walk.advance()) {
+            merge(walk);
         }
     }
 
-    private static void skip(CodedInputStream input, int tag) throws IOException {
-        if (!input.skipField(tag)) {
-            throw new WireException("BAD_MESSAGE", "records: the end of a group that did not begin");
-        }
-    }
-
-    private void entry(int number, ByteString data) {
-        Records entry = new Records(shape.maps.get(number));
-        entry.merge(data);
+    private void entry(RecordWalk walk) {
+        Records entry = new Records(shape.maps.get(walk.field));
+        entry.mergeAll(walk.inside());
         Object absent = entry.shape == BYTES_ENTRY ? new byte[0] : "";
         @SuppressWarnings("unchecked")
         Map<String, Object> map =
-                (Map<String, Object>) fields.computeIfAbsent(number, any -> new LinkedHashMap<String, Object>());
+                (Map<String, Object>) fields.computeIfAbsent(walk.field, any -> new LinkedHashMap<String, Object>());
         map.put((String) entry.fields.getOrDefault(1, ""), entry.fields.getOrDefault(2, absent));
     }
 
-    private void merge(ByteString data) {
-        merge(data.toByteArray(), 0, data.size());
+    /** The text of the record at which a walk stands. */
+    static String text(RecordWalk walk) {
+        try {
+            ByteBuffer bytes = ByteBuffer.wrap(walk.data, walk.value, walk.next() - walk.value);
+            return StandardCharsets.UTF_8.newDecoder().decode(bytes).toString();
+        } catch (CharacterCodingException broken) {
+            throw new WireException("BAD_MESSAGE", "records: field " + walk.field + " is not UTF-8");
+        }
     }
 }

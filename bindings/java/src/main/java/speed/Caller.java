@@ -1,0 +1,81 @@
+package speed;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * Calls services of other nodes: what a program takes that needs nothing else of a {@link Node}.
+ *
+ * <p>All methods are thread-safe and throw {@link speed.errors.NodeClosedException} once the node is closed.
+ */
+public interface Caller {
+    /** Deadline of a call that is given none. */
+    Duration CALL_TIMEOUT = Duration.ofSeconds(30);
+
+    /**
+     * Calls a service of another node with the usual deadline.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @return its result
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default Object call(String target, String service, Map<String, Object> arguments) {
+        return call(target, service, arguments, CALL_TIMEOUT);
+    }
+
+    /**
+     * Calls a service of another node.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param timeout the deadline, on both sides
+     * @return its result
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    default Object call(String target, String service, Map<String, Object> arguments, Duration timeout) {
+        return call(target, service, arguments, timeout, null);
+    }
+
+    /**
+     * Calls a service of another node under a trace context.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param timeout the deadline, on both sides
+     * @param traceparent W3C trace context; null takes that of the request at hand (S-13)
+     * @return its result
+     * @throws speed.errors.CallException what the other side reported
+     * @throws speed.errors.DeliveryException when the request could not be handed over
+     */
+    Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent);
+
+    /**
+     * Starts a call with the usual deadline; calls of one thread start in order.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @return ends with the result, or with the exception of {@link #call}
+     */
+    default CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments) {
+        return submit(target, service, arguments, CALL_TIMEOUT);
+    }
+
+    /**
+     * Starts a call; calls of one thread start in order. What depends on the future runs on the node's workers.
+     *
+     * @param target name of the node
+     * @param service name of the service
+     * @param arguments by name
+     * @param timeout the deadline, on both sides
+     * @return ends with the result, or with the exception of {@link #call}
+     */
+    CompletableFuture<Object> submit(String target, String service, Map<String, Object> arguments, Duration timeout);
+}

@@ -1,0 +1,81 @@
+package speed;
+
+import java.time.Duration;
+import java.util.function.Consumer;
+
+/**
+ * Sends and receives messages and events: what a program takes that needs nothing else of a {@link Node}.
+ *
+ * <p>All methods are thread-safe and throw {@link speed.errors.NodeClosedException} once the node is closed.
+ */
+public interface Messenger {
+    /**
+     * Sends one message. It is in the receiver's lane when this returns, as durable as the node.
+     *
+     * @param target name of the node
+     * @param payload a value, or a protobuf message
+     * @return the message's id
+     * @throws speed.errors.DeliveryException when it could not be handed over
+     */
+    default String send(String target, Object payload) {
+        return send(target, payload, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Sends one message. It is in the receiver's lane when this returns, as durable as the node.
+     *
+     * @param target name of the node
+     * @param payload a value, or a protobuf message
+     * @param options acknowledgement, longest wait, metadata
+     * @return the message's id
+     * @throws speed.errors.DeliveryException when it could not be handed over
+     * @throws speed.errors.NotAcknowledgedException when it may or may not be handled
+     */
+    String send(String target, Object payload, SendOptions options);
+
+    /**
+     * Handles messages on the workers, in order for each sender. One handler a node.
+     *
+     * @param handler an exception is reported to a sender that asked for an acknowledgement
+     */
+    void onMessage(Consumer<Message> handler);
+
+    /**
+     * The next message; finishes the one returned before.
+     *
+     * @param timeout longest wait
+     * @return null when none came in time
+     * @throws InterruptedException when the waiting thread is interrupted; nothing is lost
+     */
+    Message receive(Duration timeout) throws InterruptedException;
+
+    /**
+     * Sends an event to every node that subscribes to its topic and allows this one.
+     *
+     * @param topic parts of letters and digits, joined by dots
+     * @param payload a value, or a protobuf message
+     * @return how many nodes got it
+     */
+    default int publish(String topic, Object payload) {
+        return publish(topic, payload, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Sends an event to every node that subscribes to its topic and allows this one. A node that cannot take it now is
+     * counted and does not stop the others.
+     *
+     * @param topic parts of letters and digits, joined by dots
+     * @param payload a value, or a protobuf message
+     * @param options longest wait, metadata
+     * @return how many nodes got it
+     */
+    int publish(String topic, Object payload, SendOptions options);
+
+    /**
+     * Handles events; publishers must be allowed as for messages. Published before this returns.
+     *
+     * @param pattern a topic, {@code orders.*} or {@code *}
+     * @param handler called on the workers, in order for each sender
+     */
+    void subscribe(String pattern, Consumer<Message> handler);
+}

@@ -1,0 +1,94 @@
+package speed;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/**
+ * Sees the other nodes of a root: which are live, what they offer, how they are doing.
+ *
+ * <p>All methods are thread-safe and throw {@link speed.errors.NodeClosedException} once the node is closed. Those that
+ * ask another node wait five seconds for its answer, and throw {@link speed.errors.CallTimeoutException} after that.
+ */
+public interface Peers {
+    /**
+     * The live nodes, sorted by name.
+     *
+     * @return this one too
+     */
+    List<NodeInfo> nodes();
+
+    /**
+     * The live nodes that carry a label.
+     *
+     * @param fabric the label
+     * @return sorted by name
+     */
+    default List<NodeInfo> nodes(String fabric) {
+        return nodes().stream().filter(node -> node.fabrics().contains(fabric)).toList();
+    }
+
+    /**
+     * Waits until a node is live and allows this one.
+     *
+     * @param target name of the node
+     * @param timeout longest wait
+     * @return the node
+     * @throws speed.errors.UnknownNodeException when it was not so in time
+     */
+    NodeInfo waitFor(String target, Duration timeout);
+
+    /**
+     * Calls a handler when another node joins.
+     *
+     * @param handler called on a worker
+     */
+    void onJoin(Consumer<NodeInfo> handler);
+
+    /**
+     * Calls a handler when another node leaves, dies or is replaced.
+     *
+     * @param handler called on a worker
+     */
+    void onLeave(Consumer<NodeInfo> handler);
+
+    /**
+     * Removes the entries of nodes that are gone, never their claims (R-13).
+     *
+     * @return their names
+     */
+    List<String> removeStale();
+
+    /**
+     * Measures a round trip to a live node, by HEARTBEAT.
+     *
+     * @param target name of the node
+     * @return the time it took
+     */
+    Duration ping(String target);
+
+    /**
+     * Names of the services of a node that this node may call.
+     *
+     * @param target name of the node
+     * @return sorted names
+     */
+    List<String> services(String target);
+
+    /**
+     * What a node says about itself: language, version, pid, fabrics, services (S-12).
+     *
+     * @param target name of the node
+     * @return by field name
+     */
+    Map<String, Object> info(String target);
+
+    /**
+     * Counters of another node (S-12, S-14).
+     *
+     * @param target name of the node
+     * @return by field name
+     */
+    Map<String, Object> stats(String target);
+}

@@ -1,0 +1,138 @@
+package speed.fs;
+
+import speed.core.Position;
+import speed.wire.Header;
+import speed.wire.Limits;
+import speed.wire.SegmentId;
+
+/**
+ * Where the reader of a lane stands: its position, the segment open there, and what it knows of fences and newer
+ * segments (L-10, L-17, L-18). Not thread-safe.
+ */
+final class SegmentWalk {
+    /** How old the knowledge of fences and newer segments may be when bytes are accepted; below any lease (L-18). */
+    private static final long LOOK_NANOS = 100_000_000;
+    private static final long MAX_SEGMENT_BYTES =
+            (long) Limits.LANE_WINDOW_BYTES + Limits.MAX_PAYLOAD_BYTES + Header.OVERHEAD;
+
+    private final LaneFiles files;
+    private final LaneCounts counts;
+    private final KnownFences fences;
+    private Position position;
+    private int descriptor = -1;
+    private long looked;
+
+    SegmentWalk(LaneFiles files, LaneCounts counts, Position start) {
+        this.files = files;
+        this.counts = counts;
+        fences = new KnownFences(files, counts);
+        position = start;
+    }
+
+    Position position() {
+        return position;
+    }
+
+    void advance(long bytes) {
+        position = new Position(position.segment(), position.offset() + bytes);
+    }
+
+    // --- the open segment ---
+
+    boolean isOpen() {
+        return descriptor >= 0;
+    }
+
+    /** Reads from the position on, up to a number of bytes. */
+    int fill(ReadBuffer buffer, int wanted) throws PosixException {
+        return buffer.fill(descriptor, position.offset(), wanted);
+    }
+
+    /** How many bytes lie behind the position. */
+    long available() throws PosixException {
+        return Posix.status(descriptor).size() - position.offset();
+    }
+
+    /** How many of the bytes at the position were written before the sender lost its name. */
+    int visible(int length) {
+        return fences.visible(position, length);
+    }
+
+    /** Opens the segment at the position, or the next one there is. */
+    boolean open(long now) throws PosixException {
+        SegmentId segment = firstFromHere();
+        if (segment == null) {
+            lookIfDue(now);
+            segment = firstFromHere();
+        }
+        if (segment == null || !openTrusted(segment, now)) {
+            return false;
+        }
+        if (!segment.equals(position.segment())) {
+            position = new Position(segment, 0);
+        }
+        return true;
+    }
+
+    private SegmentId firstFromHere() {
+        SegmentId here = position.segment();
+        return files.segments().stream().filter(segment -> !segment.isBefore(here)).findFirst().orElse(null);
+    }
+
+    private boolean openTrusted(SegmentId segment, long now) throws PosixException {
+        try {
+            descriptor = files.openSegment(segment);
+            if (Posix.status(descriptor).size() <= MAX_SEGMENT_BYTES) {
+                return true;
+            }
+            close();
+            throw new PosixException(PosixException.EPERM, "larger than any segment");
+        } catch (PosixException error) {
+            if (!error.is(PosixException.ENOENT)) {
+                counts.count("segments_refused");
+                files.putAside(segment, "UNTRUSTED_FILE");
+            }
+            look(now);
+            return false;
+        }
+    }
+
+    /** Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17). */
+    void leave() {
+        close();
+        SegmentId successor = successor();
+        if (successor != null) {
+            position = new Position(successor, 0);
+        }
+    }
+
+    /** The segment behind this one, as far as is known; null if there is none. */
+    SegmentId successor() {
+        SegmentId here = position.segment();
+        return files.listing().lastSegment().compareTo(here) <= 0 ? null
+                : files.segments().stream().filter(here::isBefore).findFirst().orElse(null);
+    }
+
+    void close() {
+        Posix.close(descriptor);
+        descriptor = -1;
+    }
+
+    // --- what is around it ---
+
+    void lookIfDue(long now) throws PosixException {
+        if (now - looked > LOOK_NANOS || files.changed()) {
+            look(now);
+        }
+    }
+
+    /** Lists the lane again: fences, newer segments, foreign files. */
+    void look(long now) throws PosixException {
+        looked = now;
+        for (String foreign : files.list().foreign()) {
+            counts.count("foreign_files");
+            files.putAside(foreign, "NO_LANE_FILE");
+        }
+        fences.look(position.segment().generation());
+    }
+}

@@ -1,0 +1,63 @@
+package speed.fs;
+
+import java.util.List;
+import speed.core.Position;
+import speed.errors.LeaseLostException;
+import speed.wire.Cursor;
+import speed.wire.Limits;
+import speed.wire.SegmentId;
+
+/** Where a former process stopped reading a lane, and what it may have handled already (L-15). */
+final class Succession {
+    private final LaneFiles files;
+    private final LaneCounts counts;
+    private final Repeats repeats = new Repeats();
+    private final Cursor cursor;
+
+    /** The generation is the receiver's; a newer process at the lane means that this one was replaced. */
+    Succession(LaneFiles files, LaneCounts counts, String source, int generation) {
+        this.files = files;
+        this.counts = counts;
+        if (files.listing().cursors().stream().anyMatch(other -> other > generation)) {
+            throw new LeaseLostException("a newer process reads the lane of '" + source + "': this one was replaced");
+        }
+        cursor = newestCursor(generation);
+        if (!cursor.clean()) {
+            suspectWhatLiesThere();
+        }
+    }
+
+    private Cursor newestCursor(int generation) {
+        for (int former : files.listing().cursors()) {
+            Cursor found = files.readCursor(former);
+            if (found != null) {
+                return found;
+            }
+            counts.count("cursors_damaged");
+            repeats.suspectAll();
+        }
+        SegmentId first = files.segments().isEmpty() ? SegmentId.NONE : files.segments().get(0);
+        return new Cursor(generation, first, 0, 0, List.of(), !repeats.suspectsAll());
+    }
+
+    private void suspectWhatLiesThere() {
+        SegmentId last = files.listing().lastSegment();
+        repeats.suspect(last == SegmentId.NONE ? start() : new Position(last, files.segmentBytes(last)));
+        if (cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
+            repeats.suspectAll();
+        }
+    }
+
+    /** The newest valid cursor, or one that begins at what is left. */
+    Cursor cursor() {
+        return cursor;
+    }
+
+    Position start() {
+        return new Position(cursor.segment(), cursor.offset());
+    }
+
+    Repeats repeats() {
+        return repeats;
+    }
+}

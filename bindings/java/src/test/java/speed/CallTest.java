@@ -1,0 +1,140 @@
+package speed;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import speed.errors.AccessDeniedException;
+import speed.errors.CallTimeoutException;
+import speed.errors.ExecutionFailedException;
+import speed.errors.InvalidArgumentsException;
+import speed.errors.PayloadTooLargeException;
+import speed.errors.ServiceNotFoundException;
+import speed.errors.UnknownNodeException;
+import speed.errors.UnserialisableException;
+
+/** Calls and what they end with. */
+class CallTest extends TwoNodes {
+    @Test
+    void aCallReturnsWhatTheServiceReturns() {
+        billing.register("add", request -> request.get("a", Long.class) + request.get("b", Long.class));
+        assertEquals(5L, analytics.call("billing", "add", Map.of("a", 2, "b", 3)));
+    }
+
+    @Test
+    void eachFailureOfACallIsAnExceptionOfItsOwn() {
+        billing.register("fail", request -> {
+            throw new IllegalStateException("no luck");
+        });
+        billing.register("odd", request -> new Object());
+        billing.register("forbidden", request -> 1, List.of("nobody"));
+        billing.register("typed", request -> request.get("x", Long.class));
+        assertThrows(ServiceNotFoundException.class, () -> call("missing"));
+        assertThrows(AccessDeniedException.class, () -> call("forbidden"));
+        assertThrows(InvalidArgumentsException.class, () -> call("typed"));
+        assertThrows(ExecutionFailedException.class, () -> call("odd"));
+        ExecutionFailedException failed = assertThrows(ExecutionFailedException.class, () -> call("fail"));
+        assertEquals("IllegalStateException", failed.details().get("exception"));
+        assertThrows(UnknownNodeException.class, () -> analytics.call("nobody", "x", Map.of()));
+        assertThrows(UnserialisableException.class, () -> analytics.call("billing", "x", Map.of("x", new Object())));
+    }
+
+    @Test
+    void aSlowServiceEndsWithTimeoutAndItsPhase() {
+        CountDownLatch released = new CountDownLatch(1);
+        billing.register("slow", request -> released.await(20, TimeUnit.SECONDS));
+        CallTimeoutException late = assertThrows(CallTimeoutException.class,
+                () -> analytics.call("billing", "slow", Map.of(), Duration.ofMillis(200)));
+        assertEquals("running", late.details().get("phase"));
+        released.countDown();
+    }
+
+    @Test
+    void aSlowServiceBlocksNoOther() {
+        CountDownLatch released = new CountDownLatch(1);
+        billing.register("slow", request -> released.await(20, TimeUnit.SECONDS));
+        billing.register("quick", request -> "done");
+        CompletableFuture<Object> slow = analytics.submit("billing", "slow", Map.of());
+        assertEquals("done", call("quick"));
+        released.countDown();
+        assertEquals(true, slow.join());
+    }
+
+    @Test
+    void requestsOfOneSenderStartInOrder() {
+        List<Object> seen = new ArrayList<>();
+        billing.register("note", request -> {
+            synchronized (seen) {
+                return seen.add(request.arguments().get("n"));
+            }
+        });
+        List<CompletableFuture<Object>> calls = new ArrayList<>();
+        List<Object> sent = new ArrayList<>();
+        for (long n = 0; n < 2000; n++) {
+            sent.add(n);
+            calls.add(analytics.submit("billing", "note", Map.of("n", n)));
+        }
+        calls.forEach(CompletableFuture::join);
+        assertEquals(sent, seen);
+    }
+
+    @Test
+    void aServiceMayCallBackInTheMiddle() {
+        analytics.register("half", request -> request.get("x", Long.class) / 2);
+        billing.register("viaCaller", request ->
+                billing.call(request.caller(), "half", Map.of("x", request.arguments().get("x"))));
+        assertEquals(21L, analytics.call("billing", "viaCaller", Map.of("x", 42)));
+    }
+
+    @Test
+    void theTraceContextIsCarriedOn() {
+        String trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        analytics.register("trace", Request::traceparent);
+        billing.register("viaCaller", request -> billing.call("analytics", "trace", Map.of()));
+        assertEquals(trace, analytics.call("billing", "viaCaller", Map.of(), SOON, trace));
+        assertNull(call("viaCaller"));
+    }
+
+    @Test
+    void aLargePayloadArrivesWhole() {
+        billing.register("echo", request -> request.arguments().get("data"));
+        byte[] data = new byte[20 << 20];
+        for (int index = 0; index < data.length; index++) {
+            data[index] = (byte) (index * 31);
+        }
+        assertArrayEquals(data, (byte[]) analytics.call("billing", "echo", Map.of("data", data)));
+        assertThrows(PayloadTooLargeException.class,
+                () -> analytics.call("billing", "echo", Map.of("data", new byte[65 << 20])));
+    }
+
+    @Test
+    void whatDependsOnAFutureMayCallAgain() throws ExecutionException, InterruptedException {
+        billing.register("echo", request -> request.arguments().get("data"));
+        Object twice = analytics.submit("billing", "echo", Map.of("data", 1))
+                .thenApply(one -> analytics.call("billing", "echo", Map.of("data", one))).get();
+        assertEquals(1L, twice);
+    }
+
+    @Test
+    void pingInfoStatsAndServicesTellOfANode() {
+        billing.register("open", request -> 1);
+        billing.register("closed", request -> 1, List.of("nobody"));
+        assertEquals(List.of("open"), analytics.services("billing"));
+        assertTrue(analytics.ping("billing").toNanos() > 0);
+        assertEquals("java", analytics.info("billing").get("language"));
+        call("open");
+        Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
+        assertEquals(1L, ((Map<?, ?>) services.get("open")).get("numRequests"));
+    }
+}

@@ -1,0 +1,97 @@
+package speed;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import speed.errors.ConfigurationException;
+import speed.errors.DurabilityException;
+import speed.errors.KeyFileException;
+import speed.errors.NameTakenException;
+import speed.errors.NodeClosedException;
+import speed.errors.ServiceExistsException;
+import speed.tool.BenchRoot;
+
+/** How a node begins and ends, and with which settings. */
+class NodeLifeTest extends TwoNodes {
+    @Test
+    void aLiveNameIsTakenAndAClosedOneIsFree() {
+        assertThrows(NameTakenException.class, () -> root.node("billing"));
+        billing.close();
+        billing = root.node("billing");
+        assertEquals(2, billing.generation());
+    }
+
+    @Test
+    void aClosedNodeSaysSo() {
+        billing.close();
+        billing.close();
+        assertTrue(billing.isClosed());
+        assertThrows(NodeClosedException.class, () -> billing.send("analytics", 1));
+        assertThrows(NodeClosedException.class, () -> billing.nodes());
+    }
+
+    @Test
+    void aClosedNodeLeavesNoThread() {
+        billing.close();
+        analytics.close();
+        long deadline = System.nanoTime() + SOON.toNanos();
+        while (threads() > 0 && System.nanoTime() < deadline) {
+            Thread.onSpinWait();
+        }
+        assertEquals(0, threads());
+    }
+
+    private static long threads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().startsWith("speed-")).count();
+    }
+
+    @Test
+    void impossibleSettingsAreRefused() throws IOException {
+        assertThrows(ServiceExistsException.class, () -> {
+            billing.register("one", request -> 1);
+            billing.register("one", request -> 2);
+        });
+        NodeBuilder other = Node.builder("other").root(root.path()).key(root.path().resolve("speed.key"));
+        assertThrows(ConfigurationException.class, () -> other.workers(0).open());
+        assertThrows(ConfigurationException.class,
+                () -> other.workers(1).lease(Duration.ofSeconds(1), Duration.ofSeconds(1)).open());
+        Files.setPosixFilePermissions(root.path().resolve("speed.key"), PosixFilePermissions.fromString("rw-r--r--"));
+        assertThrows(KeyFileException.class, () -> root.node("third"));
+    }
+
+    @Test
+    void diskDurabilityIsRefusedInMemoryAndGivenOnADisk() throws IOException {
+        boolean inMemory = root.path().startsWith("/dev/shm");
+        if (inMemory) {
+            assertThrows(DurabilityException.class, () -> Node.builder("d").root(root.path())
+                    .key(root.path().resolve("speed.key")).durable().open());
+        }
+        try (BenchRoot disk = new BenchRoot("target");
+                Node receiver = disk.node("receiver", "sender");
+                Node sender = Node.builder("sender").root(disk.path()).key(disk.path().resolve("speed.key"))
+                        .durable().open()) {
+            sender.send("receiver", 1, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+            assertEquals(2, receiver.nodes().size());
+        }
+    }
+
+    @Test
+    void nodesThatPollTalkWithNodesThatRing() {
+        try (Node poller = Node.builder("poller").root(root.path()).key(root.path().resolve("speed.key"))
+                .allow("analytics").polling().open()) {
+            analytics.allow("poller");
+            poller.register("one", request -> 1);
+            analytics.register("two", request -> 2);
+            assertEquals(1L, analytics.call("poller", "one", Map.of()));
+            assertEquals(2L, poller.call("analytics", "two", Map.of()));
+        }
+    }
+}

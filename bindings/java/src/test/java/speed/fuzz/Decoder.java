@@ -1,0 +1,155 @@
+package speed.fuzz;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.function.Consumer;
+import speed.core.LaneDecoder;
+import speed.errors.WireException;
+import speed.wire.Block;
+import speed.wire.Control;
+import speed.wire.Cursor;
+import speed.wire.Entry;
+import speed.wire.Fence;
+import speed.wire.Hashes;
+import speed.wire.Json;
+import speed.wire.KeyFile;
+import speed.wire.Keyring;
+import speed.wire.LaneMac;
+import speed.wire.LinkOpener;
+import speed.wire.MessageView;
+import speed.wire.Names;
+import speed.wire.NodeId;
+import speed.wire.SpcRequest;
+import speed.wire.SpcResponse;
+import speed.wire.ValueReader;
+import speed.wire.Values;
+
+/**
+ * Everything that makes something of bytes from elsewhere. Files with a MAC get a right one, or nothing behind it would
+ * be reached. Keys and lane are those of the vectors.
+ */
+enum Decoder {
+    LANE(Decoder::readLane),
+    ENTRY(Decoder::readEntry),
+    CURSOR(data -> Cursor.decode(signed(data), Fixed.MAC)),
+    FENCE(data -> Fence.decode(signed(data), Fixed.MAC)),
+    VALUE(Decoder::readValue),
+    REQUEST(SpcRequest::decode),
+    REQUEST_ID(SpcRequest::readableId),
+    RESPONSE(SpcResponse::decode),
+    CONTROL(data -> Control.sequence(Control.decode(data))),
+    MESSAGE(Decoder::readMessage),
+    KEYFILE(KeyFile::parse),
+    JSON(data -> readJson(text(data))),
+    NAMES(data -> readNames(text(data)));
+
+    /** Made on first use: an enum's constants come before its other fields. */
+    private static final class Fixed {
+        private static final NodeId SOURCE = NodeId.of("analytics");
+        private static final NodeId TARGET = NodeId.of("billing");
+        private static final byte[] KEY = bytesTo(32);
+        private static final Keyring RING = new Keyring(List.of(KEY));
+        private static final LaneMac MAC = new LaneMac(RING.laneKeys(SOURCE, TARGET));
+    }
+
+    private static final int MAC_BYTES = 16;
+    private static final int SENDER_GENERATION = 1;
+    private static final int MOST_ENVELOPES = 64;
+
+    private final Consumer<byte[]> reading;
+
+    Decoder(Consumer<byte[]> reading) {
+        this.reading = reading;
+    }
+
+    /** Reads the bytes; what breaks a rule ends with a SpeedException, nothing else. */
+    void read(byte[] data) {
+        reading.accept(data);
+    }
+
+    private static void readLane(byte[] data) {
+        Block lane = Block.of(Arrays.copyOf(data, Math.max(1, data.length)));
+        Block scratch = new Block(Math.max(1, data.length));
+        LinkOpener opener = new LinkOpener(Fixed.RING, Fixed.SOURCE, Fixed.TARGET);
+        LaneDecoder decoder = new LaneDecoder(Fixed.SOURCE, Fixed.TARGET,
+                (header, block, at) -> opener.open(header, block, at, scratch));
+        LaneDecoder.Scan scan = decoder.scan(
+                new LaneDecoder.Window(lane, data.length, 0, SENDER_GENERATION, true, true), MOST_ENVELOPES);
+        require(scan.consumed() <= data.length, "more was consumed than there is");
+    }
+
+    private static void readEntry(byte[] data) {
+        byte[] line = text(data).replace("\n", "").getBytes(StandardCharsets.ISO_8859_1);
+        byte[] mac = Base64.getEncoder().encode(Hashes.hmac(Fixed.RING.registryKeys().get(0), line));
+        byte[] file = Arrays.copyOf(line, line.length + mac.length + 2);
+        file[line.length] = '\n';
+        System.arraycopy(mac, 0, file, line.length + 1, mac.length);
+        file[file.length - 1] = '\n';
+        Entry.decode(file, Fixed.RING.registryKeys());
+    }
+
+    /** What was read can be written, and is then read as the same (W-15). */
+    private static void readValue(byte[] data) {
+        byte[] written = Values.encode(ValueReader.decode(data, "value"), "value");
+        byte[] again = Values.encode(ValueReader.decode(written, "value"), "value");
+        require(Arrays.equals(written, again), "a value changed on its way");
+    }
+
+    /** Its callers name the file or field that holds the text. */
+    private static void readJson(String text) {
+        try {
+            Json.parse(text);
+        } catch (IllegalArgumentException broken) {
+            throw new WireException("BAD_PAYLOAD", broken.getMessage());
+        }
+    }
+
+    private static void readMessage(byte[] data) {
+        MessageView message = MessageView.of(data);
+        message.traceparent();
+        message.labels();
+        message.extensions();
+        message.isExpired(Long.MAX_VALUE);
+        message.payload();
+    }
+
+    private static void readNames(String name) {
+        Names.parseSegment(name);
+        Names.parseCursor(name);
+        Names.parseFence(name);
+        Names.parseEntry(name);
+        Names.parseClaim(name, "billing");
+        Names.matches("etl.*", name);
+        if (Names.isNode(name)) {
+            require(Names.entryPath("/root", name).startsWith("/root/"), "a name led out of the root");
+            NodeId.of(name);
+        }
+    }
+
+    private static byte[] signed(byte[] data) {
+        byte[] key = Fixed.RING.laneKeys(Fixed.SOURCE, Fixed.TARGET).get(0);
+        byte[] signed = Arrays.copyOf(data, data.length + MAC_BYTES);
+        System.arraycopy(Hashes.hmac(key, data), 0, signed, data.length, MAC_BYTES);
+        return signed;
+    }
+
+    private static String text(byte[] data) {
+        return new String(data, StandardCharsets.ISO_8859_1);
+    }
+
+    private static byte[] bytesTo(int end) {
+        byte[] bytes = new byte[end];
+        for (int index = 0; index < end; index++) {
+            bytes[index] = (byte) index;
+        }
+        return bytes;
+    }
+
+    private static void require(boolean holds, String broken) {
+        if (!holds) {
+            throw new AssertionError(broken);
+        }
+    }
+}
