@@ -101,11 +101,14 @@ def to_numpy(column: Column) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = np.unpackbits(bits, count=column.rows, bitorder="little").view(bool)
         return array
     if column.kind not in _NUMPY:
-        return np.array([*to_values(column), None], object)[:-1]
-    array = np.frombuffer(column.data, _NUMPY[column.kind])
+        objects: np.ndarray[Any, Any] = np.array([*to_values(column), None], object)[:-1]
+        return objects
+    array: np.ndarray[Any, Any] = np.frombuffer(column.data, _NUMPY[column.kind])
     if column.validity is None:
         return array
-    return np.where(is_present(column), array, np.array("nan" if column.kind == "float64" else "NaT", array.dtype))
+    null = np.array("nan" if column.kind == "float64" else "NaT", array.dtype)
+    with_nulls: np.ndarray[Any, Any] = np.where(is_present(column), array, null)
+    return with_nulls
 
 
 def _from_instants(array: np.ndarray[Any, Any]) -> Column:
