@@ -69,8 +69,9 @@ class RowService:
 class ArrayService:
     """A function of numpy arrays: batches only. See ``by_array``."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], any_rows: bool = False) -> None:
         """Raises ConfigurationError for a function that cannot be called by name."""
+        self._any_rows = any_rows
         self._whole = FunctionService(getattr(function, "__name__", "service"), function)
 
     def invoke(self, request: Request) -> Any:
@@ -78,7 +79,7 @@ class ArrayService:
         batch = request.columns
         arrays = {name: _array(name, column) for name, column in batch.items()}
         answer = self._whole.invoke(request._replace(arguments={**request.arguments, **arrays}))
-        rows = next(iter(batch.values())).rows if batch else None
+        rows = next(iter(batch.values())).rows if batch and not self._any_rows else None
         if isinstance(answer, dict):
             return {name: _column(array, rows) for name, array in answer.items()}
         return _column(answer, rows)
@@ -94,12 +95,12 @@ def by_row(function: Callable[..., Any]) -> RowService:
     return RowService(function)
 
 
-def by_array(function: Callable[..., Any]) -> ArrayService:
+def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArrayService:
     """Make ``function`` of numpy arrays a service for batches: it answers with an array, or a dict of arrays.
 
-    Nulls arrive as ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
+    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate (C-6). Nulls arrive as ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
     """
-    return ArrayService(function)
+    return ArrayService(function, any_rows)
 
 
 def _array(name: str, column: Column) -> Any:

@@ -98,8 +98,8 @@ def to_numpy(column: Column) -> np.ndarray[Any, Any]:
         raise UnserialisableError(f"a column of {column.kind} with nulls is no numpy array: use to_arrow or to_values")
     if column.kind == "bool":
         bits: np.ndarray[Any, Any] = np.frombuffer(column.data, np.uint8)
-        array: np.ndarray[Any, Any] = np.unpackbits(bits, count=column.rows, bitorder="little").view(bool)
-        return array
+        flags: np.ndarray[Any, Any] = np.unpackbits(bits, count=column.rows, bitorder="little").view(bool)
+        return flags
     if column.kind not in _NUMPY:
         objects: np.ndarray[Any, Any] = np.array([*to_values(column), None], object)[:-1]
         return objects

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyspark import AccumulatorParam
 
 from speed.spark.metrics import Counts
 
-if TYPE_CHECKING:
-    Param = AccumulatorParam[Counts]
-else:
-    Param = AccumulatorParam
 
-
-class AddCounts(Param):
+class AddCounts(AccumulatorParam):  # type: ignore[type-arg, misc, unused-ignore]
     """Counts add up field by field."""
 
     def zero(self, value: Counts) -> Counts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,25 +15,13 @@ import pytest
 
 import speed
 from speed import columns
-from speed.cli.keys import write_key_file
 from speed.column_services import by_array, by_row
+from speed.fs.keyfile import write_key_file
 from speed.spark import Speed
 
 pyspark = pytest.importorskip("pyspark")
 
 SOURCES = str(Path(__file__).resolve().parents[2])
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """One session for all tests: it takes seconds to start."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, os.environ.get("PYTHONPATH", "")])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +33,27 @@ def root() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def spark(root: str) -> Iterator[Any]:
+    """One session for all tests, since it takes seconds to start; it stops before the root is removed."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, os.environ.get("PYTHONPATH", "")])
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
 def geo(root: str) -> Iterator[speed.Node]:
     """The node whose services the tests call."""
     with speed.Node("geo", root=root, allow=["etl.*"]) as node:
         node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
         node.register("label", by_row(label))
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
-        node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}))
+        positive = by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True)
+        node.register("positive", positive)
         yield node
 
 
@@ -142,7 +145,7 @@ def test_an_answer_other_than_promised_is_an_error(
         ({"columns": ["a", "z"]}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
         ({"columns": []}, speed.ConfigurationError, "at least one column"),
         ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
-        ({"returns": "double"}, speed.ConfigurationError, "is no schema"),
+        ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),
         ({"paralel": 3}, speed.ConfigurationError, "there is no option 'paralel'"),
         ({"retries": 3}, speed.ConfigurationError, "idempotent=True"),
         ({"on_error": "ignore"}, speed.ConfigurationError, "use one of raise, null"),
