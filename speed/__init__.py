@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
     from speed.node import Node
     from speed.runtime.message import Message
+    from speed.wire.column import Column
     from speed.wire.entry import Entry
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ _LATER = {
     "Response": "speed.core.services",
     "Service": "speed.core.services",
     "Entry": "speed.wire.entry",
+    "Column": "speed.wire.column",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -70,6 +72,7 @@ __all__ = [
     "AccessDeniedError",
     "CallError",
     "CallTimeoutError",
+    "Column",
     "ConfigurationError",
     "DeliveryError",
     "DurabilityError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from struct import unpack
 from typing import Any
@@ -38,6 +39,8 @@ def value_of(tagged: Any) -> Any:
         return unpack(">d", bytes.fromhex(content))[0]
     if kind == "bytes":
         return bytes.fromhex(content)
+    if kind == "decimal":
+        return Decimal(content)
     if kind == "timestamp":
         return _EPOCH + timedelta(seconds=int(content[0]), microseconds=content[1] // 1000)
     return {value_of(key): value_of(item) for key, item in content}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scripts.vectors.columns import columns
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
 from scripts.vectors.messages import messages
@@ -15,7 +16,7 @@ from scripts.vectors.payloads import payloads, values
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
-    one.__name__: one for one in (names, keys, envelopes, entries, cursors, values, payloads, messages)
+    one.__name__: one for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages)
 }
 
 

@@ -105,7 +105,7 @@ def values() -> dict[str, Any]:
             ),
             bad("true as a key beside 1", "keys merged before they are checked", b"\x82\x01\xa1a\xc3\x01"),
             bad("array key", "unhashable key", b"\x81\x90\x01"),
-            bad("extension 1", "unknown extensions passed on", b"\xd4\x01\x00"),
+            bad("extension 2", "unknown extensions passed on", b"\xd4\x02\x00"),
             bad("year 10000", "what one language cannot say", b"\xc7\x0c\xff" + pack(">Iq", 0, 253_402_300_800)),
             bad("before year 1", "what one language cannot say", b"\xc7\x0c\xff" + pack(">Iq", 0, -62_135_596_801)),
             bad("the last second of 64 bits", "overflow", b"\xc7\x0c\xff" + pack(">Iq", 0, 2**63 - 1)),

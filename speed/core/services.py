@@ -22,6 +22,7 @@ from speed.errors import (
     ServiceNotFoundError,
 )
 from speed.wire import names
+from speed.wire.column import Column
 
 _MAX_ERROR_CHARACTERS = 2000
 _MISSING: Any = object()
@@ -36,6 +37,15 @@ class Request(NamedTuple):
     request_id: str
     deadline_ms: int
     traceparent: str | None = None
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The arguments that are columns, of equally many rows (C-6). Raises InvalidArgumentsError if they differ."""
+        batch = {name: value for name, value in self.arguments.items() if type(value) is Column}
+        rows = {name: column.rows for name, column in batch.items()}
+        if len(set(rows.values())) > 1:
+            raise InvalidArgumentsError(f"{self.service}: columns of different lengths: {rows}", {"rows": rows})
+        return batch
 
     def get(self, name: str, kind: type | tuple[type, ...] | None = None, default: Any = _MISSING) -> Any:
         """Argument ``name``, checked to be of ``kind``; ``default`` when absent. Raises InvalidArgumentsError."""

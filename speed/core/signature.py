@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from speed.errors import ConfigurationError, InvalidArgumentsError
+from speed.wire.column import Column
 
 _SIMPLE: dict[Any, frozenset[type]] = {
     int: frozenset({int}),
@@ -23,6 +24,7 @@ _SIMPLE: dict[Any, frozenset[type]] = {
     dict: frozenset({dict}),
     type(None): frozenset({type(None)}),
     datetime.datetime: frozenset({datetime.datetime}),
+    Column: frozenset({Column}),
     collections.abc.Sequence: frozenset({list, tuple}),
     collections.abc.Iterable: frozenset({list, tuple}),
     collections.abc.Mapping: frozenset({dict}),

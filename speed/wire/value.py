@@ -13,7 +13,9 @@ from typing import Any
 import msgpack
 
 from speed.errors import UnserialisableError, WireError
-from speed.wire.limits import MAX_VALUE_DEPTH
+from speed.wire import column
+from speed.wire.column import Column
+from speed.wire.limits import COLUMN_EXTENSION, MAX_VALUE_DEPTH
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
@@ -33,7 +35,7 @@ def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     if not sound and not _sound(value, MAX_VALUE_DEPTH):
         find_unserialisable(value, what)
     try:
-        packed: bytes = msgpack.packb(value, datetime=True)
+        packed: bytes = msgpack.packb(value, datetime=True, default=_pack_column)
     except Exception as error:
         find_unserialisable(value, what)
         raise UnserialisableError(f"{what} cannot be serialised: {error}") from None
@@ -64,15 +66,27 @@ def unpack_unchecked_map(data: bytes | bytearray | memoryview, what: str) -> dic
 
 def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
     try:
-        return msgpack.unpackb(data, strict_map_key=True, timestamp=3)
+        return msgpack.unpackb(data, strict_map_key=True, timestamp=3, ext_hook=_extension)
     except ValueError:
         pass  # broken, or a key that is no text: then each key is looked at before a dict could merge 1.0 with 1
     except Exception as error:
         raise _not_one_value(what, error) from None
     try:
-        return msgpack.unpackb(data, strict_map_key=False, timestamp=3, object_pairs_hook=_checked_map)
+        return msgpack.unpackb(
+            data, strict_map_key=False, timestamp=3, ext_hook=_extension, object_pairs_hook=_checked_map
+        )
     except Exception as error:
         raise _not_one_value(what, error) from None
+
+
+def _pack_column(value: Any) -> msgpack.ExtType:
+    if type(value) is not Column:
+        raise TypeError(f"{type(value).__name__} has no representation")
+    return msgpack.ExtType(COLUMN_EXTENSION, column.encode(value))
+
+
+def _extension(code: int, data: bytes) -> Any:
+    return column.decode(data) if code == COLUMN_EXTENSION else msgpack.ExtType(code, data)
 
 
 def _not_one_value(what: str, error: Exception) -> WireError:
@@ -102,7 +116,7 @@ def _sound(value: Any, depth: int) -> bool:
     elif kind is list or kind is tuple:
         items = value
     else:
-        return kind in _EXACT_SCALARS or (kind is datetime and value.tzinfo is not None)
+        return kind in _EXACT_SCALARS or kind is Column or (kind is datetime and value.tzinfo is not None)
     if depth == 0:
         return False
     if _EXACT_SCALARS.issuperset(map(type, items)):
@@ -123,6 +137,8 @@ def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
             if isinstance(value, dict):
                 _check_key(key, path)
             find_unserialisable(item, f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]", depth + 1)
+    elif type(value) is Column:
+        return
     elif type(value) is datetime:
         if value.tzinfo is None:
             raise UnserialisableError(f"{path} is a datetime without a time zone")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from speed.columns import from_values
 from tests.interop.harness import Agent
 from tests.interop.languages import CHOSEN, pairs
 from tests.interop.values import from_json, same, to_json
@@ -46,6 +48,16 @@ VALUES: dict[str, Any] = {
     "integer keys": {0: "a", -1: "b", 2**63 - 1: "c", 2**64 - 1: "d", -(2**63): "e"},
     "integer key beside its text": {1: "number", "1": "text"},
     "nested maps": {"a": {"b": {"c": [{"d": 1.5}, {2: b"x"}]}}},
+    "columns": {
+        "whole": from_values([1, None, -(2**63)]),
+        "float": from_values([0.1, None, math.inf]),
+        "bool": from_values([True, None, False] * 9),
+        "text": from_values(["grüße", None, ""]),
+        "bytes": from_values([b"\xff", None]),
+        "instants": from_values([datetime(2026, 11, 20, tzinfo=timezone.utc), None]),
+        "decimals": from_values([Decimal("1.25"), None], precision=9, scale=2),
+        "empty": from_values([], "utf8"),
+    },
     "thirty levels": _nested(30),
     "instants": [
         datetime(1970, 1, 1, tzinfo=timezone.utc),

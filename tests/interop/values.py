@@ -2,7 +2,7 @@
 
 JSON has no bytes, no 64-bit integers that every library keeps, no NaN, no instants and no integer keys. Those
 are objects with one key: ``$bytes`` (Base64), ``$int`` (decimal), ``$float`` (nan, inf, -inf), ``$timestamp``
-([seconds, nanoseconds]), ``$map`` ([[key, value], …], in order).
+([seconds, nanoseconds]), ``$map`` ([[key, value], …], in order), ``$column`` (Base64 of its body, C-2).
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import base64
 import math
 from datetime import datetime, timedelta, timezone
 from typing import Any
+
+from speed.wire import column
+from speed.wire.column import Column
 
 EXACT_IN_JSON = 2**53
 """Integers up to here survive every JSON library."""
@@ -29,6 +32,8 @@ def to_json(value: Any) -> Any:
         return {"$float": repr(value)}
     if isinstance(value, datetime):
         return {"$timestamp": _since_epoch(value)}
+    if isinstance(value, Column):
+        return {"$column": base64.b64encode(column.encode(value)).decode()}
     if isinstance(value, int) and abs(value) > EXACT_IN_JSON:
         return {"$int": str(value)}
     return value
@@ -62,6 +67,7 @@ _TAGS: dict[str, Any] = {
     "$bytes": base64.b64decode,
     "$int": int,
     "$float": float,
+    "$column": lambda body: column.decode(base64.b64decode(body)),
     "$timestamp": lambda parts: _EPOCH + timedelta(seconds=parts[0], microseconds=parts[1] // 1000),
     "$map": lambda pairs: {from_json(key): from_json(item) for key, item in pairs},
 }

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "speed"
 
 LAYERS = ("errors", "wire", "core", "fs", "runtime", "native", "", "application")
-FACE = frozenset({"node", "engine", "aio"})
+FACE = frozenset({"node", "engine", "aio", "columns", "column_services"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
 PURE_LAYERS = frozenset({"errors", "wire", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

@@ -93,6 +93,7 @@ struct ToJson {
     const std::chrono::nanoseconds rest = instant - seconds;
     return {{"$timestamp", Json::array({seconds.time_since_epoch().count(), rest.count()})}};
   }
+  Json operator()(const speed::Column& column) const { return {{"$column", speed::wire::to_base64(column.body())}}; }
 };
 
 }  // namespace
@@ -115,6 +116,9 @@ Value value_of(const Json& json) {
   if (json.size() == 1 && json.contains("$float")) return std::stod(json["$float"].get<std::string>());
   if (json.size() == 1 && json.contains("$int")) return integer_of(json["$int"].get<std::string>());
   if (json.size() == 1 && json.contains("$timestamp")) return instant_of(json["$timestamp"]);
+  if (json.size() == 1 && json.contains("$column")) {
+    return speed::Column::parse(from_base64(json["$column"].get<std::string>()));
+  }
   if (json.size() == 1 && json.contains("$map")) return map_of_pairs(json["$map"]);
   return map_of(json);
 }

@@ -41,6 +41,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"max_quarantine_files", limits::max_quarantine_files},
                   {"max_quarantine_bytes", limits::max_quarantine_bytes},
                   {"max_value_depth", limits::max_value_depth},
+                  {"column_extension", limits::column_extension},
                   {"lease_seconds", limits::lease_seconds},
                   {"heartbeat_seconds", limits::heartbeat_seconds},
                   {"call_timeout_seconds", limits::call_timeout_seconds},

@@ -10,7 +10,8 @@ namespace speed::python {
 
 namespace {
 
-PyObject* epoch = nullptr;  // 1970-01-01 UTC; lives as long as the process
+PyObject* epoch = nullptr;        // 1970-01-01 UTC; lives as long as the process
+PyObject* column_type = nullptr;  // speed.Column; likewise
 
 // The path to a part, made into text only when something is refused.
 struct Path {
@@ -74,6 +75,12 @@ Value instant(PyObject* object, const Path& path) {
   return Instant(days + seconds + rest);
 }
 
+// A column travels as its body: what it says is checked once more on this side, at no cost worth sparing.
+Value column(PyObject* object) {
+  const nb::object body = nb::module_::import_("speed.wire.column").attr("encode")(nb::handle(object));
+  return Column::parse(std::get<Bytes>(bytes(body.ptr()).storage()));
+}
+
 Value value_of(PyObject* object, const Path& path, std::size_t depth);
 
 void check_depth(const Path& path, std::size_t depth) {
@@ -123,6 +130,7 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   if (PyList_Check(object) || PyTuple_Check(object)) return items_of(object, path, depth);
   if (PyBytes_Check(object) || PyByteArray_Check(object) || PyMemoryView_Check(object)) return bytes(object);
   if (PyDateTime_CheckExact(object)) return instant(object, path);
+  if (object->ob_type == reinterpret_cast<PyTypeObject*>(column_type)) return column(object);
   refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first (W-15)");
 }
 
@@ -159,6 +167,11 @@ nb::object made(Instant instant) {
                                                    static_cast<int>(rest.count())));
   return checked(PyNumber_Add(epoch, delta.ptr()));
 }
+nb::object made(const Column& column) {
+  const auto* const data = reinterpret_cast<const char*>(column.body().data());
+  const nb::object body = checked(PyBytes_FromStringAndSize(data, static_cast<Py_ssize_t>(column.body().size())));
+  return nb::module_::import_("speed.wire.column").attr("decode")(body);
+}
 
 }  // namespace
 
@@ -167,6 +180,7 @@ void prepare_conversions() {
   epoch = PyDateTimeAPI->DateTime_FromDateAndTime(1970, 1, 1, 0, 0, 0, 0, PyDateTime_TimeZone_UTC,
                                                   PyDateTimeAPI->DateTimeType);
   if (epoch == nullptr) failed();
+  column_type = nb::module_::import_("speed.wire.column").attr("Column").release().ptr();
 }
 
 Value to_value(nb::handle object, const char* what) { return value_of(object.ptr(), {nullptr, what, nullptr, 0}, 0); }

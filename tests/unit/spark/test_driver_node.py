@@ -8,7 +8,7 @@ import pytest
 
 from speed.errors import ConfigurationError
 
-spark = pytest.importorskip("speed.spark")
+spark = pytest.importorskip("speed.spark.driver")
 
 
 class Context:

@@ -8,11 +8,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "speed/error.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
+
+using Columns = std::vector<std::pair<std::string, Column>>;
 
 // One call as a service sees it. `caller` is an authenticated node name.
 struct Request {
@@ -39,6 +43,9 @@ struct Request {
       }
     }
   }
+
+  // The arguments that are columns, of equally many rows (C-6); InvalidArgumentsError when they differ.
+  Columns columns() const;
 
   // Likewise, but `otherwise` when it is missing.
   template <class T>
@@ -85,5 +92,9 @@ class Service {
 
 // A function as a service.
 using ServiceFunction = std::function<Response(const Request&)>;
+
+// A function of one row as a service of batches, and of single calls, which it answers as before: columns among the
+// arguments are handed to it row by row, and its results make a column. The first row that fails is named (C-6, C-7).
+ServiceFunction by_row(ServiceFunction row);
 
 }  // namespace speed

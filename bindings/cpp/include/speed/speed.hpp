@@ -3,6 +3,7 @@
 #pragma once
 
 #include "speed/access_policy.hpp"
+#include "speed/column.hpp"
 #include "speed/error.hpp"
 #include "speed/message.hpp"
 #include "speed/node.hpp"

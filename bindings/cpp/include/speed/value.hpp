@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "speed/column.hpp"
+
 namespace speed {
 
 class Value;
@@ -52,8 +54,8 @@ class Map {
 // One value. Text and bytes are different kinds; so are 1 and 1.0.
 class Value {
  public:
-  using Storage =
-      std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map, Instant>;
+  using Storage = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Bytes, Array, Map,
+                               Instant, Column>;
 
   Value() = default;  // nil
   Value(std::nullptr_t) {}
@@ -69,6 +71,7 @@ class Value {
   Value(Array items) : storage_(std::move(items)) {}
   Value(Map map) : storage_(std::move(map)) {}
   Value(Instant instant) : storage_(instant) {}
+  Value(Column column) : storage_(std::move(column)) {}
 
   bool is_nil() const noexcept { return storage_.index() == 0; }
   const Storage& storage() const noexcept { return storage_; }
@@ -123,5 +126,7 @@ template <>
 Map Value::as<Map>() const;
 template <>
 Instant Value::as<Instant>() const;
+template <>
+Column Value::as<Column>() const;
 
 }  // namespace speed

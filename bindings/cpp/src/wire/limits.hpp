@@ -32,6 +32,7 @@ inline constexpr std::size_t max_unfinished = 64;
 inline constexpr std::size_t max_quarantine_files = 256;
 inline constexpr std::size_t max_quarantine_bytes = 67108864;
 inline constexpr std::size_t max_value_depth = 32;
+inline constexpr std::int8_t column_extension = 1;
 inline constexpr double lease_seconds = 30.0;
 inline constexpr double heartbeat_seconds = 5.0;
 inline constexpr double call_timeout_seconds = 30.0;

@@ -110,6 +110,11 @@ class Writer {
     packer_.pack_ext_body(text(ByteView(data)).data(), static_cast<std::uint32_t>(size));
   }
 
+  void put(const Column& column, const Path& path, std::size_t) {
+    packer_.pack_ext(count(column.body().size(), path), limits::column_extension);
+    packer_.pack_ext_body(text(column.body()).data(), static_cast<std::uint32_t>(column.body().size()));
+  }
+
   static void check_depth(const Path& path, std::size_t depth) {
     if (depth >= limits::max_value_depth) refuse(path, " is nested deeper than 32");
   }

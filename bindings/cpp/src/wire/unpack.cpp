@@ -31,6 +31,7 @@ class Builder : public msgpack::null_visitor {
     return is_utf8(content) ? put(content) : refuse("has text that is not UTF-8");
   }
   bool visit_ext(const char* data, std::uint32_t size);  // the type byte, then `size` - 1 bytes
+  bool visit_column(ByteView body);
 
   bool start_array(std::uint32_t items) { return open(false, items); }
   bool end_array() { return close(); }
@@ -106,6 +107,7 @@ bool Builder::put(Value value) {
 }
 
 bool Builder::visit_ext(const char* data, std::uint32_t size) {
+  if (size >= 1 && data[0] == limits::column_extension) return visit_column(view({data + 1, size - 1}));
   if (size < 1 || data[0] != -1) return refuse("has an extension outside the table");
   const std::byte* const at = view({data, size}).data() + 1;
   std::int64_t seconds = 0;
@@ -126,6 +128,14 @@ bool Builder::visit_ext(const char* data, std::uint32_t size) {
     return refuse("has a timestamp out of range");
   }
   return put(Instant(std::chrono::seconds(seconds)) + std::chrono::microseconds(fraction / 1000));
+}
+
+bool Builder::visit_column(ByteView body) {
+  try {
+    return put(Column::parse(body));
+  } catch (const WireError&) {
+    return refuse("has a column that breaks a rule");
+  }
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace speed {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kinds{"nil",  "boolean", "integer", "integer", "float",
-                                                 "text", "bytes",   "array",   "map",     "instant"};
+constexpr std::array<std::string_view, 11> kinds{"nil",   "boolean", "integer", "integer", "float", "text",
+                                                 "bytes", "array",   "map",     "instant", "column"};
 
 // Above this many members equal keys are found by hash: a peer must not make reading quadratic.
 constexpr std::size_t few = 16;
@@ -149,6 +149,11 @@ Map Value::as<Map>() const {
 template <>
 Instant Value::as<Instant>() const {
   return expect<Instant>(*this, "instant");
+}
+
+template <>
+Column Value::as<Column>() const {
+  return expect<Column>(*this, "column");
 }
 
 }  // namespace speed

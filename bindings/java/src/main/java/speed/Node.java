@@ -23,7 +23,8 @@ import speed.wire.EnvelopeType;
  * }</pre>
  *
  * <p>Values are null, Boolean, whole numbers (received as Long, above 2^63−1 as BigInteger), Double, String, byte[],
- * List, Map with keys of text or whole numbers, and Instant. Nothing is converted silently.
+ * List, Map with keys of text or whole numbers, Instant, and
+ * {@link speed.columns.Column}. Nothing is converted silently.
  *
  * <p>All methods are thread-safe, and throw {@link NodeClosedException} once the node is closed. Threads are daemons:
  * they never keep a program alive.

@@ -1,6 +1,8 @@
 package speed;
 
+import java.util.LinkedHashMap;
 import java.util.Map;
+import speed.columns.Column;
 import speed.errors.InvalidArgumentsException;
 
 /**
@@ -26,7 +28,7 @@ public record Request(
      *
      * @param <T> the expected type
      * @param name of the argument
-     * @param type Boolean, Long, Double, String, byte[], List, Map or Instant
+     * @param type Boolean, Long, Double, String, byte[], List, Map, Instant or Column
      * @return its value, never null
      * @throws InvalidArgumentsException when it is missing or of another type
      */
@@ -40,6 +42,30 @@ public record Request(
                     + value.getClass().getSimpleName());
         }
         return type.cast(value);
+    }
+
+    /**
+     * The arguments that are columns; other arguments hold for all rows (C-6).
+     *
+     * @return columns of equally many rows by name, in the order of the arguments; maybe none
+     * @throws InvalidArgumentsException when their numbers of rows differ
+     */
+    public Map<String, Column> columns() {
+        Map<String, Column> batch = new LinkedHashMap<>();
+        arguments.forEach((name, value) -> {
+            if (value instanceof Column column) {
+                batch.put(name, column);
+            }
+        });
+        if (batch.values().stream().mapToInt(Column::rows).distinct().count() > 1) {
+            throw new InvalidArgumentsException(service + ": columns of different lengths: " + batch, Map.of());
+        }
+        return batch;
+    }
+
+    /** The same call for other arguments: one row of a batch. */
+    Request withArguments(Map<String, Object> others) {
+        return new Request(service, others, caller, requestId, deadlineMs, traceparent);
     }
 
     /**

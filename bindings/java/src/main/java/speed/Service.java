@@ -15,4 +15,15 @@ public interface Service {
      * @throws Exception when the service fails
      */
     Object invoke(Request request) throws Exception;
+
+    /**
+     * Makes a service of one row a service of batches too: columns among the arguments are handed to it row by row, and
+     * its answers make a column. The first row that fails ends the call; its number is the detail {@code row} (C-7).
+     *
+     * @param row answers one row with a value, or null
+     * @return a service that answers a batch with a column, and a single call as before
+     */
+    static Service byRow(Service row) {
+        return new RowService(row);
+    }
 }

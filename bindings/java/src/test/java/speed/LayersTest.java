@@ -14,9 +14,9 @@ import org.junit.jupiter.api.Test;
 class LayersTest {
     private static final Path SOURCES = Path.of("src/main/java/speed");
     private static final List<String> LAYERS =
-            List.of("errors", "wire", "api", "core", "fs", "runtime", "node", "tool", "examples");
+            List.of("errors", "columns", "wire", "api", "core", "fs", "runtime", "node", "tool", "examples");
     private static final Set<String> TOP = Set.of("Node", "NodeBuilder");
-    private static final List<String> PURE = List.of("wire", "core");
+    private static final List<String> PURE = List.of("columns", "wire", "core");
     private static final List<String> IMPURE =
             List.of("java.nio.file", "java.io.File", "java.util.Timer", "java.util.concurrent.locks");
 

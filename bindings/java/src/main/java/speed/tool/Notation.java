@@ -28,6 +28,7 @@ public final class Notation {
             case "int" -> integer((String) only.getValue());
             case "float" -> ByteBuffer.wrap(hex(only.getValue())).getDouble();
             case "bytes" -> hex(only.getValue());
+            case "decimal" -> new java.math.BigDecimal((String) only.getValue());
             case "timestamp" -> instant((List<?>) only.getValue());
             default -> members((List<?>) only.getValue());
         };

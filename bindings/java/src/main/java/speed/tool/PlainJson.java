@@ -8,6 +8,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import speed.columns.Column;
 import speed.wire.Json;
 
 /** Values in lines of JSON: what JSON has no word for is an object with one key that begins with a dollar sign. */
@@ -37,6 +38,11 @@ final class PlainJson {
         }
         if (value instanceof Instant instant) {
             return Map.of("$timestamp", List.of(instant.getEpochSecond(), instant.getNano()));
+        }
+        if (value instanceof Column column) {
+            byte[] body = new byte[column.body().remaining()];
+            column.body().get(body);
+            return Map.of("$column", Base64.getEncoder().encodeToString(body));
         }
         if (value instanceof List<?> items) {
             List<Object> plain = new ArrayList<>();
@@ -78,6 +84,8 @@ final class PlainJson {
                     return number((String) only.getValue());
                 case "$timestamp":
                     return Notation.instant((List<?>) only.getValue());
+                case "$column":
+                    return Column.parse(Base64.getDecoder().decode((String) only.getValue()));
                 case "$map":
                     return members((List<?>) only.getValue());
                 default:

@@ -28,6 +28,7 @@ public final class Limits {
     public static final int MAX_QUARANTINE_FILES = 256;
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_VALUE_DEPTH = 32;
+    public static final int COLUMN_EXTENSION = 1;
     public static final double LEASE_SECONDS = 30.0;
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;

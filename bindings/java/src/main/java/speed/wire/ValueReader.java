@@ -17,11 +17,12 @@ import org.msgpack.core.MessageFormat;
 import org.msgpack.core.MessagePack;
 import org.msgpack.core.MessagePackException;
 import org.msgpack.core.MessageUnpacker;
+import speed.columns.Column;
 import speed.errors.WireException;
 
 /**
  * msgpack bytes as values (W-15, W-16): null, Boolean, Long (BigInteger above 2^63−1), Double, String,
- * byte[], List, LinkedHashMap, Instant. A length is believed only as far as there are bytes.
+ * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes.
  */
 public final class ValueReader {
     private static final int TIMESTAMP = -1;
@@ -82,7 +83,7 @@ public final class ValueReader {
             case BINARY -> bytes(unpacker.unpackBinaryHeader());
             case ARRAY -> array(deeper(depth));
             case MAP -> map(deeper(depth));
-            case EXTENSION -> instant();
+            case EXTENSION -> extension();
         };
     }
 
@@ -150,8 +151,13 @@ public final class ValueReader {
         return count;
     }
 
-    private Instant instant() throws IOException {
+    private Object extension() throws IOException {
         ExtensionTypeHeader header = unpacker.unpackExtensionTypeHeader();
+        boolean isColumn = header.getType() == Limits.COLUMN_EXTENSION;
+        return isColumn ? Column.parse(bytes(header.getLength())) : instant(header);
+    }
+
+    private Instant instant(ExtensionTypeHeader header) throws IOException {
         int length = header.getLength();
         if (header.getType() != TIMESTAMP || length != 4 && length != 8 && length != 12) {
             throw refused("an extension that is no timestamp");

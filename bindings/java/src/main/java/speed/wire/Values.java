@@ -3,6 +3,7 @@ package speed.wire;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
@@ -10,13 +11,14 @@ import java.util.List;
 import java.util.Map;
 import org.msgpack.core.MessageBufferPacker;
 import org.msgpack.core.MessagePack;
+import speed.columns.Column;
 import speed.errors.UnserialisableException;
 
 /**
  * A program's values as msgpack, by the type table of W-15; what has no representation is refused (W-17).
  *
  * <p>null, Boolean, the whole numbers and BigInteger, Float and Double, String, byte[], List, Map with keys of
- * text or integer, Instant. The other direction is {@link ValueReader}.
+ * text or integer, Instant, Column. The other direction is {@link ValueReader}.
  */
 public final class Values {
     /** Instants lie in the years 1 to 9999, which every language has. */
@@ -71,10 +73,20 @@ public final class Values {
             packer.packDouble(((Number) value).doubleValue());
         } else if (value instanceof Instant instant) {
             writeInstant(instant, path);
+        } else if (value instanceof Column column) {
+            ByteBuffer body = column.body();
+            packer.packExtensionTypeHeader((byte) Limits.COLUMN_EXTENSION, body.remaining());
+            packer.writePayload(bytes(body));
         } else if (!writeInteger(value, path)) {
             throw new UnserialisableException(
                     path + " is of type " + value.getClass().getName() + ", which has no representation");
         }
+    }
+
+    private static byte[] bytes(ByteBuffer body) {
+        byte[] bytes = new byte[body.remaining()];
+        body.get(bytes);
+        return bytes;
     }
 
     private void writeInstant(Instant instant, Object path) throws IOException {

@@ -1,0 +1,71 @@
+// Columns: many values of one kind side by side (registry_spec/columns.md).
+// Threads: a Column never changes once it is made; copies share its bytes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace speed {
+
+class Column {
+ public:
+  // Numbers of C-3. A timestamp is microseconds since 1970 UTC.
+  enum class Kind : std::uint8_t { int64 = 1, float64, boolean, utf8, binary, timestamp, decimal };
+
+  // The column in `body` (C-2), copied once. WireError BAD_PAYLOAD if it breaks a rule of C-5.
+  static Column parse(std::span<const std::byte> body);
+
+  // Columns of rows, and of rows that may be null.
+  static Column of(std::span<const std::int64_t> rows);
+  static Column of(std::span<const double> rows);
+  static Column of(const std::vector<std::optional<std::int64_t>>& rows);
+  static Column of(const std::vector<std::optional<double>>& rows);
+  static Column of(const std::vector<std::optional<bool>>& rows);
+  static Column of(const std::vector<std::optional<std::string>>& rows);  // UnserialisableError unless UTF-8
+  static Column binary(const std::vector<std::optional<std::string>>& rows);
+  static Column timestamps(const std::vector<std::optional<std::int64_t>>& microseconds);
+
+  Kind kind() const noexcept { return kind_; }
+  std::string_view kind_name() const noexcept;  // for people: "int64", "utf8", ...
+  std::size_t rows() const noexcept { return rows_; }
+  int precision() const noexcept { return precision_; }  // of a decimal, else 0
+  int scale() const noexcept { return scale_; }
+  bool has_nulls() const noexcept;
+  bool is_null(std::size_t row) const noexcept;
+
+  // All rows at once, where they lie; what a null row holds has no meaning. InvalidArgumentsError for another kind.
+  std::span<const std::int64_t> int64() const;      // also timestamps
+  std::span<const double> float64() const;
+  // One row, which must be below rows(). InvalidArgumentsError for another kind.
+  bool boolean(std::size_t row) const;
+  std::string_view text(std::size_t row) const;     // utf8 and binary
+  std::span<const std::byte, 16> decimal(std::size_t row) const;  // two's complement, little-endian
+
+  std::span<const std::byte> body() const noexcept { return *body_; }
+  friend bool operator==(const Column& one, const Column& other) { return *one.body_ == *other.body_; }
+
+ private:
+  using Body = std::vector<std::byte>;
+  explicit Column(Body body);  // one that keeps the rules
+
+  const std::byte* validity() const noexcept;
+  const std::uint32_t* offsets() const noexcept;
+  const std::byte* data() const noexcept;
+  void expect(Kind kind, std::string_view wanted) const;
+
+  std::shared_ptr<const Body> body_;
+  Kind kind_;
+  std::uint8_t precision_;
+  std::uint8_t scale_;
+  bool has_validity_;
+  std::uint32_t rows_;
+};
+
+}  // namespace speed

@@ -1,0 +1,41 @@
+package speed.columns;
+
+/** What the rows of a column are (C-3). The order is that of the numbers on the wire, from 1. */
+public enum Kind {
+    /** Whole numbers of 64 bits; rows are Long. */
+    INT64,
+    /** Numbers; rows are Double. */
+    FLOAT64,
+    /** True or false; rows are Boolean. */
+    BOOL,
+    /** Text; rows are String. */
+    UTF8,
+    /** Bytes; rows are {@code byte[]}. */
+    BINARY,
+    /** Microseconds since 1970 UTC; rows are Instant. */
+    TIMESTAMP,
+    /** Decimal numbers of one scale; rows are BigDecimal. */
+    DECIMAL;
+
+    /** The kind of a number on the wire, null if there is none. */
+    static Kind of(int number) {
+        return number < 1 || number > values().length ? null : values()[number - 1];
+    }
+
+    int number() {
+        return ordinal() + 1;
+    }
+
+    boolean hasOffsets() {
+        return this == UTF8 || this == BINARY;
+    }
+
+    /** Bytes of the data of so many rows; not for kinds with offsets. */
+    long dataBytes(long rows) {
+        return switch (this) {
+            case BOOL -> Layout.bitBytes(rows);
+            case DECIMAL -> rows * Layout.DECIMAL_BYTES;
+            default -> rows * Long.BYTES;
+        };
+    }
+}

@@ -1,0 +1,92 @@
+package speed.columns;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.math.BigDecimal;
+import java.time.Instant;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import speed.errors.InvalidArgumentsException;
+import speed.errors.UnserialisableException;
+import speed.errors.WireException;
+import speed.wire.Contract;
+import speed.wire.ValueReader;
+import speed.wire.Values;
+
+/** C-1 to C-5: columns as values. */
+class ColumnTest {
+    private final Contract vectors = Contract.vectors("columns");
+
+    @TestFactory
+    Stream<DynamicTest> aColumnIsReadAsPublished() {
+        return Stream.of("valid", "also_read").flatMap(list -> vectors.each(list, one -> {
+            Column column = (Column) ValueReader.decode(one.bytes("hex"), "value");
+            assertEquals(one.text("kind"), column.kind().name().toLowerCase(Locale.ROOT));
+            assertEquals(one.number("precision"), column.precision());
+            assertEquals(one.number("scale"), column.scale());
+            assertEquals(Contract.spelled(one.value("rows")), Contract.spelled(column.values()));
+            assertArrayEquals(one.bytes("hex"), Values.encode(column, "value"));
+        }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> aColumnIsWrittenAsPublished() {
+        return vectors.each("valid", one -> {
+            Kind kind = Kind.valueOf(one.text("kind").toUpperCase(Locale.ROOT));
+            @SuppressWarnings("unchecked")
+            List<BigDecimal> rows = (List<BigDecimal>) one.value("rows");
+            Column column = kind == Kind.DECIMAL
+                    ? Column.decimals((int) one.number("precision"), (int) one.number("scale"), rows)
+                    : Column.of(kind, rows);
+            assertArrayEquals(one.bytes("hex"), Values.encode(column, "value"));
+        });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> bytesThatAreNoColumnAreRefused() {
+        return vectors.each("invalid", one -> {
+            WireException refused =
+                    assertThrows(WireException.class, () -> ValueReader.decode(one.bytes("hex"), "value"));
+            assertEquals("BAD_PAYLOAD", refused.reason());
+        });
+    }
+
+    @Test
+    void numbersAreReadWhereTheyLie() {
+        assertEquals(2.5, Column.of(1.0, 2.5).doubles().get(1));
+        assertEquals(-7, Column.of(3, -7).longs().get(1));
+        assertEquals(1, Column.of(Kind.TIMESTAMP, List.of(Instant.EPOCH.plusNanos(1_000))).longs().get(0));
+    }
+
+    @Test
+    void aNullRowIsNull() {
+        Column column = Column.of(Kind.UTF8, Arrays.asList("a", null));
+        assertNull(column.get(1));
+        assertEquals("Column[UTF8, rows=2]", column.toString());
+    }
+
+    @Test
+    void anotherKindThanAskedForIsNamed() {
+        InvalidArgumentsException error = assertThrows(InvalidArgumentsException.class, () -> Column.of(1L).doubles());
+        assertEquals("a column is of INT64, not FLOAT64", error.getMessage());
+    }
+
+    @Test
+    void aRowThatDoesNotFitIsNamed() {
+        for (List<?> rows : List.of(List.of("a", 1L), List.of("a", "\ud800"))) {
+            UnserialisableException error =
+                    assertThrows(UnserialisableException.class, () -> Column.of(Kind.UTF8, rows));
+            assertEquals("row 1 does not fit into a column of UTF8", error.getMessage());
+        }
+        assertThrows(UnserialisableException.class, () -> Column.decimals(4, 2, List.of(new BigDecimal("1.001"))));
+        assertThrows(UnserialisableException.class, () -> Column.decimals(4, 2, List.of(new BigDecimal("100.00"))));
+    }
+}

@@ -1,0 +1,130 @@
+"""Services that are called with columns: whole, as arrays, or row by row (C-6, C-7).
+
+A service whose parameters are ``speed.Column`` sees the columns themselves. Two adapters spare it that::
+
+    @node.service("distance")
+    @by_array                                   # numpy arrays in, an array out
+    def distance(lat1, lon1, lat2, lon2): …
+
+    @node.service("compensation")
+    @by_row                                     # one row after the other, each checked like a call
+    def compensation(delay: int, miles: float) -> str: …
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from speed import columns
+from speed.core.services import FunctionService, Request
+from speed.errors import ExecutionFailedError, InvalidArgumentsError, UnserialisableError
+from speed.wire.column import Column
+
+_KINDS: Mapping[Any, str] = {
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+    str: "utf8",
+    bytes: "binary",
+    datetime: "timestamp",
+    Decimal: "decimal",
+}
+
+
+class RowService:
+    """A function of one row: it answers batches with columns, and single calls as before. See ``by_row``."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Raises ConfigurationError for a function that cannot be called by name."""
+        self._row = FunctionService(getattr(function, "__name__", "service"), function)
+        self._kind = _kind_of_answer(function)
+
+    def invoke(self, request: Request) -> Any:
+        """A column, or a map of columns where the function answers with dicts."""
+        batch = request.columns
+        if not batch:
+            return self._row.invoke(request)
+        rows = zip(*map(columns.to_values, batch.values()), strict=True)
+        answers = [self._answer(request, number, dict(zip(batch, row, strict=True))) for number, row in enumerate(rows)]
+        if answers and type(answers[0]) is dict:
+            return {name: columns.from_values([answer[name] for answer in answers]) for name in answers[0]}
+        return columns.from_values(answers, self._kind)
+
+    def _answer(self, request: Request, number: int, row: dict[str, Any]) -> Any:
+        try:
+            return self._row.invoke(request._replace(arguments={**request.arguments, **row}))
+        except InvalidArgumentsError as error:
+            raise InvalidArgumentsError(f"row {number}: {error}", {**error.details, "row": number}) from None
+        except Exception as error:
+            kind = type(error).__name__
+            details = {"exception": kind, "row": number}
+            raise ExecutionFailedError(f"row {number}: {kind}: {error}", details) from error
+
+
+class ArrayService:
+    """A function of numpy arrays: batches only. See ``by_array``."""
+
+    def __init__(self, function: Callable[..., Any], any_rows: bool = False) -> None:
+        """Raises ConfigurationError for a function that cannot be called by name."""
+        self._any_rows = any_rows
+        self._whole = FunctionService(getattr(function, "__name__", "service"), function)
+
+    def invoke(self, request: Request) -> Any:
+        """A column, or a map of columns where the function answers with a dict of arrays."""
+        batch = request.columns
+        arrays = {name: _array(name, column) for name, column in batch.items()}
+        answer = self._whole.invoke(request._replace(arguments={**request.arguments, **arrays}))
+        rows = next(iter(batch.values())).rows if batch and not self._any_rows else None
+        if isinstance(answer, dict):
+            return {name: _column(array, rows) for name, array in answer.items()}
+        return _column(answer, rows)
+
+
+def by_row(function: Callable[..., Any]) -> RowService:
+    """Make ``function`` of one row a service for batches too.
+
+    The kind of the answer is that of the return annotation (``float``, ``str | None``); without one it is that of
+    the first value, and a ``dict`` gives a column for each key. A row that fails ends the call with
+    ``details["row"]`` (C-7); a null reaches the function only where it declares ``… | None``.
+    """
+    return RowService(function)
+
+
+def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArrayService:
+    """Make ``function`` of numpy arrays a service for batches: it answers with an array, or a dict of arrays.
+
+    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate (C-6). Nulls arrive as ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
+    """
+    return ArrayService(function, any_rows)
+
+
+def _array(name: str, column: Column) -> Any:
+    try:
+        return columns.to_numpy(column)
+    except UnserialisableError as error:
+        row = columns.is_present(column).index(False)
+        raise InvalidArgumentsError(f"argument {name!r}: {error}", {"argument": name, "row": row}) from None
+
+
+def _column(answer: Any, rows: int | None) -> Column:
+    column = answer if isinstance(answer, Column) else columns.from_numpy(answer)
+    if rows is not None and column.rows != rows:
+        raise ExecutionFailedError(f"the answer has {column.rows} rows for a batch of {rows} (C-6)")
+    return column
+
+
+def _kind_of_answer(function: Callable[..., Any]) -> str | None:
+    """The kind that the return annotation names, if it names one."""
+    try:
+        hint = typing.get_type_hints(function).get("return")
+    except Exception:  # annotations run the user's code: any exception may come out of it
+        return None
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        kinds = [part for part in typing.get_args(hint) if part is not type(None)]
+        hint = kinds[0] if len(kinds) == 1 else None
+    return _KINDS.get(hint)

@@ -1,0 +1,67 @@
+"""The node of a Python worker: made when first needed, after the fork, and kept for the worker's life."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+
+import psutil
+
+import speed
+from speed.spark.driver import MAX_NAME_BYTES
+from speed.spark.settings import NodeSettings
+
+_DRIVER = "driver"
+_EXECUTOR_OPTION = "--executor-id"
+
+_lock = threading.Lock()
+_nodes: dict[tuple[int, NodeSettings], speed.Node] = {}
+"""By process, since a Python worker is a fork of its daemon."""
+
+
+def worker_node(settings: NodeSettings) -> speed.Node:
+    """This worker's node. Raises what ``speed.Node`` raises: KeyFileError where an executor has no key."""
+    place = (os.getpid(), settings)
+    with _lock:
+        node = _nodes.get(place)
+        if node is None or node.closed:
+            node = speed.Node(
+                worker_name(settings),
+                root=settings.root,
+                key=settings.key,
+                lease_seconds=settings.lease_seconds,
+                workers=1,
+            )
+            atexit.register(node.close, drain_seconds=0)
+            _nodes[place] = node
+        return node
+
+
+def worker_name(settings: NodeSettings) -> str:
+    """``<prefix>.<application>.<executor>.<pid>``; a long application id loses its beginning, which says least."""
+    end = f".{executor_id()}.{os.getpid()}"
+    room = MAX_NAME_BYTES - len(settings.prefix) - 1 - len(end)
+    return f"{settings.prefix}.{settings.application[-room:].lstrip('.-')}{end}"
+
+
+def executor_id() -> str:
+    """The id of the executor that this worker belongs to; ``driver`` in local mode. Spark does not tell its workers."""
+    for parent in psutil.Process().parents():
+        try:
+            command = parent.cmdline()
+        except psutil.Error:  # another user's, or gone
+            continue
+        if _EXECUTOR_OPTION in command[:-1]:
+            return re.sub(r"[^A-Za-z0-9_-]", "-", command[command.index(_EXECUTOR_OPTION) + 1])
+    return _DRIVER
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _nodes.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

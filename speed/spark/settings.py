@@ -1,0 +1,80 @@
+"""What travels to the executors: settings alone, never a node and never a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speed.errors import ConfigurationError
+
+ON_ERROR = ("raise", "null")
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """How a Python worker makes its node.
+
+    ``key`` is the path of the key file on the executor's machine; None means what ``speed.Node`` takes there
+    (``$SPEED_KEY``, else ``<root>/speed.key``).
+    """
+
+    root: str | None
+    key: str | None
+    prefix: str
+    application: str
+    lease_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """How batches are sent to a service.
+
+    Args:
+        node: name of a node, or a family such as ``geo.*``, whose nodes share the load.
+        service: name of the service.
+        timeout_seconds: deadline of each call.
+        wait_seconds: how long a worker waits for a node that is not there, at first and when it left.
+        in_flight: calls that a worker has under way at once.
+        idempotent: the service may run twice for one batch; only then ``retries`` count.
+        retries: further attempts after a node left or did not answer.
+        on_error: ``raise`` fails the job, ``null`` gives nulls for the rows that the service refused or failed at.
+    """
+
+    node: str
+    service: str
+    timeout_seconds: float = 30.0
+    wait_seconds: float = 30.0
+    in_flight: int = 4
+    idempotent: bool = False
+    retries: int = 0
+    on_error: str = "raise"
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError before a job starts."""
+        if self.on_error not in ON_ERROR:
+            raise ConfigurationError(f"on_error is {self.on_error!r}: use one of {', '.join(ON_ERROR)}")
+        if self.in_flight < 1:
+            raise ConfigurationError(f"in_flight is {self.in_flight}: use at least 1")
+        if self.retries and not self.idempotent:
+            raise ConfigurationError("retries need idempotent=True: the service may run twice for one batch")
+        if min(self.timeout_seconds, self.wait_seconds, self.retries) < 0:
+            raise ConfigurationError("timeout_seconds, wait_seconds and retries cannot be negative")
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.service}"
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The names as a tuple. Raises ConfigurationError for none, one twice, or one that no service could name."""
+    if isinstance(columns, str) or not columns:
+        raise ConfigurationError("columns must name at least one column, as a list")
+    for name in columns:
+        if not isinstance(name, str) or not _PLAIN.fullmatch(name):
+            raise ConfigurationError(f"column {name!r} cannot be an argument: use letters, digits and _, or an alias")
+    if len(set(columns)) < len(columns):
+        raise ConfigurationError("columns names one column twice")
+    return tuple(columns)

@@ -1,0 +1,186 @@
+"""Columns from Python values, and back (C-3, C-4)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+from speed.errors import UnserialisableError
+from speed.wire.column import KINDS, Column, bit_bytes
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_DECIMAL_BYTES = 16
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int64": (int,),
+    "float64": (float, int),
+    "bool": (bool,),
+    "utf8": (str,),
+    "binary": (bytes,),
+    "timestamp": (datetime,),
+    "decimal": (Decimal, int),
+}
+"""What a row of each kind may be; a bool is no int."""
+_KIND_OF: dict[type, str] = {types[0]: kind for kind, types in _TYPES.items()}
+_MISFITS = (OverflowError, DecimalException, ValueError, TypeError)
+_EXACT = Context(prec=76, traps=[Inexact, InvalidOperation])
+
+Parts = tuple[bytes, bytes | None]
+"""The data of a column and, for text and bytes, its offsets."""
+
+
+def from_values(values: Sequence[Any], kind: str | None = None, *, precision: int = 38, scale: int = 18) -> Column:
+    """A column of ``values``, where None is null; ``kind`` is that of the first value unless given.
+
+    ``precision`` and ``scale`` count for decimals. Raises UnserialisableError naming the first row that does not fit.
+    """
+    kind = kind or _kind_of(values)
+    if kind not in _TYPES:
+        raise UnserialisableError(f"no column is of kind {kind!r}: use one of {', '.join(KINDS.values())}")
+    present = [value is not None for value in values]
+    _check_types(values, kind)
+    data, offsets = _write(values, kind, scale)
+    is_decimal = kind == "decimal"
+    if is_decimal:
+        _check_precision(values, precision, scale)
+    return Column(
+        kind,
+        len(values),
+        memoryview(data),
+        None if all(present) else memoryview(_to_bits(present)),
+        None if offsets is None else memoryview(offsets),
+        precision if is_decimal else 0,
+        scale if is_decimal else 0,
+    )
+
+
+def to_values(column: Column) -> list[Any]:
+    """The rows as Python values; null is None, a timestamp is an aware ``datetime`` in UTC."""
+    values = _READERS[column.kind](column)
+    if column.validity is None:
+        return values
+    return [value if there else None for value, there in zip(values, _from_bits(column.validity), strict=False)]
+
+
+def is_present(column: Column) -> list[bool]:
+    """Which rows are not null."""
+    if column.validity is None:
+        return [True] * column.rows
+    return _from_bits(column.validity)[: column.rows]
+
+
+def _kind_of(values: Sequence[Any]) -> str:
+    first = next((value for value in values if value is not None), None)
+    if type(first) not in _KIND_OF:
+        raise UnserialisableError(f"a column of {type(first).__name__} has no kind: give one")
+    return _KIND_OF[type(first)]
+
+
+def _check_types(values: Sequence[Any], kind: str) -> None:
+    allowed = {*_TYPES[kind], type(None)}
+    if not allowed.issuperset(map(type, values)):
+        row = next(row for row, value in enumerate(values) if type(value) not in allowed)
+        raise UnserialisableError(f"row {row} is of type {type(values[row]).__name__} in a column of {kind}")
+
+
+def _write(values: Sequence[Any], kind: str, scale: int) -> Parts:
+    try:
+        return _WRITERS[kind](values, scale)
+    except _MISFITS:
+        row = next(row for row, value in enumerate(values) if not _fits(value, kind, scale))
+        raise UnserialisableError(f"row {row} does not fit into a column of {kind}") from None
+
+
+def _fits(value: Any, kind: str, scale: int) -> bool:
+    try:
+        _WRITERS[kind]((value,), scale)
+    except _MISFITS:
+        return False
+    return True
+
+
+def _write_integers(values: Iterable[Any], _: int) -> Parts:
+    return array("q", [value or 0 for value in values]).tobytes(), None
+
+
+def _write_floats(values: Iterable[Any], _: int) -> Parts:
+    return array("d", [0.0 if value is None else value for value in values]).tobytes(), None
+
+
+def _write_bools(values: Iterable[Any], _: int) -> Parts:
+    return _to_bits(list(map(bool, values))), None
+
+
+def _write_text(values: Iterable[Any], scale: int) -> Parts:
+    return _write_bytes([value and value.encode() for value in values], scale)
+
+
+def _write_bytes(values: Iterable[Any], _: int) -> Parts:
+    rows = [value or b"" for value in values]
+    return b"".join(rows), array("I", chain((0,), accumulate(map(len, rows)))).tobytes()
+
+
+def _write_instants(values: Iterable[Any], _: int) -> Parts:
+    # An instant without a zone raises TypeError here: it is no value (W-15).
+    return array("q", [0 if value is None else (value - _EPOCH) // _MICROSECOND for value in values]).tobytes(), None
+
+
+def _write_decimals(values: Iterable[Any], scale: int) -> Parts:
+    whole = (0 if value is None else int(_EXACT.to_integral_exact(_EXACT.scaleb(value, scale))) for value in values)
+    return b"".join(number.to_bytes(_DECIMAL_BYTES, "little", signed=True) for number in whole), None
+
+
+def _check_precision(values: Sequence[Any], precision: int, scale: int) -> None:
+    limit = Decimal(10) ** (precision - scale)
+    for row, value in enumerate(values):
+        if value is not None and not -limit < value < limit:
+            raise UnserialisableError(f"row {row} does not fit into a decimal({precision}, {scale})")
+
+
+def _read_bools(column: Column) -> list[Any]:
+    return _from_bits(column.data)[: column.rows]
+
+
+def _read_bytes(column: Column) -> list[Any]:
+    assert column.offsets is not None
+    data, ends = column.data.tobytes(), column.offsets.cast("I").tolist()
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def _read_decimals(column: Column) -> list[Any]:
+    data, unit = column.data, Decimal(1).scaleb(-column.scale)
+    numbers = (int.from_bytes(data[at : at + _DECIMAL_BYTES], "little", signed=True) for at in range(0, len(data), 16))
+    return [_EXACT.multiply(number, unit) for number in numbers]
+
+
+def _to_bits(bits: Sequence[bool]) -> bytes:
+    lowest_first = "".join("1" if bit else "0" for bit in reversed(bits))
+    return int(lowest_first or "0", 2).to_bytes(bit_bytes(len(bits)), "little")
+
+
+def _from_bits(bits: memoryview) -> list[bool]:
+    return [bool(byte >> at & 1) for byte in bits for at in range(8)]
+
+
+_WRITERS: dict[str, Callable[[Iterable[Any], int], Parts]] = {
+    "int64": _write_integers,
+    "float64": _write_floats,
+    "bool": _write_bools,
+    "utf8": _write_text,
+    "binary": _write_bytes,
+    "timestamp": _write_instants,
+    "decimal": _write_decimals,
+}
+_READERS: dict[str, Callable[[Column], list[Any]]] = {
+    "int64": lambda column: column.data.cast("q").tolist(),
+    "float64": lambda column: column.data.cast("d").tolist(),
+    "bool": _read_bools,
+    "utf8": lambda column: [value.decode() for value in _read_bytes(column)],
+    "binary": _read_bytes,
+    "timestamp": lambda column: [_EPOCH + _MICROSECOND * value for value in column.data.cast("q").tolist()],
+    "decimal": _read_decimals,
+}

@@ -1,0 +1,179 @@
+"""Services on the columns of DataFrames, on a local Spark of two cores."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import speed
+from speed import columns
+from speed.column_services import by_array, by_row
+from speed.fs.keyfile import write_key_file
+from speed.spark import Speed
+
+pyspark = pytest.importorskip("pyspark")
+
+SOURCES = str(Path(__file__).resolve().parents[2])
+
+
+@pytest.fixture(scope="module")
+def root() -> Iterator[str]:
+    path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    write_key_file(f"{path}/speed.key", (os.urandom(32),))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def spark(root: str) -> Iterator[Any]:
+    """One session for all tests, since it takes seconds to start; it stops before the root is removed."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, os.environ.get("PYTHONPATH", "")])
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def geo(root: str) -> Iterator[speed.Node]:
+    """The node whose services the tests call."""
+    with speed.Node("geo", root=root, allow=["etl.*"]) as node:
+        node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
+        node.register("label", by_row(label))
+        node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
+        positive = by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True)
+        node.register("positive", positive)
+        yield node
+
+
+def label(a: int, b: float | None) -> str | None:
+    if a < 0:
+        raise ValueError("negative")
+    return None if b is None else f"{a}:{b:g}"
+
+
+@pytest.fixture(scope="module")
+def sp(spark: Any, root: str, geo: speed.Node) -> Speed:
+    return Speed(spark, root=root)
+
+
+def frame(spark: Any, rows: int = 1000) -> Any:
+    return spark.range(rows).selectExpr("id AS a", "CAST(id AS DOUBLE) AS b").repartition(4)
+
+
+def test_enrich_adds_the_column_that_a_service_answers(spark: Any, sp: Speed) -> None:
+    enriched = sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    assert enriched.columns == ["a", "b", "c"]
+    rows = enriched.collect()
+    assert len(rows) == 1000
+    assert all(row.c == pytest.approx(row.a * 2**0.5) for row in rows)
+
+
+def test_the_metrics_count_what_the_workers_did(spark: Any, sp: Speed) -> None:
+    before = sp.metrics
+    sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double").count()
+    sp.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double").collect()
+    after = sp.metrics
+    assert after["rows"] - before["rows"] >= 1000
+    assert after["calls"] - before["calls"] >= 10
+    assert 0 < after["p50_seconds"] <= after["p99_seconds"]
+
+
+def test_a_udf_calls_a_service_in_select_and_in_sql(spark: Any, sp: Speed) -> None:
+    from pyspark.sql.functions import col
+
+    labelled = sp.udf("geo", "label", "string", columns=["a", "b"])
+    values = {row[0] for row in frame(spark, 10).select(labelled(col("a"), col("b"))).collect()}
+    assert values == {f"{number}:{number}" for number in range(10)}
+    spark.udf.register("label", labelled)
+    assert spark.sql("SELECT label(7L, 0.5D)").collect()[0][0] == "7:0.5"
+    assert spark.sql("SELECT label(7L, CAST(NULL AS DOUBLE))").collect()[0][0] is None
+
+
+def test_map_gives_the_rows_that_the_service_makes(spark: Any, sp: Speed) -> None:
+    frame_of_one = spark.range(-50, 50).selectExpr("id AS a")
+    mapped = sp.map(frame_of_one, node="geo", service="positive", schema="a long, twice long")
+    assert sorted((row.a, row.twice) for row in mapped.collect()) == [(a, 2 * a) for a in range(1, 50)]
+
+
+def test_an_error_names_node_service_batch_and_row_and_reaches_the_driver(spark: Any, sp: Speed) -> None:
+    one = spark.range(300).coalesce(1).selectExpr("IF(id = 217, -1L, id) AS a", "1D AS b")
+    failing = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string")
+    with pytest.raises(
+        Exception, match=r"geo\.label, batch 2 \(rows 200 to 299 of the partition\), row 217: .*negative"
+    ):
+        failing.collect()
+
+
+def test_a_batch_that_fails_may_become_nulls(spark: Any, sp: Speed) -> None:
+    one = spark.range(300).coalesce(1).selectExpr("IF(id = 217, -1L, id) AS a", "1D AS b")
+    tolerant = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string", on_error="null")
+    rows = tolerant.collect()
+    assert [row.c is None for row in rows] == [False] * 200 + [True] * 100
+
+
+@pytest.mark.parametrize(
+    ("returns", "service", "says"),
+    [
+        ("c long", "label", "answered with utf8 for 'c', promised was int64"),
+        ("c double, d double", "hypot", r"answered with one column, promised were columns \['c', 'd'\]"),
+        ("c long", "first_half", r"answered with \[.*\] rows, promised were"),
+    ],
+)
+def test_an_answer_other_than_promised_is_an_error(
+    spark: Any, sp: Speed, returns: str, service: str, says: str
+) -> None:
+    names = ["a"] if service == "first_half" else ["a", "b"]
+    with pytest.raises(Exception, match=says):
+        sp.enrich(frame(spark), node="geo", service=service, columns=names, returns=returns).collect()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"columns": ["a", "z"]}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
+        ({"columns": []}, speed.ConfigurationError, "at least one column"),
+        ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
+        ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),
+        ({"paralel": 3}, speed.ConfigurationError, "there is no option 'paralel'"),
+        ({"retries": 3}, speed.ConfigurationError, "idempotent=True"),
+        ({"on_error": "ignore"}, speed.ConfigurationError, "use one of raise, null"),
+        ({"service": "nothing"}, speed.ServiceNotFoundError, "geo has no service 'nothing'; it has first_half"),
+        ({"node": "nobody", "wait_seconds": 0.1}, speed.UnknownNodeError, "no node 'nobody' is there"),
+        ({"node": "closed", "wait_seconds": 0.1}, speed.AccessDeniedError, "closed does not allow etl"),
+    ],
+)
+def test_what_can_be_known_is_said_before_a_job_starts(
+    spark: Any, sp: Speed, root: str, changed: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    arguments = {"node": "geo", "service": "hypot", "columns": ["a", "b"], "returns": "c double", **changed}
+    with speed.Node("closed", root=root), pytest.raises(error, match=says):
+        sp.enrich(frame(spark), **arguments)
+
+
+def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, root: str) -> None:
+    def name_of(node: speed.Node) -> Any:
+        return by_row(lambda a: node.name)
+
+    with speed.Node("twin.a", root=root, allow=["etl.*"]) as a, speed.Node("twin.b", root=root, allow=["etl.*"]) as b:
+        for node in (a, b):
+            node.register("who", name_of(node))
+        asked = sp.enrich(frame(spark), node="twin.*", service="who", columns=["a"], returns="who string")
+        assert {row.who for row in asked.collect()} == {"twin.a", "twin.b"}
+
+
+def test_a_column_that_no_service_can_take_is_named(spark: Any, sp: Speed) -> None:
+    dated = spark.sql("SELECT DATE'2020-01-01' AS a, 1D AS b")
+    with pytest.raises(Exception, match="column 'a': an Arrow column of date32"):
+        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double").collect()

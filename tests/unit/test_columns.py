@@ -1,0 +1,128 @@
+"""Columns from and to numpy and Arrow: C-2 to C-4."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from speed import columns
+from speed.errors import UnserialisableError
+from speed.wire import column
+
+utc = timezone.utc
+INSTANT = datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=utc)
+ARRAYS: dict[str, pa.Array] = {
+    "int64": pa.array([1, None, -(2**63)]),
+    "int64 without nulls": pa.array([1, 2, 3]),
+    "float64": pa.array([1.5, None, float("inf")]),
+    "bool": pa.array([True, None, False] * 7),
+    "utf8": pa.array(["a", None, "Größe 😀", ""]),
+    "binary": pa.array([b"\xff", None, b""]),
+    "timestamp": pa.array([INSTANT, None], pa.timestamp("us", tz="UTC")),
+    "decimal": pa.array([Decimal("1.25"), None, Decimal("-99.00")], pa.decimal128(9, 2)),
+    "empty": pa.array([], pa.int64()),
+    "empty utf8": pa.array([], pa.string()),
+    "only nulls": pa.array([None, None], pa.float64()),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_arrow_array_is_a_column_and_an_arrow_array_again(name: str) -> None:
+    """C-2, C-3."""
+    array = ARRAYS[name]
+    made = columns.from_arrow(array)
+    assert columns.to_values(made) == array.to_pylist()
+    assert columns.to_arrow(column.decode(column.encode(made))).equals(array)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("start", [1, 3, 8])
+def test_a_slice_of_an_arrow_array_is_the_column_of_its_rows(name: str, start: int) -> None:
+    """C-4: bits and offsets of a slice begin elsewhere."""
+    array = ARRAYS[name][start:]
+    made = columns.from_arrow(array)
+    assert columns.to_values(column.decode(column.encode(made))) == array.to_pylist()
+
+
+def test_arrow_values_are_not_copied() -> None:
+    """C-3: the buffers are Arrow's own, there and back."""
+    array = pa.array(range(1000))
+    made = columns.from_arrow(array)
+    assert np.frombuffer(made.data, np.int64).ctypes.data == array.buffers()[1].address
+    assert columns.to_arrow(made).buffers()[1].address == array.buffers()[1].address
+
+
+@pytest.mark.parametrize(
+    ("array", "kind"),
+    [
+        (pa.array([1, 2], pa.int8()), "int64"),
+        (pa.array([1, None], pa.uint32()), "int64"),
+        (pa.array([1.5], pa.float32()), "float64"),
+        (pa.array(["a"], pa.large_string()), "utf8"),
+        (pa.array([b"ab"], pa.binary(2)), "binary"),
+        (pa.array([INSTANT.replace(microsecond=0)], pa.timestamp("s", tz="Europe/Berlin")), "timestamp"),
+        (pa.chunked_array([[1, 2], [3]]), "int64"),
+    ],
+)
+def test_a_narrower_arrow_type_is_widened(array: Any, kind: str) -> None:
+    """C-3."""
+    made = columns.from_arrow(array)
+    assert (made.kind, columns.to_values(made)) == (kind, array.to_pylist())
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([datetime(2020, 1, 1)], pa.timestamp("us")),  # noqa: DTZ001
+        pa.array([datetime(2020, 1, 1, tzinfo=utc).date()]),
+        pa.array([[1]]),
+        pa.array([None]),
+        pa.array([2**63], pa.uint64()),
+        pa.array([1], pa.timestamp("ns", tz="UTC")),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_an_arrow_column_that_would_change_is_refused(array: Any) -> None:
+    """W-17: nothing is converted silently."""
+    with pytest.raises(UnserialisableError):
+        columns.from_arrow(array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([1.5, np.nan]),
+        np.array([1, -1]),
+        np.arange(10)[::2],
+        np.array([True] * 9),
+        np.array(["2020-01-01", "NaT"], "M8[us]"),
+        np.array(["a", None, "b"], object),
+        np.array([], float),
+    ],
+    ids=lambda array: f"{array.dtype} {len(array)}",
+)
+def test_a_numpy_array_is_a_column_and_a_numpy_array_again(array: np.ndarray[Any, Any]) -> None:
+    """C-2, C-3."""
+    read = columns.to_numpy(column.decode(column.encode(columns.from_numpy(array))))
+    np.testing.assert_array_equal(read, array)
+
+
+def test_nulls_are_what_numpy_says_for_them_or_an_error() -> None:
+    """C-4: null is not NaN in a column; numpy has nothing else for it."""
+    np.testing.assert_array_equal(columns.to_numpy(columns.from_values([1.0, None])), [1.0, np.nan])
+    assert columns.to_numpy(columns.from_values(["a", None])).tolist() == ["a", None]
+    for rows in ([1, None], [True, None]):
+        with pytest.raises(UnserialisableError, match="use to_arrow"):
+            columns.to_numpy(columns.from_values(rows))
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2)), np.array([2**63], np.uint64), np.array([1j]), np.array(1.0)])
+def test_a_numpy_array_without_a_column_is_refused(array: np.ndarray[Any, Any]) -> None:
+    """W-17."""
+    with pytest.raises(UnserialisableError):
+        columns.from_numpy(array)
