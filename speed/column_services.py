@@ -98,7 +98,8 @@ def by_row(function: Callable[..., Any]) -> RowService:
 def by_array(function: Callable[..., Any], *, any_rows: bool = False) -> ArrayService:
     """Make ``function`` of numpy arrays a service for batches: it answers with an array, or a dict of arrays.
 
-    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate (C-6). Nulls arrive as ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
+    With ``any_rows`` these may be longer or shorter than the batch: a filter, an aggregate (C-6). Nulls arrive as
+    ``columns.to_numpy`` says; numbers and booleans with nulls are INVALID_ARGUMENTS.
     """
     return ArrayService(function, any_rows)
 
