@@ -11,7 +11,7 @@ constexpr std::size_t longest = 2200;  // beyond what is put together from its p
 
 Bytes random_bytes(std::size_t size) {
   Bytes bytes(size);
-  randombytes_buf(bytes.data(), size);
+  if (size > 0) randombytes_buf(bytes.data(), size);
   return bytes;
 }
 
