@@ -35,6 +35,7 @@ void ShortAead::seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span
   Work work;
   MacKey key = run(nonce, plain, work);
   copy_to(to.data(), ByteView(work).subspan(max_aad, plain.size()));
+  sodium_memzero(work.data() + max_aad - block_bytes, block_bytes);  // the key once more
   copy_to(to.last(limits::tag_bytes).data(), tag_of(key, aad, plain.size(), work));
   sodium_memzero(key.data(), key.size());
 }
@@ -47,6 +48,7 @@ bool ShortAead::open(const Nonce& nonce, ByteView aad, ByteView sealed, std::spa
   copy_to(work.data() + max_aad, text);
   const auto tag = tag_of(key, aad, text.size(), work);
   sodium_memzero(key.data(), key.size());
+  sodium_memzero(opened.data() + max_aad - block_bytes, block_bytes);  // the key once more
   if (crypto_verify_16(raw(ByteView(tag)), raw(sealed.last(tag.size()))) != 0) return false;
   copy_to(to.data(), ByteView(opened).subspan(max_aad, text.size()));
   return true;
