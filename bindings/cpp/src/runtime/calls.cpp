@@ -64,7 +64,9 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
     if (interrupted()) throw Interrupted{};
   }
-  if (auto* const error = std::get_if<std::exception_ptr>(&state_->outcome)) std::rethrow_exception(*error);
+  // Moved out: the reader may outlive this wait with the state, and must not be the one to destroy what is thrown here.
+  auto* const error = std::get_if<std::exception_ptr>(&state_->outcome);
+  if (error != nullptr) std::rethrow_exception(std::exchange(*error, nullptr));
   return std::move(std::get<Value>(state_->outcome));
 }
 
