@@ -1,4 +1,4 @@
-// speed-bench-cpp rtt|pipeline|oneway|batch [--bytes N] [--count N] [--root DIR] [--json]
+// speed-bench-cpp rtt|pipeline|oneway|batch [--bytes N] [--count N] [--root DIR] [--spin SECONDS] [--json]
 // Measures two nodes in two processes, which it starts itself in a root of its own.
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,6 +26,7 @@ struct Settings {
   std::size_t bytes = 200;
   std::size_t count = 0;  // 0: what suits the mode
   std::string root = "/dev/shm";
+  double spin_seconds = speed::NodeOptions{}.spin_seconds;
   bool json = false;
 };
 
@@ -41,7 +42,8 @@ double seconds_since(Clock::time_point began) { return std::chrono::duration<dou
 // A root that goes with its object.
 class Root {
  public:
-  explicit Root(const std::string& parent) : path_(parent + "/speed-bench-" + std::to_string(getpid())) {
+  explicit Root(const Settings& settings)
+      : path_(settings.root + "/speed-bench-" + std::to_string(getpid())), spin_seconds_(settings.spin_seconds) {
     std::filesystem::create_directory(path_);
     std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
     speed::wire::Key key;
@@ -57,11 +59,13 @@ class Root {
     speed::NodeOptions options;
     options.root = path_;
     options.key = key_path();
+    options.spin_seconds = spin_seconds_;
     return options;
   }
 
  private:
   std::string path_;
+  double spin_seconds_;
 };
 
 // The other process: echoes calls, counts messages; it ends when its input does.
@@ -162,6 +166,8 @@ Settings parse(const std::vector<std::string>& words) {
       settings.bytes = std::stoul(words[++at]);
     } else if (words[at] == "--count" && has_value) {
       settings.count = std::stoul(words[++at]);
+    } else if (words[at] == "--spin" && has_value) {
+      settings.spin_seconds = std::stod(words[++at]);
     } else if (words[at] == "--root" && has_value) {
       settings.root = words[++at];
     } else {
@@ -176,7 +182,7 @@ Settings parse(const std::vector<std::string>& words) {
 int main(int count, char** words) {
   const Settings settings = parse({words + 1, words + count});
   if (sodium_init() < 0) return 1;
-  const Root root(settings.root);
+  const Root root(settings);
   int ends[2];
   if (pipe(ends) != 0) return 1;
   const pid_t server = fork();

@@ -1,4 +1,4 @@
-// The head of a message is read by hand; protobuf's own parser must find the same, in sound messages and in broken ones.
+// The head of a message is read by hand; protobuf's own parser must find the same, in sound messages and in others.
 #include <gtest/gtest.h>
 
 #include <algorithm>

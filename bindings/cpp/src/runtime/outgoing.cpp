@@ -149,7 +149,8 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     Row& row = links_[target];
     if (row.link != nullptr && row.generation >= generation) return row.link;
     is_new = row.link == nullptr;
-    if (is_new) row.link = std::make_shared<OutgoingLink>(context_, target);
+    // A new link is complete: nobody else may take it for one of an older generation, and close what is being opened.
+    if (is_new) row = {std::make_shared<OutgoingLink>(context_, target), generation};
     link = row.link;
   }
   if (!is_new) link->reopen();  // may wait for a sender, so the table is not locked
