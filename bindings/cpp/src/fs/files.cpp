@@ -73,6 +73,13 @@ Fd create_file(int dir_fd, const std::string& name, bool append) {
   return checked(openat(dir_fd, name.c_str(), create_flags | (append ? O_APPEND : 0), 0600), name);
 }
 
+Fd duplicate(const Fd& fd) {
+  if (!fd) return {};
+  Fd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) throw_errno("dup");
+  return copy;
+}
+
 struct stat status_of(int fd) {
   struct stat status {};
   if (fstat(fd, &status) != 0) throw_errno("fstat");

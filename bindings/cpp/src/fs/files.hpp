@@ -52,6 +52,7 @@ Fd open_directory(const std::string& path);
 Fd open_directory_at(int dir_fd, const std::string& name);
 Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);  // UntrustedFileError
 Fd create_file(int dir_fd, const std::string& name, bool append);            // EEXIST when the name is taken
+Fd duplicate(const Fd& fd);                                                  // none of none
 struct stat status_of(int fd);
 std::uint64_t file_bytes(int fd);
 std::uint64_t end_of(int fd) noexcept;  // likewise, in a third of the time; moves the position of the descriptor

@@ -110,16 +110,31 @@ bool LaneWriter::has_room(std::uint64_t size) {
   return outstanding_.bytes() == 0 || outstanding_.bytes() + size <= settings_.window_bytes;
 }
 
-void LaneWriter::sync() {
-  try {
-    if (segment_fd_ && fdatasync(segment_fd_.get()) != 0) throw_errno("fdatasync");
-    if (!created_) return;
-    if (fsync(lane_.get()) != 0) throw_errno("fsync");
-    sync_directory(inbox_);
-    created_ = false;
-  } catch (const std::system_error& error) {
-    fail(error, 0);
-  }
+Flush::Flush(Fd segment, Fd lane, std::string inbox)
+    : segment_(std::move(segment)), lane_(std::move(lane)), inbox_(std::move(inbox)) {}
+
+void Flush::run() const {
+  if (segment_ && fdatasync(segment_.get()) != 0) throw_errno("fdatasync");
+  if (!lane_) return;
+  if (fsync(lane_.get()) != 0) throw_errno("fsync");
+  sync_directory(inbox_);
+}
+
+Flush LaneWriter::begin_flush() {
+  Flush flush(duplicate(segment_fd_), created_ ? duplicate(lane_) : Fd(), inbox_);
+  created_ = false;
+  return flush;
+}
+
+void LaneWriter::flush_failed(std::error_code error) {
+  created_ = true;
+  ++failed_flushes_;
+  flush_error_ = error;
+}
+
+void LaneWriter::refuse_flush() const {
+  throw StorageError("what was sent to '" + target_ + "' may not survive a power cut: " + flush_error_.message() + "; " +
+                     fix_for(flush_error_.value()));
 }
 
 // Makes or finds the lane directory; begins anew when it is another one than before (L-2).
@@ -153,13 +168,14 @@ void LaneWriter::open_lane() {
   }
 }
 
+// A flush that fails here is told to whoever appended to the segment and waits for its flush.
 void LaneWriter::leave_segment() {
   const Fd left = std::move(segment_fd_);
-  if (settings_.durable && fdatasync(left.get()) != 0) fail(last_error(), 0);
+  if (settings_.durable && fdatasync(left.get()) != 0) flush_failed(last_error().code());
 }
 
 void LaneWriter::close() {
-  segment_fd_.close();
+  if (segment_fd_) leave_segment();
   lane_.close();
 }
 

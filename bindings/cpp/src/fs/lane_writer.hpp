@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <system_error>
 
 #include "fs/committed.hpp"
 
@@ -13,6 +14,18 @@ struct LaneSettings {
   std::uint64_t segment_bytes = wire::limits::segment_bytes;       // from there on the next segment begins
   bool publish_whole = false;                                      // each batch is one complete segment (L-23)
   bool durable = false;                                            // a segment is flushed before it is left (L-7)
+};
+
+// What makes all that was appended survive a power cut (L-7), on descriptors of its own: others may append while it runs.
+class Flush {
+ public:
+  Flush(Fd segment, Fd lane, std::string inbox);  // without a lane no file was created
+  void run() const;                               // from any thread; std::system_error when the device refuses
+
+ private:
+  Fd segment_;
+  Fd lane_;
+  std::string inbox_;
 };
 
 class LaneWriter {
@@ -28,7 +41,12 @@ class LaneWriter {
   // An empty lane takes an envelope of any size.
   bool has_room(std::uint64_t size);
 
-  void sync();   // makes what was appended survive a power cut; StorageError when the device refuses
+  Flush begin_flush();
+  void flush_failed(std::error_code error);
+  // Flushes that failed so far: what was appended before each may be lost in a power cut. StorageError says that.
+  std::uint64_t failed_flushes() const { return failed_flushes_; }
+  [[noreturn]] void refuse_flush() const;
+
   void close();  // the next append begins a new segment
 
  private:
@@ -53,7 +71,9 @@ class LaneWriter {
   std::uint32_t segment_ = 0;
   std::uint64_t segment_size_ = 0;
   Outstanding outstanding_;
-  bool created_ = false;  // a file came since the last sync
+  bool created_ = false;  // a file came since the last flush
+  std::uint64_t failed_flushes_ = 0;
+  std::error_code flush_error_;
 };
 
 }  // namespace speed::fs

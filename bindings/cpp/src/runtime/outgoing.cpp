@@ -44,14 +44,14 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
                                std::to_string(wire::limits::max_payload_bytes) + ": send less or in parts");
   }
   if (outgoing.urgent && is_full_) refuse_full();
-  const std::uint64_t sequence = append(outgoing);
-  if (context_.durable) sync(wire::counter_of(sequence));
+  const Appended appended = append(outgoing);
+  if (context_.durable) sync(appended);
   ring();
-  return sequence;
+  return appended.sequence;
 }
 
 // One lock covers counting, sealing and appending, so that the order in the file is that of the sequence (L-3).
-std::uint64_t OutgoingLink::append(const Outgoing& outgoing) {
+OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
   const std::lock_guard guard(lock_);
@@ -65,8 +65,8 @@ std::uint64_t OutgoingLink::append(const Outgoing& outgoing) {
     sealer_.seal(outgoing.type, outgoing.flags, ++counter, now, payload, nonces_.draw(), sealed_);
     ends_.push_back(sealed_.size());
   }
-  const std::uint64_t sequence = wire::make_sequence(context_.generation, counter);
-  if (outgoing.track) outgoing.track(sequence);
+  const Appended appended{wire::make_sequence(context_.generation, counter), writer_.failed_flushes()};
+  if (outgoing.track) outgoing.track(appended.sequence);
   try {
     writer_.append(sealed_.view(), ends_);
   } catch (const StorageError& error) {
@@ -74,7 +74,7 @@ std::uint64_t OutgoingLink::append(const Outgoing& outgoing) {
     throw;
   }
   counter_ = counter;
-  return sequence;
+  return appended;
 }
 
 // Holds the link until the receiver has committed enough; the order of senders is kept.
@@ -97,13 +97,28 @@ void OutgoingLink::refuse_full() const {
                        " bytes may wait there): it reads too slowly or has stopped reading; retry later or send less");
 }
 
-// Makes the lane durable up to `counter`; concurrent callers share one flush.
-void OutgoingLink::sync(std::uint64_t counter) {
+// Makes the lane durable up to what was appended (L-7). Who waits meanwhile shares the next flush; one that fails is told
+// to all who appended before it, since a device tells of a loss only once.
+void OutgoingLink::sync(const Appended& appended) {
   const std::lock_guard sync_guard(sync_lock_);
-  if (synced_ >= counter) return;
+  if (synced_ < wire::counter_of(appended.sequence)) flush();
   const std::lock_guard guard(lock_);
-  writer_.sync();
-  synced_ = counter_;
+  if (writer_.failed_flushes() != appended.failed_flushes) writer_.refuse_flush();
+}
+
+// Others append while the flush runs, and are in the next one.
+void OutgoingLink::flush() {
+  std::unique_lock guard(lock_);
+  const std::uint64_t written = counter_;
+  try {
+    const fs::Flush flush = writer_.begin_flush();
+    guard.unlock();
+    flush.run();
+    synced_ = written;
+  } catch (const std::system_error& error) {
+    if (!guard.owns_lock()) guard.lock();
+    writer_.flush_failed(error.code());
+  }
 }
 
 void OutgoingLink::ring() {

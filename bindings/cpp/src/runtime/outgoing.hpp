@@ -38,9 +38,15 @@ class OutgoingLink {
   const std::string& target() const { return target_; }
 
  private:
-  std::uint64_t append(const Outgoing& outgoing);
+  struct Appended {
+    std::uint64_t sequence;
+    std::uint64_t failed_flushes;  // before it
+  };
+
+  Appended append(const Outgoing& outgoing);
   void wait_for_room(std::uint64_t bytes, const Outgoing& outgoing);
-  void sync(std::uint64_t counter);
+  void sync(const Appended& appended);
+  void flush();
   void ring();
   [[noreturn]] void refuse_full() const;
 
@@ -51,7 +57,7 @@ class OutgoingLink {
   std::mutex sync_lock_;
   fs::Ringer ringer_;
   std::uint64_t counter_ = 0;
-  std::uint64_t synced_ = 0;
+  std::uint64_t synced_ = 0;  // guarded by sync_lock_, which is taken before lock_
   std::atomic<bool> is_full_ = false;  // a sender waits for room; urgent ones then do not queue up behind it
   wire::LinkSealer sealer_;
   wire::NonceSource nonces_;

@@ -47,6 +47,8 @@ public final class LaneWriter {
     private long segment;
     private long size;
     private boolean created;
+    private int failedFlushes;
+    private PosixException flushError;
     private Outstanding outstanding = new Outstanding();
 
     public LaneWriter(String root, String source, String target, int generation, LaneMac mac, Manner manner) {
@@ -163,22 +165,30 @@ public final class LaneWriter {
         }
     }
 
-    /** Makes what was appended survive a power cut (L-7). */
-    public void sync() {
-        try {
-            if (descriptor >= 0) {
-                Posix.syncData(descriptor);
-            }
-            if (created) {
-                directory.sync();
-                try (Directory parent = Directory.open(inbox)) {
-                    parent.sync();
-                }
-                created = false;
-            }
-        } catch (PosixException error) {
-            throw failure(error, 0);
-        }
+    /** What makes all that was appended survive a power cut (L-7). */
+    public Flush beginFlush() throws PosixException {
+        Flush flush = new Flush(Posix.duplicate(descriptor), created ? path : null, inbox);
+        created = false;
+        return flush;
+    }
+
+    /** A flush failed: what was appended before it may be lost in a power cut. */
+    public void flushFailed(PosixException error) {
+        created = true;
+        failedFlushes++;
+        flushError = error;
+    }
+
+    /** Flushes that failed so far. */
+    public int failedFlushes() {
+        return failedFlushes;
+    }
+
+    /** What to tell those who appended before a flush that failed. */
+    public StorageException flushRefused() {
+        String fix = FIXES.getOrDefault(flushError.errno(), "see `speed doctor`");
+        return new StorageException("what was sent to '" + target + "' may not survive a power cut: "
+                + flushError.getMessage() + "; " + fix, 0);
     }
 
     /** Makes or finds the lane directory; starts anew when it is another one than before (L-2). */
@@ -230,7 +240,7 @@ public final class LaneWriter {
         }
     }
 
-    /** Ends the current segment; the next append opens another. */
+    /** Ends the current segment; the next append opens another. Who appended to it is told if its flush fails. */
     private void leaveSegment() {
         int left = descriptor;
         descriptor = -1;
@@ -239,7 +249,7 @@ public final class LaneWriter {
                 Posix.syncData(left);
             }
         } catch (PosixException error) {
-            throw failure(error, 0);
+            flushFailed(error);
         } finally {
             Posix.close(left);
         }
@@ -247,8 +257,9 @@ public final class LaneWriter {
 
     /** Releases the descriptors; the files stay for the receiver. The next append begins a new segment. */
     public void close() {
-        Posix.close(descriptor);
-        descriptor = -1;
+        if (descriptor >= 0) {
+            leaveSegment();
+        }
         if (directory != null) {
             directory.close();
             directory = null;

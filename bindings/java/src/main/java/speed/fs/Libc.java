@@ -52,6 +52,8 @@ final class Libc {
 
     static native int faccessat(int directory, String path, int mode, int flags);
 
+    static native int fcntl(int descriptor, int command, int argument);
+
     static native int fsync(int descriptor);
 
     static native int fdatasync(int descriptor);

@@ -16,6 +16,7 @@ import speed.wire.Block;
  * descriptor, and closes a channel when the thread that uses it is interrupted. So these calls go to libc.
  */
 public final class Posix {
+    private static final int F_DUPFD_CLOEXEC = 1030;
     static final int AT_FDCWD = -100;
     static final int O_RDONLY = 0;
     static final int O_WRONLY = 1;
@@ -176,6 +177,16 @@ public final class Posix {
         while (Libc.pwrite(descriptor, from.address, length, offset) < 0) {
             retryOrThrow("write");
         }
+    }
+
+    /** A second descriptor of the same file; -1 of none. */
+    static int duplicate(int descriptor) throws PosixException {
+        if (descriptor < 0) {
+            return -1;
+        }
+        int copy = Libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+        check(copy, "dup");
+        return copy;
     }
 
     static void sync(int descriptor) throws PosixException {

@@ -8,7 +8,9 @@ import java.util.function.LongConsumer;
 import speed.errors.InboxFullException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
+import speed.fs.Flush;
 import speed.fs.LaneWriter;
+import speed.fs.PosixException;
 import speed.fs.Ringer;
 import speed.wire.Block;
 import speed.wire.EnvelopeType;
@@ -98,6 +100,7 @@ final class OutgoingLink {
             throw inboxFull();
         }
         long sequence;
+        int failedBefore;
         lock.lock();
         try {
             if (isShut) {
@@ -107,12 +110,13 @@ final class OutgoingLink {
                 awaitRoom(total, load);
             }
             context.registration.checkHeld();
+            failedBefore = writer.failedFlushes();
             sequence = append(load, (int) total, track);
         } finally {
             lock.unlock();
         }
         if (context.options.durable()) {
-            flush(Sequence.counter(sequence));
+            sync(Sequence.counter(sequence), failedBefore);
         }
         if (!ringer.ring()) {
             context.stats.count("rings_unheard");
@@ -188,17 +192,44 @@ final class OutgoingLink {
                 + " bytes may wait there): it reads too slowly or has stopped reading; retry later or send less");
     }
 
-    /** Makes the lane durable up to a counter; concurrent callers share one flush (L-7). */
-    private void flush(long wanted) {
+    /**
+     * Makes the lane durable up to a counter (L-7). Who waits meanwhile shares the next flush; one that fails is told to
+     * all who appended before it, since a device tells of a loss only once.
+     */
+    private void sync(long wanted, int failedBefore) {
         synchronized (flushing) {
-            if (synced >= wanted) {
-                return;
+            if (synced < wanted) {
+                flush();
             }
             lock.lock();
             try {
-                long written = counter;
-                writer.sync();
-                synced = written;
+                if (writer.failedFlushes() != failedBefore) {
+                    throw writer.flushRefused();
+                }
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    /** Others append while the flush runs, and are in the next one. */
+    private void flush() {
+        try {
+            long written;
+            Flush flush;
+            lock.lock();
+            try {
+                written = counter;
+                flush = writer.beginFlush();
+            } finally {
+                lock.unlock();
+            }
+            flush.run();
+            synced = written;
+        } catch (PosixException error) {
+            lock.lock();
+            try {
+                writer.flushFailed(error);
             } finally {
                 lock.unlock();
             }
