@@ -16,7 +16,6 @@ import speed.wire.Block;
  * descriptor, and closes a channel when the thread that uses it is interrupted. So these calls go to libc.
  */
 public final class Posix {
-    private static final int F_DUPFD_CLOEXEC = 1030;
     static final int AT_FDCWD = -100;
     static final int O_RDONLY = 0;
     static final int O_WRONLY = 1;
@@ -30,6 +29,7 @@ public final class Posix {
     static final int O_DIRECTORY = Platform.isARM() ? 0x4000 : 0x10000;
     static final int O_NOFOLLOW = Platform.isARM() ? 0x8000 : 0x20000;
     static final int AT_REMOVEDIR = 0x200;
+    private static final int F_DUPFD_CLOEXEC = 1030;
     private static final int AT_SYMLINK_NOFOLLOW = 0x100;
     private static final int AT_EMPTY_PATH = 0x1000;
     private static final int AT_EACCESS = 0x200;
