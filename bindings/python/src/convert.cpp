@@ -130,7 +130,7 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   if (PyList_Check(object) || PyTuple_Check(object)) return items_of(object, path, depth);
   if (PyBytes_Check(object) || PyByteArray_Check(object) || PyMemoryView_Check(object)) return bytes(object);
   if (PyDateTime_CheckExact(object)) return instant(object, path);
-  if (object->ob_type == reinterpret_cast<PyTypeObject*>(column_type)) return column(object);
+  if (Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(column_type))) return column(object);
   refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first (W-15)");
 }
 
@@ -180,7 +180,7 @@ void prepare_conversions() {
   epoch = PyDateTimeAPI->DateTime_FromDateAndTime(1970, 1, 1, 0, 0, 0, 0, PyDateTime_TimeZone_UTC,
                                                   PyDateTimeAPI->DateTimeType);
   if (epoch == nullptr) failed();
-  column_type = nb::module_::import_("speed.wire.column").attr("Column").release().ptr();
+  column_type = nb::object(nb::module_::import_("speed.wire.column").attr("Column")).release().ptr();
 }
 
 Value to_value(nb::handle object, const char* what) { return value_of(object.ptr(), {nullptr, what, nullptr, 0}, 0); }
