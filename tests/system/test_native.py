@@ -123,6 +123,7 @@ def test_an_interrupt_ends_a_waiting_call_and_a_waiting_receive(root: str) -> No
     ended = run(
         root,
         """
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 two = speed.Node("two", root=sys.argv[1], engine="native")
 asked = threading.Event()
 def interrupt():
