@@ -88,7 +88,8 @@ def draw_calls(axes: Axes, rows: dict[str, Any]) -> None:
     from matplotlib.patches import Patch
 
     patches = [Patch(color=colour, label=label) for colour, label in COLOURS.values()]
-    axes.legend(handles=patches, frameon=False, loc="upper right")
+    axes.set_ylim(top=axes.get_ylim()[1] + 1.2)  # room above the shortest bar
+    axes.legend(handles=patches, frameon=False, loc="upper right", ncols=len(patches), fontsize=8)
 
 
 def draw_rates(axes: Axes, rows: dict[str, Any]) -> None:
