@@ -13,7 +13,7 @@ from speed.fs.keyfile import write_key_file
 
 def billing(root: str, done: Connection) -> None:
     """The service's process: it lives until the analyst is done."""
-    with speed.Node("billing", root=root, allow=["analytics"]) as node:
+    with speed.Node("billing", root=root) as node:
 
         @node.service("calculateTax")
         def calculate_tax(amount: float, rate: float = 0.18) -> dict[str, float]:
@@ -23,6 +23,7 @@ def billing(root: str, done: Connection) -> None:
         def handle(message: speed.Message) -> None:
             print("billing got", message.payload, "from", message.source, flush=True)
 
+        node.allow("analytics")  # last: whoever waits for this node finds all that it offers
         done.recv()
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         write_key_file(f"{root}/speed.key", (os.urandom(32),))
         ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(target=billing, args=(root, theirs))
+        process = multiprocessing.get_context("spawn").Process(target=billing, args=(root, theirs), daemon=True)
         process.start()
         with speed.Node("analytics", root=root) as analytics:
             analytics.wait_for("billing", timeout=20)

@@ -41,7 +41,8 @@ class Node:
         workers: threads for services and handlers.
         durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
             ``send`` returns; refused on tmpfs).
-        allow: grants to publish from the first moment, as ``allow()`` does later.
+        allow: grants to publish from the first moment. A node with services grants by ``allow()`` once it has
+            registered them: ``wait_for`` then ends when they can be called.
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
