@@ -1,4 +1,4 @@
-"""Claims on a name, of the living, the dead and the slow (R-4, R-5): real files, some put there as by other processes."""
+"""Claims on a name, of the living, the dead and the slow (R-4, R-5): real files, some put there as others would."""
 
 from __future__ import annotations
 
