@@ -45,45 +45,13 @@ public final class Outbox {
     /** Sends messages in their order, some in one write (L-4). */
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         if (options.acknowledged()) {
-            throw new ConfigurationException("messages sent at once are not acknowledged: ask with one send behind them");
+            throw new ConfigurationException("sendAll gets no acknowledgements: ask for one with a send behind it");
         }
         Batch batch = new Batch(target, System.nanoTime() + options.timeout().toNanos());
         for (Object payload : payloads) {
             batch.add(draft(options.topic(), options).encode(payload));
         }
         batch.send();
-    }
-
-    /** Messages that wait for their one write. */
-    private final class Batch {
-        private final String target;
-        private final long deadline;
-        private final List<byte[]> messages = new ArrayList<>(BATCH_MESSAGES);
-        private long bytes;
-
-        Batch(String target, long deadline) {
-            this.target = target;
-            this.deadline = deadline;
-        }
-
-        void add(byte[] message) {
-            if (bytes + message.length >= BATCH_BYTES) {
-                send();
-            }
-            messages.add(message);
-            bytes += message.length;
-            if (messages.size() == BATCH_MESSAGES) {
-                send();
-            }
-        }
-
-        void send() {
-            if (!messages.isEmpty()) {
-                links.granted(target).send(new OutgoingLink.Load(EnvelopeType.MESSAGE, 0, messages, deadline));
-                messages.clear();
-                bytes = 0;
-            }
-        }
     }
 
     /** Sends an event to every node that subscribes to it and allows this one; returns how many got it. */
@@ -117,5 +85,37 @@ public final class Outbox {
                 options.priority(), options.ttlSeconds(), options.correlationId(), options.causalityParent(),
                 context.name(), Trace.orCurrent(options.traceparent()), options.labels(), options.baggage(),
                 options.extensions());
+    }
+
+    /** Messages that wait for their one write. */
+    private final class Batch {
+        private final String target;
+        private final long deadline;
+        private final List<byte[]> messages = new ArrayList<>(BATCH_MESSAGES);
+        private long bytes;
+
+        Batch(String target, long deadline) {
+            this.target = target;
+            this.deadline = deadline;
+        }
+
+        void add(byte[] message) {
+            if (bytes + message.length >= BATCH_BYTES) {
+                send();
+            }
+            messages.add(message);
+            bytes += message.length;
+            if (messages.size() == BATCH_MESSAGES) {
+                send();
+            }
+        }
+
+        void send() {
+            if (!messages.isEmpty()) {
+                links.granted(target).send(new OutgoingLink.Load(EnvelopeType.MESSAGE, 0, messages, deadline));
+                messages.clear();
+                bytes = 0;
+            }
+        }
     }
 }
