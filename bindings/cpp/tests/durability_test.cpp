@@ -44,9 +44,9 @@ class HeldFlushes {
 }  // namespace
 }  // namespace speed
 
-extern "C" int fdatasync(int fd) {
+extern "C" int fdatasync(int fildes) {
   speed::HeldFlushes* const held = speed::HeldFlushes::current;
-  return held == nullptr ? fsync(fd) : held->flush(fd);
+  return held == nullptr ? fsync(fildes) : held->flush(fildes);
 }
 
 namespace speed {
@@ -60,7 +60,7 @@ class DurabilityTest : public testing::Test {
     receiver_.emplace("receiver", root_.options({"sender"}));
     sender_.emplace("sender", options);
   }
-  ~DurabilityTest() override { flushes_.released = INT_MAX; }
+  void TearDown() override { flushes_.released = INT_MAX; }
 
   // As many sends at once as there are threads; all have appended while the first of them flushes.
   std::vector<std::future<std::string>> send_from_threads() {

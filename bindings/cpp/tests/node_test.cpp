@@ -37,7 +37,7 @@ TEST_F(NodeTest, a_claim_seen_before_its_content_holds_the_name_of_a_dead_node_r
   AgentProcess(root_, "worker").kill(SIGKILL);
   const Node living("living", root_.options());
   const std::string claim = wire::claim_path(root_.path, "worker", 2);
-  std::ofstream{claim};
+  std::ofstream(claim).flush();
   const fs::Fd looks(inotify_init1(IN_CLOEXEC));
   ASSERT_GE(inotify_add_watch(looks.get(), claim.c_str(), IN_CLOSE_NOWRITE), 0);
   std::future<void> second =
