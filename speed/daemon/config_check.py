@@ -165,11 +165,12 @@ class _Reader:
 
     def _check_journal(self, journal: dict[str, Any], taken: dict[str, str]) -> None:
         """The journal's nodes need names of their own, and senders."""
-        listens = journal.get("topics") or journal.get("inboxes")
-        if not listens and not journal.get("calls"):
+        # A list with a mistake in it was reported already: it counts as something.
+        listens = self._is_given(journal, "topics") or self._is_given(journal, "inboxes")
+        if not listens and not self._is_given(journal, "calls"):
             todo = 'add topics = ["…"], inboxes = ["…"] or calls = true'
             self._report(("journal",), "[journal] records nothing", todo)
-        if listens and not journal.get("allow"):
+        if listens and not self._is_given(journal, "allow"):
             self._report(("journal",), "[journal] allows nobody to write", 'add allow = ["…"], the senders\' names')
         daemon = next(iter(taken))
         if journal.get("topics") and not names.is_node_name(names.journal_node(daemon)):
@@ -180,6 +181,9 @@ class _Reader:
             if inbox in taken:
                 self._report(("journal", "inboxes"), f"inbox {inbox!r} is {taken[inbox]}", "use another name")
             taken[inbox] = "an inbox of the journal"
+
+    def _is_given(self, journal: dict[str, Any], key: str) -> bool:
+        return bool(journal.get(key, ("journal", key) in self._lines))
 
     def _refuse_repeated(self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str]) -> None:
         for number, table in enumerate(tables):
