@@ -59,7 +59,8 @@ class _Reader:
         tables = self._tables()
         self._refuse_unknown((), document, tables)
         found = {name: self._section(name, document, spec) for name, spec in tables.items()}
-        self._cross_check(found)
+        has_journal = isinstance(document.get("journal"), dict)
+        self._cross_check(found, has_journal=has_journal)
         if self.mistakes:
             return None
         return Config(
@@ -67,7 +68,7 @@ class _Reader:
             node=NodeSettings(**found["node"][0]),
             log=LogSettings(**found["log"][0]),
             python_path=found["python"][0].get("path", ()),
-            journal=JournalSettings(**found["journal"][0]) if "journal" in document else None,
+            journal=JournalSettings(**found["journal"][0]) if has_journal else None,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
         )
@@ -148,7 +149,7 @@ class _Reader:
             todo = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
             self._report((*path, key), f"{_shown(path)} does not know {key!r}", todo)
 
-    def _cross_check(self, found: dict[str, list[dict[str, Any]]]) -> None:
+    def _cross_check(self, found: dict[str, list[dict[str, Any]]], *, has_journal: bool) -> None:
         node = found["node"][0]
         settings = NodeSettings(**node)
         if settings.lease_seconds <= 3 * settings.heartbeat_seconds:
@@ -157,7 +158,7 @@ class _Reader:
             self._report(("node", key), what, f"use more than {3 * settings.heartbeat_seconds:g}")
         self._refuse_repeated("service", found["service"], {})
         taken = {settings.name: "the node of speedd itself"}
-        if ("journal",) in self._lines:
+        if has_journal:
             self._check_journal(found["journal"][0], taken)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
