@@ -42,7 +42,7 @@ class Recorder:
         """Starts the nodes; raises what ``Node`` does, and then none is left running."""
         self._writer = writer
         self._nodes: list[Node] = []
-        self._allow = recorded.allow
+        self._recorded = recorded
         try:
             if recorded.topics:
                 self._start(name, "", widest(recorded.topics), options)
@@ -56,7 +56,7 @@ class Recorder:
         node = Node(name, workers=1, **options)
         self._nodes.append(node)
         node.on_batch(partial(self._record, inbox), topics)
-        node.allow(*self._allow)
+        node.allow(*self._recorded.allow)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -73,6 +73,11 @@ class Recorder:
         groups: Groups = {}
         refused: dict[int, SpeedError] = {}
         for place, message in enumerate(messages):
+            if not inbox and not any(matches(one, message.topic) for one in self._recorded.topics):
+                refused[place] = JournalError(
+                    f"topic {message.topic!r} is not recorded here: publish, or name an inbox"
+                )
+                continue
             subject = Subject(*(("inbox", inbox) if inbox else ("topic", message.topic)), message.source)
             group = groups.get(subject)
             if group is None:
