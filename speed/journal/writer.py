@@ -14,6 +14,7 @@ from speed.errors import (
     ConfigurationError,
     DurabilityError,
     JournalError,
+    JournalFullError,
     JournalTakenError,
     RootError,
     SpeedError,
@@ -88,7 +89,7 @@ class JournalWriter:
     def record(self, subject: Subject, incoming: Sequence[Incoming]) -> None:
         """Append messages to the lane of ``subject``; they are as durable as asked when this returns.
 
-        Raises StorageError (try again), JournalError if there would be too many lanes.
+        Raises StorageError (try again), JournalFullError if there would be too many lanes.
         """
         with self._lock:
             if self._lock_fd < 0:
@@ -104,10 +105,6 @@ class JournalWriter:
             self.trouble = ""
             if self._written >= self._segment_bytes:
                 self._retain()
-
-    def accepts(self, subject: Subject, others: int = 0) -> bool:
-        """Whether the lane exists, or may be made beside so many ``others`` that are about to be made."""
-        return subject in self._ids or len(self._ids) + others < MAX_JOURNAL_LANES
 
     def retain(self) -> None:
         """Remove what is too old or too much. Never raises for a failing file system: it is tried again."""
@@ -134,8 +131,8 @@ class JournalWriter:
 
     def _make_lane(self, subject: Subject) -> str:
         """A directory with its description; one that a crash left without is completed."""
-        if not self.accepts(subject):
-            raise JournalError(
+        if len(self._ids) >= MAX_JOURNAL_LANES:
+            raise JournalFullError(
                 f"the journal {self.directory} has {MAX_JOURNAL_LANES} lanes: record fewer topics, or allow fewer nodes"
             )
         raw = self._keyring.journal_id(subject.name())
