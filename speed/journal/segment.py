@@ -77,9 +77,8 @@ class Segment:
         if header.first != self.offset:
             self.ended = End.DAMAGED
             return None
-        if not bodies and self.position + header.whole_bytes <= self._start + len(self._data):
-            return header, head
-        if self.position + header.whole_bytes > self.size():
+        end = self.position + header.whole_bytes
+        if end > self._start + len(self._data) and end > self.size():
             self.ended = End.TORN
             return None
         if not bodies:
@@ -126,7 +125,7 @@ class Segment:
     def _magics(self, start: int, size: int) -> Iterator[int]:
         """Where a header may begin."""
         for position in range(start, size, CHUNK_BYTES):
-            chunk = _pread(self._fd, CHUNK_BYTES + len(MAGIC) - 1, position)
+            chunk = _pread(self._fd, min(CHUNK_BYTES + len(MAGIC) - 1, size - position), position)
             found = chunk.find(MAGIC)
             while found >= 0:
                 yield position + found
