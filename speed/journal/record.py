@@ -35,7 +35,7 @@ class Record:
 
     @property
     def redelivered(self) -> bool:
-        """Whether it came marked as perhaps handled before; what is known to be recorded is not recorded again (J-9)."""
+        """Whether it came marked as perhaps handled before; what is recorded is not recorded again (J-9)."""
         return bool(self.flags & FLAG_REDELIVERED)
 
     def __repr__(self) -> str:
