@@ -218,6 +218,38 @@ def test_retention_looks_at_lanes_that_this_writer_never_wrote(place: Place, clo
     assert place.reader.first(place.lane) == 5
 
 
+WRITER = """
+import sys
+from pathlib import Path
+from speed.journal.writer import JournalWriter
+from tests.fs.journals import SUBJECT, incoming
+with JournalWriter(sys.argv[1], sys.argv[2], max_bytes=1 << 20) as writer:
+    for start in range(0, 12_000, 4):
+        writer.record(SUBJECT, incoming(range(start, start + 4), size=2_000))
+"""
+
+
+def test_a_reader_beside_a_writer_that_removes_segments_misses_nothing_unnamed(place: Place) -> None:
+    """J-7, J-8: whatever meets, a record is read, or the reader is told what is gone."""
+    program = [sys.executable, "-c", WRITER, str(place.directory), str(place.key)]
+    place.write()
+    writer = subprocess.Popen(program, cwd=Path(__file__).parents[2])
+    reader, offset, expired = place.reader, 0, 0
+    while writer.poll() is None or offset < 12_000:
+        assert not writer.poll()
+        try:
+            for info in reader.lanes():
+                for record in reader.read(info.id, offset, reader.end(info.id)):
+                    assert record.offset == offset
+                    assert record.view.payload["number"] == offset
+                    offset += 1
+        except JournalExpiredError as error:
+            assert error.first > offset
+            offset, expired = error.first, expired + 1
+    print("expired", expired)
+    assert place.reader.first(place.lane) > 0
+
+
 # --- time ---
 
 
