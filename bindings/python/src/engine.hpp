@@ -42,6 +42,7 @@ class Engine {
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
   std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);
   void on_message(nb::handle handle);
+  void on_batch(const Names& topics, nb::handle handle);
   void subscribe(const std::string& pattern, nb::handle handle);
   nb::object receive(std::optional<double> timeout);  // what `handle` of a message gets, or None
 

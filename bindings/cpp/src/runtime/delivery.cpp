@@ -22,7 +22,9 @@ void Delivery::on_message(Node::MessageHandler handler) {
   {
     // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
-    if (handler_ != nullptr) throw ConfigurationError("this node already has a message handler: use one");
+    if (handler_ != nullptr || batches_ != nullptr) {
+      throw ConfigurationError("this node already has a message handler: use one");
+    }
     handler_ = std::move(handler);
     for (const Arrival& arrival : received_) {
       if (auto first = order_.push(arrival->source(), arrival)) runnable.push_back(std::move(*first));
@@ -36,12 +38,32 @@ std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::M
   wire::check_topic_pattern(pattern);
   workers_.serve();
   const std::lock_guard guard(lock_);
+  if (batches_ != nullptr) throw ConfigurationError("this node already has a handler: one for batches is the only one");
   subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler)}));
   std::vector<std::string> patterns;
   for (const auto& one : subscriptions_) {
     if (std::ranges::find(patterns, one->pattern) == patterns.end()) patterns.push_back(one->pattern);
   }
   return patterns;
+}
+
+void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler handler) {
+  workers_.serve();
+  for (const std::string& pattern : patterns) wire::check_topic_pattern(pattern);
+  {
+    const std::lock_guard guard(lock_);
+    if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
+      throw ConfigurationError("this node already has a handler: one for batches is the only one");
+    }
+    batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler),
+                                         std::exchange(received_, {}));
+  }
+  batches_->begin();
+}
+
+void Delivery::stop_waiting() {
+  const std::lock_guard guard(lock_);
+  if (batches_ != nullptr) batches_->leave();
 }
 
 std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
@@ -81,6 +103,10 @@ void Delivery::arrive(Arrival arrival) {
   bool answer = false;
   {
     std::unique_lock guard(lock_);
+    if (batches_ != nullptr) {
+      guard.unlock();
+      return batches_->add(std::move(arrival));
+    }
     if (arrival->is_event || handler_ != nullptr) {
       guard.unlock();
       return enqueue(std::move(arrival));
