@@ -65,6 +65,28 @@ TEST_F(DeliveryTest, a_handler_gets_messages_of_one_sender_in_order_s_5) {
   EXPECT_TRUE(std::ranges::is_sorted(seen));
 }
 
+TEST_F(DeliveryTest, large_messages_do_not_pass_the_bound_of_a_lane_in_one_write_l_6) {
+  NodeOptions options = root_.options();
+  options.max_lane_bytes = 1 << 20;
+  Node receiver("receiver", root_.options({"sender"}));  // takes none of them
+  Node sender("sender", options);
+  const std::vector<Value> batch(10, Value(Bytes(256 << 10)));
+  SendOptions brief;
+  brief.timeout_seconds = 0.1;
+  EXPECT_THROW(sender.send_all("receiver", batch, brief), InboxFullError);
+  std::size_t accepted = 0;
+  while (receiver.receive(0.2)) ++accepted;
+  EXPECT_GE(accepted, 3U);
+  EXPECT_LE(accepted, 5U);
+}
+
+TEST_F(DeliveryTest, many_messages_cannot_ask_for_acknowledgements) {
+  Node sender("sender", root_.options());
+  SendOptions options;
+  options.ack = true;
+  EXPECT_THROW(sender.send_all("receiver", {Value(1)}, options), ConfigurationError);
+}
+
 TEST_F(DeliveryTest, a_failing_handler_is_told_to_a_sender_that_asked_s_11) {
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
