@@ -120,7 +120,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     if root is None and options.text("journal") is None:
         raise ConfigurationError("journal is missing: give the directory of the journal, or root, whose journal it is")
     made = ReadOptions(
-        journal=options.text("journal") or names.journal_dir(root or ""),
+        journal=options.text("journal") or names.child_path(root or "", "journal"),
         key=options.text("key") or default_key(root or default_root()),
         calls=options.flag("calls", False),
         topic=options.text("topic"),

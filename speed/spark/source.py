@@ -1,0 +1,51 @@
+"""The format ``speed``: Spark's Python data source for journals, call logs, and messages and events to nodes.
+
+    from speed.spark import register
+    register(spark)
+    spark.readStream.format("speed").option("root", …).option("topic", "flights.*").load()
+    df.write.format("speed").mode("append").option("root", …).option("node", "billing").save()
+
+Options are checked while Spark analyses the query (``source_options``). Where the package ``pyspark_speed`` can be
+imported by Spark's own workers, it finds the format by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from speed.errors import ConfigurationError
+from speed.spark.source_options import write_options
+from speed.spark.source_rows import check_rows
+from speed.spark.source_write import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "speed"
+
+
+class SpeedDataSource(DataSource):
+    """What Spark makes for each use of the format; all state is in the options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For ``df.write``. Raises ConfigurationError."""
+        if overwrite:
+            raise ConfigurationError("mode is overwrite: what was sent cannot be taken back; use mode('append')")
+        options = write_options(self.options)
+        check_rows(schema, topic_is_needed=not (options.node or options.topic))
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """For ``df.writeStream``. Raises ConfigurationError."""
+        if overwrite:
+            raise ConfigurationError("the output mode is complete: what was sent cannot be taken back; use append or update")
+        options = write_options(self.options)
+        check_rows(schema, topic_is_needed=not (options.node or options.topic))
+        return StreamWriter(options)
