@@ -48,6 +48,9 @@ _READ = {
 }
 
 
+_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
+
+
 @dataclass(frozen=True)
 class WriteOptions:
     """Where rows go: to ``node`` as messages, else to topics as events."""
@@ -78,6 +81,11 @@ class ReadOptions:
     max_messages_per_trigger: int | None
     starting_offsets: str
     fail_on_data_loss: bool
+
+
+def check_names(given: Mapping[str, str]) -> None:
+    """Raises ConfigurationError for an option that exists neither for reading nor for writing."""
+    _Given(given, {**_READ, **_WRITE}, "the format speed")
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -113,14 +121,17 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOptions:
     """Raises ConfigurationError, which names the option and what there is."""
     options = _Given(given, _READ, "reading")
+    only_streams = [name for name in _STREAM_ONLY if options.text(name)]
+    if only_streams and not streaming:
+        raise ConfigurationError(f"{only_streams[0]} is given for a batch: it is for readStream")
     root = options.text("root")
     if root is None and options.text("journal") is None:
         raise ConfigurationError("journal is missing: give the directory of the journal, or root, whose journal it is")
     made = ReadOptions(
-        journal=options.text("journal") or names.child_path(root or "", "journal"),
+        journal=options.text("journal") or names.journal_dir(root or ""),
         key=options.text("key") or default_key(root or default_root()),
         calls=options.flag("calls", False),
         topic=options.text("topic"),

@@ -100,8 +100,10 @@ class _Metadata(NamedTuple):
     def is_plain(self) -> bool:
         """Whether its message may be one of a series."""
         one_each = (self.correlation_id, self.causality_parent, self.traceparent)
-        return one_each == (None, None, None) and not self.headers and (
-            self.message_id is None or (len(self.message_id) == 36 and self.message_id.isascii())
+        return (
+            one_each == (None, None, None)
+            and not self.headers
+            and (self.message_id is None or (len(self.message_id) == 36 and self.message_id.isascii()))
         )
 
 
@@ -215,9 +217,7 @@ def _payloads(batch: pa.RecordBatch, content_type: str | None) -> tuple[list[byt
 def _metadata(batch: pa.RecordBatch) -> Iterator[_Metadata]:
     absent = [None] * batch.num_rows
     names = batch.schema.names
-    columns = (
-        batch.column(name).to_pylist(maps_as_pydicts="strict") if name in names else absent for name in METADATA
-    )
+    columns = (batch.column(name).to_pylist(maps_as_pydicts="strict") if name in names else absent for name in METADATA)
     return map(_Metadata, *columns)
 
 
@@ -235,6 +235,3 @@ def _find_row(error: Exception, payloads: Sequence[bytes | None], first: int) ->
 def _located(error: SpeedError, number: int) -> tuple[str, ...]:
     where = f"row {number} of the partition: {error}"
     return (error.reason, where) if isinstance(error, WireError) else (where,)
-
-
-

@@ -166,9 +166,7 @@ class _Lane:
 
     def _forward(self, messages: list[bytes], *, ack: bool) -> None:
         if messages:
-            self._node.forward(
-                self.target, messages, event=self._event, ack=ack, timeout=self._timeout_seconds
-            )
+            self._node.forward(self.target, messages, event=self._event, ack=ack, timeout=self._timeout_seconds)
 
 
 def _wants(entry: speed.Entry, topic: str, name: str) -> bool:
