@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = "speed"
 
 
-class SpeedDataSource(DataSource):
+class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
     """What Spark makes for each use of the format; all state is in the options."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

@@ -116,10 +116,10 @@ class MessageBatches:
                 parts.append(_fitting(make([message]), kind))
             except _UNFIT as error:
                 if self._on_error == "raise":
-                    what = _what(error)
+                    what = f"{message.head.content_type}, {len(message.payload)} bytes"
                     raise PayloadError(
-                        f"{self._place(record)}: the payload ({message.head.content_type}, {len(message.payload)} bytes) "
-                        f"does not fit {kind}: {what}; onError=null makes it null"
+                        f"{self._place(record)}: the payload ({what}) does not fit {kind}: {_why(error)}; "
+                        "onError=null makes it null"
                     ) from None
                 parts.append(pa.nulls(1, kind))
         return pa.concat_arrays(parts)
@@ -186,7 +186,7 @@ def _fitting(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array
 
 
-def _what(error: BaseException) -> str:
+def _why(error: BaseException) -> str:
     """Why it does not fit, without the values that Arrow quotes: payloads are in no message."""
     if isinstance(error, json.JSONDecodeError):
         return "no JSON"

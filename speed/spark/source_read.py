@@ -1,4 +1,4 @@
-"""Journals as DataFrames: lanes cut into partitions that executors read in parallel, and pruned by what is asked for."""
+"""Journals as DataFrames: lanes in parts that executors read in parallel, pruned by what is asked for."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from pyspark.sql.datasource import (
 
 from speed.errors import JournalExpiredError
 from speed.journal import Journal, LaneInfo
+from speed.spark.source_calls import CallBatches
+from speed.spark.source_columns import MessageBatches
 from speed.spark.source_options import ReadOptions
 from speed.wire import names
 
@@ -36,7 +38,7 @@ _ALWAYS = 1 << 62
 
 
 @dataclass
-class LanePart(InputPartition):
+class LanePart(InputPartition):  # type: ignore[misc, unused-ignore]
     """Records ``start`` to ``end`` of one lane, of which those recorded after ``until_ms`` are not wanted."""
 
     lane: LaneInfo
@@ -58,20 +60,16 @@ class JournalRows:
         records = _until(journal.read(part.lane.id, self._start(journal, part), part.end), part.until_ms)
         return self._batches(part.lane).batches(records, BATCH_ROWS)
 
-    def _batches(self, lane: LaneInfo) -> Any:
+    def _batches(self, lane: LaneInfo) -> CallBatches | MessageBatches:
         if lane.kind == "calls":
-            from speed.spark.source_calls import CallBatches
-
             return CallBatches(self._schema, lane)
-        from speed.spark.source_columns import MessageBatches
-
         return MessageBatches(self._schema, lane, self._options.on_error)
 
     def _start(self, journal: Journal, part: LanePart) -> int:
         return first_kept(journal, part.lane, part.start, part.end, self._options.fail_on_data_loss)
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
     """Reads what a journal holds when the query is planned."""
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
@@ -132,7 +130,12 @@ class Pruning:
     def takes(self, lane: LaneInfo) -> bool:
         """Whether a row of this lane may pass."""
         subject = {"topic": "topic", "inbox": "inbox", "calls": "service"}[lane.kind]
-        known = {"lane": lane.id, "kind": lane.kind, "source": lane.source, subject: lane.subject}
+        known: dict[str, str | None] = {
+            "lane": lane.id,
+            "kind": lane.kind,
+            "source": lane.source,
+            subject: lane.subject,
+        }
         if lane.kind == "topic":
             known["inbox"] = None
         return all(name not in self._wanted or value in self._wanted[name] for name, value in known.items())
@@ -181,7 +184,8 @@ def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: boo
     if start >= first or start >= end:
         return start
     lost = min(first, end) - start
-    what = f"{lost} messages of {lane.kind} {lane.subject} from {lane.source} (lane {lane.id}, offsets {start} to {start + lost - 1})"
+    what = f"{lost} messages of {lane.kind} {lane.subject} from {lane.source} "
+    what += f"(lane {lane.id}, offsets {start} to {start + lost - 1})"
     if fail:
         raise JournalExpiredError(
             f"{what} were removed by the journal's retention before they were read: keep more "

@@ -144,7 +144,7 @@ class RowEncoder:
         content_type: str,
         now_ms: int,
     ) -> Iterator[tuple[str, list[bytes]]]:
-        topic, run = self._topic, []
+        topic, run = self._topic, list[bytes]()
         for number, (row, message_id, data) in enumerate(zip(_metadata(batch), ids, payloads, strict=True), first):
             try:
                 encoded = self._encode(row, message_id, data, row.content_type or content_type, now_ms)

@@ -31,7 +31,7 @@ log = logging.getLogger("speed.spark")
 Offsets = dict[str, int]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc, unused-ignore]
     """Plans micro-batches on the driver; executors read them. One thread uses it."""
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
@@ -118,4 +118,4 @@ def shares(waiting: dict[str, int], most: int) -> dict[str, int]:
 def _rows(limit: ReadLimit) -> int:
     if not isinstance(limit, ReadMaxRows):
         raise ConfigurationError(f"a journal is read by messages, not by {type(limit).__name__}")
-    return limit.max_rows
+    return int(limit.max_rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,13 @@ _SUBSCRIBER_POLL_SECONDS = 0.05
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
     """What a task sent: the receivers have it."""
 
     rows: int
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
     """Sends the rows of one DataFrame. Carries settings alone; its run has a name that all its tasks share."""
 
     def __init__(self, options: WriteOptions) -> None:
@@ -52,7 +53,7 @@ class BatchWriter(DataSourceArrowWriter):
         return send_rows(iterator, self._options, "batch", self._run)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ignore]
     """Sends the rows of each micro-batch. The query's id, which outlives a restart, names them."""
 
     def __init__(self, options: WriteOptions) -> None:
@@ -118,7 +119,7 @@ class Subscribers:
             lane = self._lanes.get(target)
             if lane is None:
                 lane = self._lanes[target] = _Lane(self._node, target, True, self._options.timeout_seconds)
-            self._unless_it_left(lane, lambda lane=lane: lane.send(messages))
+            self._unless_it_left(lane, partial(lane.send, messages))
 
     def finish(self) -> None:
         """Wait until each has them all."""

@@ -73,12 +73,9 @@ class MessageScan:
 
     def read(self, message: bytes) -> Scanned:
         """The parts of one message. WireError(BAD_MESSAGE) for bytes that are no message, or one that lacks a part."""
+        starts = message.startswith
         for head, before, id_start, id_end, between, time_start, time_end, after, end in self._shapes:
-            if (
-                message.startswith(before)
-                and message.startswith(between, id_end)
-                and message.startswith(after, time_end)
-            ):
+            if starts(before) and starts(between, id_end) and starts(after, time_end):
                 message_id, time_bytes = message[id_start:id_end], message[time_start:time_end]
                 published_at_ms = self._times.get(time_bytes) or self._read_time(time_bytes)
                 start = self._payload_start(message, end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import sha256
 
 from speed.errors import WireError
@@ -75,7 +74,7 @@ class MessageIds:
         text = digest.hex()
         self._prefix = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-"
 
-    def take(self, first: int, count: int) -> Iterable[bytes]:
+    def take(self, first: int, count: int) -> list[bytes]:
         """The ids of the messages from number ``first``."""
         if first + count > _MAX_ROW:
             raise WireError("BAD_MESSAGE", "message_id: one part of a work makes at most 2^48 messages")
