@@ -174,6 +174,7 @@ def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, root:
 
 
 def test_a_column_that_no_service_can_take_is_named(spark: Any, sp: Speed) -> None:
+    """C-3: before a job starts, with what to do."""
     dated = spark.sql("SELECT DATE'2020-01-01' AS a, 1D AS b")
-    with pytest.raises(Exception, match="column 'a': an Arrow column of date32"):
-        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double").collect()
+    with pytest.raises(speed.ConfigurationError, match="'a' is of type date, which no service can take: cast it to a"):
+        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double")
