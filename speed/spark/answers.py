@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NUMBERS = frozenset({"int64", "float64", "decimal"})
+_MOST_DIGITS = 38
 
 
 def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, source: str) -> list[pa.Array]:
@@ -74,6 +75,8 @@ def _cast(array: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array | None:
     if kind != promised and not {kind, promised} <= _NUMBERS:
         return None
     try:
+        if kind == "int64" and promised == "decimal":  # Arrow wants room for all that an int64 could be
+            array = array.cast(pa.decimal128(_MOST_DIGITS, wanted.scale))
         return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -77,24 +77,20 @@ class BatchCalls:
         self._settings = settings
         self._columns = columns
         self._targets = Targets(live, settings)
+        self._under_way: deque[Batch] = deque()
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         """Each batch with its result, in order; None where ``on_error`` makes nulls of a batch that failed.
 
         Raises what ended the first bad batch; the message names node, service, batch and row.
         """
-        under_way: deque[Batch] = deque()
-        try:
-            for batch in self._numbered(batches):
-                self._start(batch)
-                under_way.append(batch)
-                if len(under_way) >= self._settings.in_flight:
-                    yield self._finish(under_way.popleft())
-            while under_way:
-                yield self._finish(under_way.popleft())
-        finally:
-            for batch in under_way:
-                self._give_back(batch)
+        for batch in self._numbered(batches):
+            self._start(batch)
+            self._under_way.append(batch)
+            if len(self._under_way) >= self._settings.in_flight:
+                yield self._finish(self._under_way.popleft())
+        while self._under_way:
+            yield self._finish(self._under_way.popleft())
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
@@ -110,7 +106,7 @@ class BatchCalls:
         """Send it; what prevents that becomes its outcome. Raises when there is nobody to send it to."""
         settings = self._settings
         try:
-            batch.target = self._targets.take()
+            batch.target = self._targets.take(self._calls_of_nodes())
         except SpeedError as error:
             raise located(error, batch) from None
         batch.attempts += 1
@@ -129,7 +125,6 @@ class BatchCalls:
         while True:
             assert batch.answer is not None
             error = batch.answer.exception()
-            self._give_back(batch)
             if error is None:
                 self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
                 batch.result = batch.answer.result()
@@ -140,9 +135,10 @@ class BatchCalls:
             self.counts.retries += 1
             self._start(batch)
 
-    def _give_back(self, batch: Batch) -> None:
-        if batch.target is not None:
-            self._targets.done(batch.target)
+    def _calls_of_nodes(self) -> Counter[str]:
+        """How many calls each node has not answered yet; its answer may be there and wait for its turn."""
+        unanswered = (batch for batch in self._under_way if batch.answer and not batch.answer.done())
+        return Counter(batch.target.name for batch in unanswered if batch.target)
 
     def _may_go_again(self, batch: Batch, error: BaseException) -> bool:
         """What no node accepted goes to the next one; what may have run goes again only where that is allowed."""

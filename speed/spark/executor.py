@@ -20,6 +20,8 @@ _DRIVER = "driver"
 _EXECUTOR_OPTION = "--executor-id"
 _END_BYTES = 40
 """Room in a node's name for an executor's id and a pid."""
+_HEARTBEAT_SECONDS = 1.0
+"""How soon a worker notices that the node that owes it an answer died."""
 
 _lock = threading.Lock()
 _nodes: dict[tuple[int, str], LiveNodes] = {}
@@ -69,6 +71,7 @@ def _start(settings: NodeSettings) -> speed.Node:
             root=settings.root,
             key=settings.key,
             lease_seconds=settings.lease_seconds,
+            heartbeat_seconds=min(_HEARTBEAT_SECONDS, settings.lease_seconds / 4),
             workers=1,
         )
     except ConfigurationError as error:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from speed import columns
-from speed.errors import ConfigurationError, UnserialisableError
+from speed.errors import ConfigurationError
 from speed.spark.settings import CallSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
+_ARROW = {
+    "byte": "int8",
+    "short": "int16",
+    "integer": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "boolean": "bool",
+    "string": "string",
+    "binary": "binary",
+}
+"""Names of types in Spark and in Arrow; timestamps and decimals have parameters. No other type becomes a column."""
 _ADVICE = {
     "date": "cast it to a timestamp or a string",
     "timestamp_ntz": "cast it to timestamp, in the time zone of the session",
@@ -61,19 +72,27 @@ def joined(present: StructType, returned: StructType) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow types in which Spark wants these columns."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    """The Arrow types of columns that travel, as Spark wants them. Raises KeyError for others."""
+    import pyarrow as pa
 
-    return to_arrow_schema(schema)
+    return pa.schema([pa.field(field.name, _arrow(field.dataType), field.nullable) for field in schema.fields])
+
+
+def _arrow(kind: DataType) -> pa.DataType:
+    import pyarrow as pa
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if kind.typeName() == "timestamp":
+        return pa.timestamp("us", tz="UTC")
+    return pa.type_for_alias(_ARROW[kind.typeName()])
 
 
 def _check_type(field: StructField, cannot: str) -> None:
-    from pyspark.errors import PySparkTypeError
-    from pyspark.sql.types import StructType
-
     try:
-        columns.kind_of(arrow_schema(StructType([field])).field(0).type)
-    except (UnserialisableError, PySparkTypeError):
+        _arrow(field.dataType)
+    except KeyError:
         kind = field.dataType.simpleString()
         advice = _ADVICE.get(kind, _OTHERWISE)
         raise ConfigurationError(f"column {field.name!r} is of type {kind}, which {cannot}: {advice}") from None

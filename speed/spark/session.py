@@ -20,6 +20,7 @@ from speed.spark.metrics import Counts, Reports
 from speed.spark.schema import arrow_schema, check_names, check_types, joined, promised_schema
 from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
 from speed.spark.targets import Targets
+from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,6 +72,19 @@ class Speed:
         self._reports = _reports_to(self._node, f"{family(self._settings)}.*")
         self._counts = None if context is None else _accumulator(context)
         _close_with(spark if context is None else context, self._node)
+
+    def close(self) -> None:
+        """Close the driver's own node now; otherwise it closes with the session. Jobs that run go on."""
+        self._node.close()
+
+    @property
+    def node_name(self) -> str:
+        """The name of the driver's own node."""
+        return self._node.name
+
+    def nodes(self) -> list[Entry]:
+        """The live nodes, those of the workers too, as the driver's own node sees them."""
+        return self._node.nodes()
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -125,7 +139,7 @@ class Speed:
     def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""
         with self._lock:
-            known = self._node.services(Targets(self._live, call).take().name)
+            known = self._node.services(Targets(self._live, call).take({}).name)
         if call.service not in known:
             raise ServiceNotFoundError(
                 f"{call.node} has no service {call.service!r}; it has {', '.join(known) or 'none'}"

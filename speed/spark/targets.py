@@ -1,11 +1,11 @@
-"""Which node of a family is asked next: the one with the fewest calls of this process under way."""
+"""Which node of a family is asked next: the one with the fewest calls of this partition under way."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections import Counter
+from collections.abc import Mapping
 
 import speed
 from speed.errors import AccessDeniedError, UnknownNodeError
@@ -19,14 +19,10 @@ _LOOK_SECONDS = 0.25
 
 
 class LiveNodes:
-    """The live nodes as one node sees them, read again when one joined or left, and what this process asked of each.
-
-    There is one for a node, kept for its life. One thread uses it.
-    """
+    """The live nodes as one node sees them, read again when one joined or left. There is one for the life of a node."""
 
     def __init__(self, node: speed.Node) -> None:
         self.node = node
-        self.outstanding: Counter[str] = Counter()
         self._entries: list[Entry] = []
         self._read_at = float("-inf")
         self._changed = threading.Event()
@@ -65,8 +61,8 @@ class Targets:
         self._seen: list[Entry] | None = None
         self._fitting: list[Entry] = []
 
-    def take(self) -> Entry:
-        """The node to ask now; ``done`` gives it back. Waits for one to join.
+    def take(self, under_way: Mapping[str, int]) -> Entry:
+        """The node to ask now: one with the fewest calls ``under_way``. Waits for one to join.
 
         Raises AccessDeniedError when those that are there do not allow this node, UnknownNodeError when there is none.
         """
@@ -74,18 +70,11 @@ class Targets:
         while True:
             allowing = [entry for entry in self._candidates() if self._is_allowed(entry)]
             if allowing:
-                outstanding = self._live.outstanding
-                chosen = min(allowing, key=lambda entry: (outstanding[entry.name], random.random()))
-                outstanding[chosen.name] += 1
-                return chosen
+                return min(allowing, key=lambda entry: (under_way.get(entry.name, 0), random.random()))
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise self._nobody()
             self._live.wait(remaining)
-
-    def done(self, target: Entry) -> None:
-        """A call to ``target`` ended."""
-        self._live.outstanding[target.name] -= 1
 
     def left(self, target: Entry) -> None:
         """``target`` was found gone: it is not asked again, whatever its entry says, until it started anew."""
