@@ -48,6 +48,8 @@ _READ = {
 }
 
 
+_OF_SPARK = frozenset({"checkpointlocation"})
+"""Options that Spark itself reads and hands on."""
 _STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
 
 
@@ -168,6 +170,7 @@ class _Given:
 
     def __init__(self, given: Mapping[str, str], known: Mapping[str, str], doing: str) -> None:
         by_lower = {name.lower(): name for name in known}
+        given = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
         unknown = [name for name in given if name.lower() not in by_lower]
         if unknown:
             raise ConfigurationError(f"there is no option {unknown[0]!r} for {doing}; there are {', '.join(known)}")
