@@ -148,7 +148,8 @@ def test_a_micro_batch_run_again_after_a_restart_has_the_same_ids(
     for _ in range(2):
         query = stream.writeStream.format("speed").options(**options).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
-        (tmp_path / "checkpoint" / "commits" / "0").unlink()
+        for name in ("0", ".0.crc"):
+            (tmp_path / "checkpoint" / "commits" / name).unlink()
     ids = Counter(message.message_id for message in billing.messages)
     assert len(ids) == 50
     assert set(ids.values()) == {2}
