@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,35 +83,54 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
         rows = {name: frame.count() for name, frame in frames.items()}
         singles = _rounds(one_by_one, few, min(rounds, QUICK_ROUNDS), f"{ROWS_ONE_BY_ONE:,} rows", say)
     spark.catalog.clearCache()
-    return {"seconds": {**found, "one by one": singles}, **_figures(found, rows, singles)}
+    medians = {frame: {name: one.medians() for name, one in by.items()} for frame, by in found.items()}
+    samples = {frame: {name: vars(one) for name, one in by.items()} for frame, by in found.items()}
+    figures = _figures(medians, rows, {name: one.medians()[0] for name, one in singles.items()})
+    return {"samples": samples, "medians": medians, "figures": figures}
+
+
+@dataclass
+class Times:
+    """Of one contender: seconds until it was done, and processor seconds of all processes that took part."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+
+    def medians(self) -> tuple[float, float]:
+        """Of both."""
+        return statistics.median(self.seconds), statistics.median(self.cpu_seconds)
 
 
 def _rounds(
     contenders: dict[str, Contender], frame: DataFrame, rounds: int, title: str, say: Callable[[str], None]
-) -> dict[str, list[float]]:
-    """Seconds of each, in rounds of a new order, after one that is not counted."""
-    found: dict[str, list[float]] = {name: [] for name in contenders}
+) -> dict[str, Times]:
+    """Times of each, in rounds of a new order, after one that is not counted."""
+    found = {name: Times() for name in contenders}
     for number in range(-1, rounds):
         for name in random.sample(list(contenders), len(contenders)):
-            began = time.perf_counter()
+            cpu, began = session.cpu_seconds(), time.perf_counter()
             session.compute(contenders[name](frame))
             if number >= 0:
-                found[name].append(time.perf_counter() - began)
-    for name, seconds in found.items():
-        say(f"{title}: {name}: {statistics.median(seconds):.3f} s ({min(seconds):.3f} to {max(seconds):.3f})")
+                found[name].seconds.append(time.perf_counter() - began)
+                found[name].cpu_seconds.append(session.cpu_seconds() - cpu)
+    for name, times in found.items():
+        low, high = min(times.seconds), max(times.seconds)
+        seconds, cpu = times.medians()
+        say(f"{title}: {name}: {seconds:.3f} s ({low:.3f} to {high:.3f}), {cpu:.3f} s of processors")
     return found
 
 
 def _figures(
-    found: dict[str, dict[str, list[float]]], rows: dict[str, int], singles: dict[str, list[float]]
-) -> dict[str, Any]:
+    medians: dict[str, dict[str, tuple[float, float]]], rows: dict[str, int], singles: dict[str, float]
+) -> dict[str, float]:
     """Ratios of medians; what takes one row a call is compared by the time of a row."""
     figures: dict[str, float] = {}
-    medians = {frame: {name: statistics.median(times) for name, times in by.items()} for frame, by in found.items()}
     for size, (frame, by_name) in zip(("flights", "many"), medians.items(), strict=True):
+        base, base_cpu = by_name["in process"]
         for name, key in (("C++ service", "cpp"), ("Python service", "python")):
-            figures[f"{key}/{size}"] = by_name[name] / by_name["in process"]
-        a_row = by_name["C++ service"] / rows[frame]
+            seconds, cpu = by_name[name]
+            figures[f"{key}/{size}"], figures[f"{key}/{size}/cpu"] = seconds / base, cpu / base_cpu
+        a_row = by_name["C++ service"][0] / rows[frame]
         for name, key in (("SPEED, one call a row", "call"), ("gRPC, one call a row", "grpc")):
-            figures[f"{key}/{size}"] = statistics.median(singles[name]) / ROWS_ONE_BY_ONE / a_row
-    return {"medians": medians, "figures": figures}
+            figures[f"{key}/{size}"] = singles[name] / ROWS_ONE_BY_ONE / a_row
+    return figures

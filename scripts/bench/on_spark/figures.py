@@ -76,8 +76,11 @@ def _seconds(found: dict[str, Any]) -> list[str]:
     if not medians:
         return []
     names = list(next(iter(medians.values())))
-    lines = ["", f"| seconds, median | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
-    return lines + [f"| {frame} | {' | '.join(f'{by[name]:.3f}' for name in names)} |" for frame, by in medians.items()]
+    lines = ["", f"| median seconds (of processors) | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for frame, by_name in medians.items():
+        cells = (f"{seconds:.2f} ({cpu:.2f})" for seconds, cpu in by_name.values())
+        lines.append(f"| {frame} | {' | '.join(cells)} |")
+    return lines
 
 
 def _where(found: dict[str, Any]) -> str:

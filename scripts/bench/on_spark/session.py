@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from contenders.root import make_root
 
 if TYPE_CHECKING:
@@ -131,6 +132,16 @@ def cached(frame: DataFrame) -> DataFrame:
 def compute(frame: DataFrame) -> None:
     """Every row of every column, written nowhere."""
     frame.write.format("noop").mode("overwrite").save()
+
+
+def cpu_seconds() -> float:
+    """Of this process and all it started: the Java machine, Spark's workers, the services."""
+    seconds = 0.0
+    for process in (this := psutil.Process(), *this.children(recursive=True)):
+        with suppress(psutil.Error):  # it ended
+            times = process.cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 def remove(work: Path) -> None:
