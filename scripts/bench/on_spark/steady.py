@@ -24,7 +24,7 @@ SAMPLE_SECONDS = 2.0
 
 
 def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
-    """Milliseconds from asking until the first row is there: of new workers, without a node, and of the same again.
+    """Milliseconds from asking until a first batch is there: of new workers, without a node, and of the same again.
 
     The workers are new processes that have run a job without SPEED: the session is warm, SPEED is not.
     """
@@ -40,7 +40,7 @@ def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[st
             enriched = sp.enrich(frame, node="geo", service="distance", columns=PLACES, returns="miles double")
             for name in times:
                 began = time.perf_counter()
-                enriched.first()
+                enriched.collect()
                 if number >= 0:
                     times[name].append(1e3 * (time.perf_counter() - began))
     for name, taken in times.items():
