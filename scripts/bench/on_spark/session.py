@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from contenders import processes
 from contenders.root import make_root
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ STOP_SECONDS = 10.0
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the project and the bench to import from; nothing of a root or key of the user."""
+    """For what is measured: the project and the bench to import from; nothing of a root or key of the user."""
     path = os.pathsep.join([str(SOURCES), str(BENCH), os.environ.get("PYTHONPATH", "")])
-    kept = {name: value for name, value in os.environ.items() if name not in {"SPEED_ROOT", "SPEED_KEY"}}
-    return {**kept, "PYTHONPATH": path}
+    kept = {name: value for name, value in processes.environment().items() if name not in {"SPEED_ROOT", "SPEED_KEY"}}
+    return {**kept, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 @contextmanager
@@ -37,7 +38,9 @@ def session(work: Path, memory: str = "6g") -> Iterator[SparkSession]:
     """``local[2]`` without a web page; it stops with the block."""
     from pyspark.sql import SparkSession
 
-    os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
+    wanted = environment()
+    os.environ.clear()
+    os.environ.update(wanted)  # the Java machine and the workers inherit it
     spark = (
         SparkSession.builder.appName("bench")
         .master("local[2]")
