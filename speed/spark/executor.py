@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import socket
 import threading
 
 import psutil
@@ -15,6 +16,7 @@ from speed.spark.settings import NodeSettings
 
 _DRIVER = "driver"
 _EXECUTOR_OPTION = "--executor-id"
+_APPLICATION_OPTION = "--app-id"
 
 _lock = threading.Lock()
 _nodes: dict[tuple[int, NodeSettings], speed.Node] = {}
@@ -33,6 +35,7 @@ def worker_node(settings: NodeSettings) -> speed.Node:
                 key=settings.key,
                 lease_seconds=settings.lease_seconds,
                 workers=1,
+                durability=settings.durability,
             )
             atexit.register(node.close, drain_seconds=0)
             _nodes[place] = node
@@ -48,14 +51,28 @@ def worker_name(settings: NodeSettings) -> str:
 
 def executor_id() -> str:
     """The id of the executor that this worker belongs to; ``driver`` in local mode. Spark does not tell its workers."""
+    return _given_to_executor(_EXECUTOR_OPTION) or _DRIVER
+
+
+def application_id() -> str:
+    """The id of the application that this worker belongs to; in local mode one made of host and driver process."""
+    return _given_to_executor(_APPLICATION_OPTION) or f"local-{_plain(socket.gethostname())}-{os.getppid()}"
+
+
+def _given_to_executor(option: str) -> str | None:
+    """What stands behind ``option`` in the command line of the executor, which is a parent of this process."""
     for parent in psutil.Process().parents():
         try:
             command = parent.cmdline()
         except psutil.Error:  # another user's, or gone
             continue
-        if _EXECUTOR_OPTION in command[:-1]:
-            return re.sub(r"[^A-Za-z0-9_-]", "-", command[command.index(_EXECUTOR_OPTION) + 1])
-    return _DRIVER
+        if option in command[:-1]:
+            return _plain(command[command.index(option) + 1])
+    return None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", text)
 
 
 def _after_fork_in_child() -> None:

@@ -24,6 +24,7 @@ class NodeSettings:
     prefix: str
     application: str
     lease_seconds: float = 30.0
+    durability: str = "process"
 
 
 @dataclass(frozen=True)
