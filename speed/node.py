@@ -19,6 +19,7 @@ from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WIND
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
+    from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -255,6 +256,17 @@ class Node:
         if handler is None:
             return lambda function: (self.subscribe(pattern, function), function)[1]
         self._engine.subscribe(pattern, handler)
+        return handler
+
+    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
+        """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
+
+        They are acknowledged and finished when ``handler(messages)`` returned; it may return a mapping of places in
+        the batch to errors, and those are refused. If it raises, the batch is handed over again after a moment; when
+        the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
+        with the same ``sequence``. With it, the node has no other handler.
+        """
+        self._engine.on_batch(tuple(topics), handler)
         return handler
 
     # --- other nodes ---

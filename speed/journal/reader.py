@@ -21,8 +21,8 @@ from speed.wire.journal import BlockHeader, SegmentKeys
 from speed.wire.limits import MAX_JOURNAL_LANES
 from speed.wire.seal import Keyring
 
-
 NEVER_MS = 1 << 64
+"""Later than every time in a block."""
 
 
 class LaneInfo(NamedTuple):

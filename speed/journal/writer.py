@@ -89,9 +89,9 @@ class JournalWriter:
             if self._written >= self._segment_bytes:
                 self._retain()
 
-    def accepts(self, subject: Subject) -> bool:
-        """Whether the lane exists, or may be made."""
-        return subject in self._ids or len(self._ids) < MAX_JOURNAL_LANES
+    def accepts(self, subject: Subject, others: int = 0) -> bool:
+        """Whether the lane exists, or may be made beside so many ``others`` that are about to be made."""
+        return subject in self._ids or len(self._ids) + others < MAX_JOURNAL_LANES
 
     def retain(self) -> None:
         """Remove what is too old or too much. Never raises for a failing file system: it is tried again."""

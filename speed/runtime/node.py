@@ -11,6 +11,7 @@ from typing import Any
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
 from speed.runtime import outbox, start
+from speed.runtime.batches import BatchHandler
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
@@ -125,6 +126,12 @@ class PythonEngine:
         self._check_open()
         with self._lock:
             patterns = self._parts.delivery.subscribe(pattern, handler)
+            self._context.registration.update(subscriptions=patterns)
+
+    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler) -> None:
+        self._check_open()
+        with self._lock:
+            self._parts.delivery.on_batch(handler, patterns)
             self._context.registration.update(subscriptions=patterns)
 
     # --- other nodes ---

@@ -237,3 +237,8 @@ def parse_journal_segment(filename: str) -> int | None:
 def is_journal_lane(filename: str) -> bool:
     """Whether a name is that of a journal's lane directory."""
     return _JOURNAL_LANE.fullmatch(filename) is not None
+
+
+def journal_node(daemon: str) -> str:
+    """The node that records topics for the speedd whose node has this name (J-9)."""
+    return f"{daemon}.journal"
