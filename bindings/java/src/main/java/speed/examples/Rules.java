@@ -1,10 +1,15 @@
 package speed.examples;
 
+import java.nio.DoubleBuffer;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import speed.Node;
 import speed.NodeBuilder;
 import speed.Request;
+import speed.columns.Column;
+import speed.columns.Kind;
+import speed.errors.ExecutionFailedException;
 
 /**
  * Node {@code rules}: what a passenger is owed, after the amounts and limits of Regulation (EC) 261/2004. The Java
@@ -40,12 +45,43 @@ public final class Rules {
 
     private Rules() {}
 
-    /** The service: category and amount in euros for one flight; the delay of a cancelled flight is ignored. */
+    /** The service: category and amount in euros for one flight, or for each row of columns. */
     static Object compensation(Request request) {
         request.allowOnly("delay_minutes", "distance_miles", "cancelled");
-        double delay = request.get("delay_minutes", Double.class);
-        double distance = request.get("distance_miles", Double.class);
-        boolean cancelled = request.get("cancelled", Boolean.class);
+        if (request.columns().isEmpty()) {
+            Rule rule = applying(request.get("delay_minutes", Double.class), request.get("distance_miles", Double.class),
+                    request.get("cancelled", Boolean.class));
+            return Map.of("category", rule.category, "amount", rule.amount);
+        }
+        return compensations(request.get("delay_minutes", Column.class), request.get("distance_miles", Column.class),
+                request.get("cancelled", Column.class));
+    }
+
+    /** A whole batch. Where a row has a null, nothing is known: category and amount are null. */
+    private static Map<String, Column> compensations(Column delays, Column distances, Column cancelled) {
+        DoubleBuffer minutes = delays.doubles();
+        DoubleBuffer miles = distances.doubles();
+        List<String> categories = new ArrayList<>(delays.rows());
+        List<Long> amounts = new ArrayList<>(delays.rows());
+        for (int row = 0; row < delays.rows(); row++) {
+            boolean isKnown = !delays.isNull(row) && !distances.isNull(row) && !cancelled.isNull(row);
+            Rule rule = isKnown ? applying(row, minutes.get(row), miles.get(row), (Boolean) cancelled.get(row)) : null;
+            categories.add(rule == null ? null : rule.category);
+            amounts.add(rule == null ? null : (long) rule.amount);
+        }
+        return Map.of("category", Column.of(Kind.UTF8, categories), "amount", Column.of(Kind.INT64, amounts));
+    }
+
+    private static Rule applying(int row, double delay, double distance, boolean cancelled) {
+        try {
+            return applying(delay, distance, cancelled);
+        } catch (IllegalArgumentException error) {
+            throw new ExecutionFailedException("row " + row + ": " + error.getMessage(), Map.of("row", (long) row));
+        }
+    }
+
+    /** The first row that fits; the delay of a cancelled flight is ignored. */
+    private static Rule applying(double delay, double distance, boolean cancelled) {
         if (!(distance > 0)) {
             throw new IllegalArgumentException("distance_miles must be positive, not " + distance);
         }
@@ -53,8 +89,12 @@ public final class Rules {
             throw new IllegalArgumentException(
                     "delay_minutes is not a number; a flight without arrival has no delay");
         }
-        Rule rule = RULES.stream().filter(row -> row.fits(delay, distance, cancelled)).findFirst().orElseThrow();
-        return Map.of("category", rule.category, "amount", rule.amount);
+        for (Rule rule : RULES) {
+            if (rule.fits(delay, distance, cancelled)) {
+                return rule;
+            }
+        }
+        throw new AssertionError("the last row fits every flight");
     }
 
     /**
