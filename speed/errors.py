@@ -14,6 +14,8 @@ SpeedError
 ├── CallError              the other side answered, and the answer is an error (SPC codes)
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
 │   └── ExecutionFailedError  CallTimeoutError  InternalError
+├── JournalError           a journal cannot be written or read
+│   └── JournalTakenError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
 """
 
@@ -201,6 +203,44 @@ class InternalError(CallError):
     code = "INTERNAL_ERROR"
 
 
+class JournalError(SpeedError):
+    """A journal cannot be written or read as asked."""
+
+    code = "JOURNAL"
+
+
+class JournalTakenError(JournalError):
+    """Another process writes this journal."""
+
+    code = "JOURNAL_TAKEN"
+
+
+class JournalExpiredError(JournalError):
+    """Retention removed the records that were asked for; ``first`` is the first offset kept."""
+
+    code = "JOURNAL_EXPIRED"
+
+    def __init__(self, message: str, first: int = 0) -> None:
+        super().__init__(message, first)
+        self.first = first
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class JournalDamagedError(JournalError):
+    """Bytes of a journal are not what was written; ``offset`` is the first record that cannot be read."""
+
+    code = "JOURNAL_DAMAGED"
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message, offset)
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class WireError(SpeedError):
     """Bytes of a peer break a rule; ``reason`` is a `wire` code of ``codes.json``."""
 
@@ -227,6 +267,7 @@ CALL_ERRORS: dict[str, type[CallError]] = {
 EXIT_STATUS: dict[type[SpeedError], int] = {
     ConfigurationError: 3,
     NameTakenError: 3,
+    JournalTakenError: 3,
     UnknownNodeError: 4,
     NodeLeftError: 4,
     AccessDeniedError: 5,

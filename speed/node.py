@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WIND
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
+    from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -211,6 +212,16 @@ class Node:
         """
         self._engine.send_all(target, payloads, _seconds(timeout), options)
 
+    def forward(
+        self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
+    ) -> None:
+        """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
+
+        As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
+        are not looked at here: a receiver refuses what is no message.
+        """
+        self._engine.forward(target, messages, event, ack, _seconds(timeout))
+
     def on_message(self, handler: Handler) -> Handler:
         """Handle messages on the workers, in order for each sender. One handler a node."""
         self._engine.on_message(handler)
@@ -245,6 +256,17 @@ class Node:
         if handler is None:
             return lambda function: (self.subscribe(pattern, function), function)[1]
         self._engine.subscribe(pattern, handler)
+        return handler
+
+    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
+        """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
+
+        They are acknowledged and finished when ``handler(messages)`` returned; it may return a mapping of places in
+        the batch to errors, and those are refused. If it raises, the batch is handed over again after a moment; when
+        the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
+        with the same ``sequence``. With it, the node has no other handler.
+        """
+        self._engine.on_batch(tuple(topics), handler)
         return handler
 
     # --- other nodes ---

@@ -23,8 +23,9 @@ from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
 from speed.daemon.log import LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
+from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
-from speed.errors import SpeedError
+from speed.errors import LeaseLostError, SpeedError
 from speed.fs.keyfile import default_key, load_key_file
 from speed.fs.registry import Registry
 
@@ -56,9 +57,12 @@ def _signal_pipe() -> Iterator[int]:
 class Daemon:
     """A running speedd."""
 
-    def __init__(self, config: Config, node: Node, sink: LogFile, log: Any, ready_fd: int | None) -> None:
+    def __init__(
+        self, config: Config, node: Node, recording: Recording | None, sink: LogFile, log: Any, ready_fd: int | None
+    ) -> None:
         self._config = config
         self._node = node
+        self._recording = recording
         self._sink = sink
         self._log = log
         self._ready_fd = ready_fd
@@ -153,6 +157,8 @@ class Daemon:
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
+            if self._recording is not None:
+                self._look_after(self._recording)
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._failed = True
@@ -160,6 +166,12 @@ class Daemon:
                 self._stop("node lost")
         except OSError as error:
             self._log.warning("sweep_failed", reason=str(error))
+
+    def _look_after(self, recording: Recording) -> None:
+        recording.retain()
+        lost = recording.lost()
+        if lost is not None:
+            raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
 
     def _reload(self) -> None:
         """Take over grants from the configuration file; say what needs a restart instead."""
@@ -176,6 +188,8 @@ class Daemon:
     def _take_over(self, new: Config) -> None:
         old = self._config
         change_grants(self._node, old.node.allow, new.node.allow)
+        if self._recording is not None and old.journal is not None and new.journal is not None:
+            self._recording.change_grants(old.journal.allow, new.journal.allow)
         wanted = {process.name: process for process in new.processes}
         for process in self._supervisor.processes:
             settings = wanted.get(process.settings.name)
@@ -192,12 +206,13 @@ def _with_grants_of(old: Config, new: Config) -> Config:
     """``old`` with the grants of ``new``: what runs after a reload."""
     grants = {process.name: process.allow for process in new.processes}
     processes = tuple(replace(one, allow=grants.get(one.name, one.allow)) for one in old.processes)
-    return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes)
+    journal = replace(old.journal, allow=new.journal.allow) if old.journal and new.journal else old.journal
+    return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes, journal=journal)
 
 
 def _differences(running: Config, wanted: Config) -> Iterator[str]:
     """Sections of a configuration that differ from what runs."""
-    for section in ("node", "log", "python_path", "services", "processes"):
+    for section in ("node", "log", "python_path", "services", "processes", "journal"):
         if getattr(running, section) != getattr(wanted, section):
             yield section
 
@@ -224,12 +239,21 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     )
+    recording = None
     try:
+        if config.journal is not None:
+            recording = Recording(config, config.journal, node, key_path(config, node.root))
+            log.info("journal", directory=recording.directory)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
-            node.register(service.name, handler, allow=service.allow)
+            logged = recording.logged(service.name, handler) if recording is not None else handler
+            node.register(service.name, logged, allow=service.allow)
+        if recording is not None:
+            recording.start()
         node.allow(*settings.allow)
-        return Daemon(config, node, sink, log, ready_fd).run()
+        return Daemon(config, node, recording, sink, log, ready_fd).run()
     finally:
         if not node.closed:  # a lost node has ended already
             node.close()
+        if recording is not None:
+            recording.close()

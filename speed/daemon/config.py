@@ -11,6 +11,7 @@ from pathlib import Path
 from speed.errors import ConfigurationError
 
 RESTART_POLICIES = ("always", "on-failure", "never")
+DURABILITIES = ("process", "disk")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -58,6 +59,20 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
+class JournalSettings:
+    """``[journal]``: what speedd records, where, and for how long; ``allow`` says whose messages."""
+
+    directory: Path | None = None
+    topics: tuple[str, ...] = ()
+    inboxes: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    calls: bool = False
+    durability: str = "process"
+    max_bytes: int | None = None
+    max_age_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """``[[service]]``: a service in speedd's own process, from a Python entry point."""
 
@@ -89,6 +104,7 @@ class Config:
     node: NodeSettings = NodeSettings()
     log: LogSettings = LogSettings()
     python_path: tuple[Path, ...] = ()
+    journal: JournalSettings | None = None
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import (
+    DURABILITIES,
     LOG_LEVELS,
     RESTART_POLICIES,
     Config,
+    JournalSettings,
     LogSettings,
     Mistake,
     NodeSettings,
@@ -20,6 +22,9 @@ from speed.daemon.config import (
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import InvalidNameError
 from speed.wire import names
+
+MIN_JOURNAL_BYTES = 1 << 20
+"""Less would hold a few segments only."""
 
 Convert = Callable[[Any], Any]
 """Makes a setting from a TOML value; raises _RefusedError (what is wrong, what to do)."""
@@ -62,6 +67,7 @@ class _Reader:
             node=NodeSettings(**found["node"][0]),
             log=LogSettings(**found["log"][0]),
             python_path=found["python"][0].get("path", ()),
+            journal=JournalSettings(**found["journal"][0]) if "journal" in document else None,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
         )
@@ -82,6 +88,16 @@ class _Reader:
             },
             "log": {"file": path, "level": _one_of(LOG_LEVELS)},
             "python": {"path": _list_of(path)},
+            "journal": {
+                "directory": path,
+                "topics": _list_of(_name(names.check_topic_pattern)),
+                "inboxes": _list_of(_name(names.check_node_name)),
+                "allow": grants,
+                "calls": _yes_or_no,
+                "durability": _one_of(DURABILITIES),
+                "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
+                "max_age_seconds": _age,
+            },
             "service": {"name": _name(names.check_service_name), "entry": _entry, "allow": grants},
             "process": {
                 "name": _name(names.check_node_name),
@@ -140,9 +156,30 @@ class _Reader:
             what = f"the lease ({settings.lease_seconds:g} s) must exceed three heartbeats"
             self._report(("node", key), what, f"use more than {3 * settings.heartbeat_seconds:g}")
         self._refuse_repeated("service", found["service"], {})
-        self._refuse_repeated("process", found["process"], {settings.name: "the node of speedd itself"})
+        taken = {settings.name: "the node of speedd itself"}
+        if ("journal",) in self._lines:
+            self._check_journal(found["journal"][0], taken)
+        self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
             self._check_program(number, process)
+
+    def _check_journal(self, journal: dict[str, Any], taken: dict[str, str]) -> None:
+        """The journal's nodes need names of their own, and senders."""
+        listens = journal.get("topics") or journal.get("inboxes")
+        if not listens and not journal.get("calls"):
+            todo = 'add topics = ["…"], inboxes = ["…"] or calls = true'
+            self._report(("journal",), "[journal] records nothing", todo)
+        if listens and not journal.get("allow"):
+            self._report(("journal",), "[journal] allows nobody to write", 'add allow = ["…"], the senders\' names')
+        daemon = next(iter(taken))
+        if journal.get("topics") and not names.is_node_name(names.journal_node(daemon)):
+            todo = "shorten the name of [node]"
+            self._report(("journal", "topics"), f"the node {names.journal_node(daemon)!r} has too long a name", todo)
+        taken[names.journal_node(daemon)] = "the node that records topics"
+        for inbox in journal.get("inboxes", ()):
+            if inbox in taken:
+                self._report(("journal", "inboxes"), f"inbox {inbox!r} is {taken[inbox]}", "use another name")
+            taken[inbox] = "an inbox of the journal"
 
     def _refuse_repeated(self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str]) -> None:
         for number, table in enumerate(tables):
@@ -220,6 +257,18 @@ def _seconds(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
         raise _RefusedError(f"expected seconds, found {value!r}", "use a number above 0, at most 86400")
     return float(value)
+
+
+def _age(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 <= value <= 3_155_760_000:
+        raise _RefusedError(f"expected seconds, found {value!r}", "use a number from 1 to 3155760000, a hundred years")
+    return float(value)
+
+
+def _yes_or_no(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _RefusedError(f"expected true or false, found {value!r}", "write it without quotes")
+    return value
 
 
 def _one_of(choices: tuple[str, ...]) -> Convert:

@@ -10,11 +10,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 
 from speed.core.order import SenderOrder
 from speed.errors import ConfigurationError, SpeedError, WireError
+from speed.runtime.arrival import Arrival
+from speed.runtime.batches import Batches, BatchHandler
 from speed.runtime.context import Context
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
@@ -24,17 +25,6 @@ from speed.wire.names import check_topic_pattern, matches
 log = logging.getLogger("speed.messages")
 
 Handler = Callable[[Message], object]
-Refuse = Callable[[str, str], None]
-
-
-@dataclass(slots=True)
-class Arrival:
-    """One message on its way: ``acknowledge`` and ``refuse`` answer its sender if it asked for that."""
-
-    message: Message
-    is_event: bool
-    acknowledge: Callable[[], None]
-    refuse: Refuse
 
 
 class Delivery:
@@ -49,6 +39,7 @@ class Delivery:
         self._subscriptions: tuple[tuple[str, Handler], ...] = ()
         self._received: deque[Message] = deque()
         self._in_hand: Message | None = None
+        self._batches: Batches | None = None
         self._arrived = threading.Condition()
 
     # --- what the program asks for ---
@@ -69,6 +60,25 @@ class Delivery:
         self._pool.serves = True
         self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
         return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
+
+    def on_batch(self, handler: BatchHandler, patterns: tuple[str, ...]) -> None:
+        """Hand over all messages, and events of ``patterns``, in batches; there is no other handler then."""
+        self._pool.serves = True
+        for pattern in patterns:
+            check_topic_pattern(pattern)
+        with self._arrived:
+            if self._handler is not None or self._subscriptions or self._batches is not None:
+                raise ConfigurationError("this node already has a handler: one for batches is the only one")
+            batches = Batches(self._context, self._pool, handler, patterns)
+            for message in self._received:
+                batches.add(Arrival(message, False, lambda: None, lambda code, text: None))
+            self._received.clear()
+            self._batches = batches  # last: what arrives from now on comes after those that waited
+
+    def stop_waiting(self) -> None:
+        """The node leaves: a batch that its handler could not take is not tried again."""
+        if self._batches is not None:
+            self._batches.leaving = True
 
     def receive(self, timeout_seconds: float | None) -> Message | None:
         """The next message, or None after the timeout; finishes the message returned before."""
@@ -103,16 +113,21 @@ class Delivery:
     # --- what the protocol thread brings ---
 
     def arrive(self, arrival: Arrival) -> None:
+        if self._batches is not None:
+            self._batches.add(arrival)
+            return
         if arrival.is_event or self._handler is not None:
             self._enqueue(arrival)
             return
         with self._arrived:
-            waits = self._handler is None
+            waits = self._handler is None and self._batches is None
             if waits:
                 self._received.append(arrival.message)
                 self._arrived.notify()
         if waits:
             arrival.acknowledge()
+        elif self._batches is not None:
+            self._batches.add(arrival)
         else:
             self._enqueue(arrival)
 

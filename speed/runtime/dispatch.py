@@ -12,9 +12,10 @@ from typing import Any
 
 from speed.errors import NodeLeftError, SpeedError
 from speed.fs.envelope_reader import Received
+from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.delivery import Arrival, Delivery
+from speed.runtime.delivery import Delivery
 from speed.runtime.inbound import InboundLane
 from speed.runtime.message import Message
 from speed.runtime.outgoing import Links
@@ -113,9 +114,11 @@ class Dispatch:
                 header.type == EnvelopeType.EVENT,
                 acknowledge=lambda: self._acknowledge(source, header.sequence),
                 refuse=lambda code, text: self._refuse(source, received, code, text),
+                lane=lane,
+                token=received.token,
             )
         else:
-            arrival = Arrival(message, header.type == EnvelopeType.EVENT, _nothing, _nothing)
+            arrival = Arrival(message, header.type == EnvelopeType.EVENT, _nothing, _nothing, lane, received.token)
         if view.is_expired(unix_ms()):
             self._context.stats.count("messages_expired")
             arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
 from speed.runtime import outbox, start
+from speed.runtime.batches import BatchHandler
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
@@ -105,6 +106,10 @@ class PythonEngine:
         self._check_open()
         self._parts.outbox.send_all(target, payloads, timeout, options)
 
+    def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
+        self._check_open()
+        self._parts.outbox.forward(target, messages, event, ack, timeout)
+
     def on_message(self, handler: Handler) -> None:
         self._check_open()
         self._parts.delivery.on_message(handler)
@@ -121,6 +126,12 @@ class PythonEngine:
         self._check_open()
         with self._lock:
             patterns = self._parts.delivery.subscribe(pattern, handler)
+            self._context.registration.update(subscriptions=patterns)
+
+    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler) -> None:
+        self._check_open()
+        with self._lock:
+            self._parts.delivery.on_batch(handler, patterns)
             self._context.registration.update(subscriptions=patterns)
 
     # --- other nodes ---

@@ -61,6 +61,7 @@ class Parts:
             return  # the name was lost: everything has ended already
         context.registration.update(status="leaving")
         self.protocol.accepting = False
+        self.delivery.stop_waiting()
         self.pool.drain(drain_seconds)
         self.delivery.finish_in_hand()
         context.registration.remove()

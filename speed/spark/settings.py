@@ -25,6 +25,7 @@ class NodeSettings:
     prefix: str
     application: str
     lease_seconds: float = 30.0
+    durability: str = "process"
 
 
 @dataclass(frozen=True)

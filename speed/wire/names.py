@@ -13,12 +13,16 @@ RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
 REGISTRY = "speed_registry"
 CLAIMS = ".claims"
 TEMPORARY_PREFIX = ".tmp-"
+JOURNAL_LOCK = "journal.lock"
+JOURNAL_DESCRIPTION = "description"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_JOURNAL_SEGMENT = re.compile(r"(\d{12,19})\.segment", re.ASCII)
 _MAX_GENERATION = (1 << GENERATION_BITS) - 1
 _MAX_SEGMENT = (1 << 32) - 1
 _NAMESPACE = bytes.fromhex(NODE_ID_NAMESPACE_HEX)
@@ -210,3 +214,31 @@ def fence_name(generation: int) -> str:
 def parse_fence(filename: str) -> int | None:
     match = _FENCE.fullmatch(filename)
     return _generation(match[1]) if match else None
+
+
+def journal_dir(root: str) -> str:
+    """Where a journal lies unless another place is named (J-1)."""
+    return f"{root}/journal"
+
+
+def journal_segment_name(first: int) -> str:
+    return f"{first:012d}.segment"
+
+
+def parse_journal_segment(filename: str) -> int | None:
+    """First offset of a journal's segment file, None for anything else."""
+    match = _JOURNAL_SEGMENT.fullmatch(filename)
+    if match is None:
+        return None
+    first = int(match[1])
+    return first if first < 1 << 63 and f"{first:012d}" == match[1] else None
+
+
+def is_journal_lane(filename: str) -> bool:
+    """Whether a name is that of a journal's lane directory."""
+    return _JOURNAL_LANE.fullmatch(filename) is not None
+
+
+def journal_node(daemon: str) -> str:
+    """The node that records topics for the speedd whose node has this name (J-9)."""
+    return f"{daemon}.journal"

@@ -85,6 +85,17 @@ class Keyring:
     def lane_keys(self, source: bytes, target: bytes) -> tuple[bytes, ...]:
         return tuple(hkdf(key, b"speed/1 lane" + source + target) for key in self._keys)
 
+    def journal_id(self, name: bytes) -> bytes:
+        """16 bytes that tell nothing about ``name`` without the key (J-2)."""
+        return hmac.digest(hkdf(self._keys[0], b"speed/1 journal name"), name, "sha256")[:16]
+
+    def journal_aead(self, key_id: bytes, info: bytes) -> Any:
+        """For one file of a journal (J-4). WireError UNKNOWN_KEY for a key that is not in the ring."""
+        for known, key in zip(self.key_ids, self._keys, strict=True):
+            if known == key_id:
+                return _aead(self.backend, hkdf(key, b"speed/1 journal" + info))
+        raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
+
     def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Any:
         return _aead(self.backend, link_key(self._keys[0], source, target, generation))
 

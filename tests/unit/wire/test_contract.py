@@ -28,7 +28,7 @@ def test_the_limits_are_those_of_the_contract() -> None:
 def test_every_code_an_exception_carries_is_published() -> None:
     """S-8: codes are stable and listed once."""
     codes = json.loads((SPEC / "codes.json").read_text())
-    listed: list[str] = [*codes["spc"], *codes["local"], *codes["wire"]]
+    listed: list[str] = [*codes["spc"], *codes["local"], *codes["journal"], *codes["wire"]]
     assert len(listed) == len(set(listed))
     classes = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.SpeedError)]
     assert {item.code for item in classes} <= set(listed)
@@ -53,12 +53,12 @@ def test_every_vector_names_the_bug_it_catches() -> None:
 def test_every_rule_that_the_code_cites_is_written() -> None:
     """Rule ids are links: a dangling one misleads."""
     written = set(
-        re.findall(r"^\*\*([WLRASMC]-\d+)", "\n".join(p.read_text() for p in SPEC.glob("*.md")), re.MULTILINE)
+        re.findall(r"^\*\*([WLRASMCJ]-\d+)", "\n".join(p.read_text() for p in SPEC.glob("*.md")), re.MULTILINE)
     )
     cited = {
         (rule, str(path.relative_to(ROOT)))
         for folder in ("speed", "tests")
         for path in (ROOT / folder).rglob("*.py")
-        for rule in re.findall(r"\b([WLRASMC]-\d+)\b", path.read_text())
+        for rule in re.findall(r"\b([WLRASMCJ]-\d+)\b", path.read_text())
     }
     assert sorted(item for item in cited if item[0] not in written) == []

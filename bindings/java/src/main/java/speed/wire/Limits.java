@@ -29,6 +29,11 @@ public final class Limits {
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_VALUE_DEPTH = 32;
     public static final int COLUMN_EXTENSION = 1;
+    public static final int JOURNAL_BLOCK_RECORDS = 4096;
+    public static final int JOURNAL_BLOCK_BYTES = 262_144;
+    public static final int MAX_JOURNAL_BLOCK_BYTES = 67_174_400;
+    public static final int JOURNAL_SEGMENT_BYTES = 8_388_608;
+    public static final int MAX_JOURNAL_LANES = 4096;
     public static final double LEASE_SECONDS = 30.0;
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;

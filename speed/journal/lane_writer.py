@@ -1,0 +1,242 @@
+"""Writing one lane: whole blocks at the end of its last segment, recovery after a crash (J-4 to J-6, J-9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from speed.errors import StorageError
+from speed.fs.open import create_file, open_directory, write_all
+from speed.journal.lane_files import LaneFiles
+from speed.journal.reader import Journal
+from speed.journal.segment import End, Segment
+from speed.wire import names
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Entry, SegmentKeys
+from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
+from speed.wire.seal import Keyring, NonceSource
+
+TAIL_RECORDS = 16384
+"""How far back a repeat is looked for: more than a sender's lane may have unfinished (L-19)."""
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Incoming(NamedTuple):
+    """One message to be recorded; ``sequence`` 0: it never comes again."""
+
+    sequence: int
+    redelivered: bool
+    message: bytes
+
+
+class LaneWriter:
+    """The end of one lane. Not thread-safe; the journal's lock makes it the only writer."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        lane_id: str,
+        keyring: Keyring,
+        nonces: NonceSource,
+        segment_bytes: int,
+        *,
+        durable: bool,
+    ) -> None:
+        """Finds the end of the lane; a torn block behind it is cut off."""
+        self._journal = journal
+        self.id = lane_id
+        self._keyring = keyring
+        self._nonces = nonces
+        self._segment_bytes = segment_bytes
+        self._durable = durable
+        self._fd = -1
+        self._size = 0
+        self._first = -1
+        self._keys: SegmentKeys | None = None
+        self._tail: dict[int, bytes] | None = None
+        self.next = 0
+        self.last_ms = 0
+        self._last_sequence = 0
+        self._recover()
+
+    # --- recovery ---
+
+    def _recover(self) -> None:
+        with LaneFiles(self._journal.directory, self.id) as files:
+            segments = files.segments()
+            if not segments:
+                return
+            segment = Segment(files.open(segments[-1]), segments[-1])
+        try:
+            for header, _ in segment.headers():
+                self.last_ms = header.last_ms
+            self.next = segment.offset
+            if segment.ended is End.DAMAGED:
+                # How many records were lost cannot be known; each took a byte at least, so no offset comes twice.
+                self.next += segment.size() - segment.position
+            else:
+                self._reopen(segment)
+        finally:
+            segment.close()
+        self._remember_last(segments[0])
+
+    def _reopen(self, segment: Segment) -> None:
+        """Go on in the last segment, behind its last whole block."""
+        self._attach(segment.first, self._open(segment.first))
+        self._size = segment.position
+        if segment.ended is End.TORN:
+            os.ftruncate(self._fd, segment.position)
+
+    def _remember_last(self, first: int) -> None:
+        for record in self._journal.read(self.id, max(first, self.next - 1), self.next, skip_damaged=True):
+            self._last_sequence = record.sequence
+            self.last_ms = max(self.last_ms, record.recorded_at_ms)
+
+    # --- appending ---
+
+    def append(self, incoming: Iterable[Incoming], now_ms: int) -> int:
+        """Record what is not recorded yet; returns the bytes written.
+
+        Raises StorageError if not everything is in the file (and flushed, when durable). To try again with the same
+        messages is right: those that are in are known.
+        """
+        try:
+            entries = self._fresh(incoming, max(now_ms, self.last_ms))
+            return sum(self._write(part) for part in _parts(entries, self._segment_bytes)) if entries else 0
+        except OSError as error:
+            raise StorageError(
+                f"the journal's lane {self.id} cannot be written: {error.strerror}; make room, or shorten its retention"
+            ) from error
+
+    def _fresh(self, incoming: Iterable[Incoming], now_ms: int) -> list[Entry]:
+        entries = []
+        last = self._last_sequence
+        for sequence, redelivered, message in incoming:
+            if sequence and sequence <= last and self._is_recorded(sequence, message):
+                continue
+            entries.append(Entry(sequence, now_ms, FLAG_REDELIVERED if redelivered else 0, message))
+            last = sequence
+        return entries
+
+    def _is_recorded(self, sequence: int, message: bytes) -> bool:
+        """J-9: a low sequence alone may also be that of a root made anew, whose generations begin again."""
+        if self._tail is None:
+            first = max(self._journal.first(self.id), self.next - TAIL_RECORDS)
+            records = self._journal.read(self.id, first, self.next, skip_damaged=True)
+            self._tail = {record.sequence: record.message for record in records}
+        return self._tail.get(sequence) == message
+
+    def _write(self, entries: Sequence[Entry]) -> int:
+        """Append blocks by one write; all of them count, or none."""
+        if self._size >= self._segment_bytes or not self._reopened():
+            self.roll()
+        assert self._keys is not None
+        blocks, offset = [], self.next
+        for part in _blocks(entries):
+            blocks.append(self._keys.seal(offset, part, self._nonces.draw()))
+            offset += len(part)
+        data = b"".join(blocks)
+        try:
+            write_all(self._fd, data)
+            if self._durable:
+                os.fdatasync(self._fd)
+        except OSError:
+            self._take_back()
+            raise
+        self._size += len(data)
+        self.next, self.last_ms, self._tail = offset, entries[-1].recorded_at_ms, None
+        self._last_sequence = entries[-1].sequence
+        return len(data)
+
+    def _take_back(self) -> None:
+        """Cut off what did not get in whole; the segment is left all the same, since it failed once."""
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            pass  # a torn rest before a successor is passed by readers (J-6)
+        self.release()
+        self._first = -1
+
+    # --- segments ---
+
+    def roll(self) -> None:
+        """Begin the next segment; also an empty one, which keeps the count when all before it is removed (J-8)."""
+        if self._first == self.next and self._size == 0 and self._reopened():
+            return
+        directory = open_directory(names.child_path(self._journal.directory, self.id))
+        try:
+            fd = self._create(directory)
+            if self._durable:
+                os.fsync(directory)
+        finally:
+            os.close(directory)
+        self.release()
+        self._attach(self.next, fd)
+        self._size = 0
+
+    def _create(self, directory: int) -> int:
+        name = names.journal_segment_name(self.next)
+        try:
+            return create_file(name, directory, append=True)
+        except FileExistsError:  # nothing of it counted: its first write failed
+            os.unlink(name, dir_fd=directory)
+            return create_file(name, directory, append=True)
+
+    def _reopened(self) -> bool:
+        """Whether the last segment is open for writing, as it was left; it may have been released meanwhile."""
+        if self._fd >= 0 or self._first < 0:
+            return self._fd >= 0
+        fd = self._open(self._first)
+        if os.fstat(fd).st_size != self._size:
+            os.close(fd)
+            return False
+        self._fd = fd
+        return True
+
+    def _open(self, first: int) -> int:
+        directory = open_directory(names.child_path(self._journal.directory, self.id))
+        try:
+            return os.open(names.journal_segment_name(first), _APPEND, dir_fd=directory)
+        finally:
+            os.close(directory)
+
+    def _attach(self, first: int, fd: int) -> None:
+        self._fd, self._first = fd, first
+        self._keys = SegmentKeys(self._keyring, bytes.fromhex(self.id), first)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds a descriptor."""
+        return self._fd >= 0
+
+    @property
+    def segment(self) -> int:
+        """First offset of the segment that is written, -1 for none."""
+        return self._first
+
+    def release(self) -> None:
+        """Close the descriptor; the next append opens the segment again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _blocks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Runs of entries that fit a block; a large message has one of its own."""
+    return _runs(entries, JOURNAL_BLOCK_RECORDS, JOURNAL_BLOCK_BYTES)
+
+
+def _parts(entries: Sequence[Entry], most_bytes: int) -> Iterator[Sequence[Entry]]:
+    """Runs of entries that go into one write, hence one segment."""
+    return _runs(entries, len(entries), most_bytes)
+
+
+def _runs(entries: Sequence[Entry], most: int, most_bytes: int) -> Iterator[Sequence[Entry]]:
+    start = size = 0
+    for at, entry in enumerate(entries):
+        cost = len(entry.message) + RECORD_BYTES
+        if at > start and (at - start >= most or size + cost > most_bytes):
+            yield entries[start:at]
+            start, size = at, 0
+        size += cost
+    yield entries[start:]

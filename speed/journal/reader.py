@@ -1,0 +1,302 @@
+"""Reading a journal beside its writer, or after it: lanes, offsets, records, the call log (J-7, J-8, J-10).
+
+No node, no thread, no lock: segments only grow, and a record once given keeps its offset for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from heapq import merge
+from typing import Any, NamedTuple
+
+from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, KeyFileError, WireError
+from speed.fs.keyfile import load_key_file
+from speed.journal.lane_files import LaneFiles, lanes_in
+from speed.journal.record import Call, Record, read_call
+from speed.journal.segment import End, Segment
+from speed.wire import names
+from speed.wire.journal import BlockHeader, SegmentKeys
+from speed.wire.limits import MAX_JOURNAL_LANES
+from speed.wire.seal import Keyring
+
+NEVER_MS = 1 << 64
+"""Later than every time in a block."""
+
+
+class LaneInfo(NamedTuple):
+    """One lane: ``kind`` is ``topic``, ``inbox`` or ``calls``; ``source`` the node whose messages it holds."""
+
+    id: str
+    kind: str
+    subject: str
+    source: str
+
+
+class Journal:
+    """A journal as a reader sees it. Pickled as its two paths; each thread needs its own.
+
+    Args:
+        directory: where it lies; ``names.journal_dir(root)`` unless speedd was told otherwise.
+        key: the key file of its root.
+
+    Its methods raise JournalError, JournalExpiredError, JournalDamagedError, KeyFileError.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
+        self.directory = os.path.abspath(os.fspath(directory))
+        self.key = os.path.abspath(os.fspath(key))
+        self._ring: Keyring | None = None
+        self._lanes: dict[str, LaneInfo] = {}
+        self._places: dict[str, tuple[int, int, int]] = {}
+        """Where the last walk of each lane's last segment ended: segment, position, offset."""
+
+    def __reduce__(self) -> Any:
+        return Journal, (self.directory, self.key)
+
+    def __repr__(self) -> str:
+        return f"<Journal {self.directory}>"
+
+    # --- lanes ---
+
+    def lanes(self) -> list[LaneInfo]:
+        """All lanes, by kind, subject and source. A lane keeps its id for ever."""
+        try:
+            present = lanes_in(self.directory, MAX_JOURNAL_LANES)
+        except OSError as error:
+            raise JournalError(
+                f"there is no journal in {self.directory} ({error.strerror}): name the directory that speedd writes"
+            ) from None
+        found = (self._info(lane_id) for lane_id in present)
+        return sorted((info for info in found if info is not None), key=lambda info: info[1:])
+
+    def lane(self, lane_id: str) -> LaneInfo:
+        """What one lane holds."""
+        info = self._info(lane_id) if names.is_journal_lane(lane_id) else None
+        if info is None:
+            raise JournalError(f"there is no lane {lane_id!r} in {self.directory}: `speed journal list` shows all")
+        return info
+
+    def _info(self, lane_id: str) -> LaneInfo | None:
+        """None for a directory that is only just being made, or no lane."""
+        known = self._lanes.get(lane_id)
+        if known is not None:
+            return known
+        try:
+            with LaneFiles(self.directory, lane_id) as files:
+                subject = files.subject(self._keyring())
+        except OSError:
+            return None
+        except WireError as error:
+            raise self._unreadable(lane_id, "its description", 0, error) from None
+        info = self._lanes[lane_id] = LaneInfo(lane_id, *subject)
+        return info
+
+    # --- offsets ---
+
+    def first(self, lane_id: str) -> int:
+        """The first offset that retention kept; ``end`` of a lane without records."""
+        with self._files(lane_id) as files:
+            segments = files.segments()
+        return segments[0] if segments else 0
+
+    def end(self, lane_id: str) -> int:
+        """The offset behind the last whole record. Reads headers of the last segment, and those only once."""
+        with self._files(lane_id) as files:
+            while segments := files.segments():
+                segment = self._open(files, segments[-1])
+                if segment is not None:
+                    return self._walk_to_end(lane_id, segment)
+        return 0
+
+    def _walk_to_end(self, lane_id: str, segment: Segment) -> int:
+        try:
+            first, position, offset = self._places.get(lane_id, (-1, 0, 0))
+            if first == segment.first and position <= segment.size():
+                segment.seek(position, offset)
+            for _ in segment.headers():
+                pass
+            if segment.ended is End.DAMAGED:
+                raise self._damaged(lane_id, segment)
+            self._places[lane_id] = segment.first, segment.position, segment.offset
+            return segment.offset
+        finally:
+            segment.close()
+
+    def offset_at(self, lane_id: str, unix_ms: int) -> int:
+        """The first offset of the first block whose last record is not older; ``end`` if all are."""
+        with self._files(lane_id) as files:
+            segments = files.segments()
+            # The first segment that begins at that time or later; what is asked for may lie in the one before it.
+            later = bisect_left(segments, unix_ms, key=lambda first: self._first_ms(lane_id, files, first))
+            for first in segments[max(0, later - 1) : later]:
+                segment = self._open(files, first)
+                found = None if segment is None else self._walk_to_time(lane_id, segment, unix_ms)
+                if found is not None:
+                    return found
+        return segments[later] if later < len(segments) else self.end(lane_id)
+
+    def _walk_to_time(self, lane_id: str, segment: Segment, unix_ms: int) -> int | None:
+        try:
+            for header, _ in segment.headers():
+                if header.last_ms >= unix_ms:
+                    return header.first
+            if segment.ended is End.DAMAGED:
+                raise self._damaged(lane_id, segment)
+            return None
+        finally:
+            segment.close()
+
+    def _first_ms(self, lane_id: str, files: LaneFiles, first: int) -> int:
+        """When a segment begins; never, if nothing is in it yet."""
+        segment = self._open(files, first)
+        if segment is None:
+            return 0  # removed meanwhile: older than all that is kept
+        try:
+            header = next((header for header, _ in segment.headers()), None)
+            if header is None and segment.ended is End.DAMAGED:
+                raise self._damaged(lane_id, segment)
+            return NEVER_MS if header is None else header.first_ms
+        finally:
+            segment.close()
+
+    # --- records ---
+
+    def read(self, lane_id: str, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Record]:
+        """Records ``start <= offset < end`` in order, as far as they are written.
+
+        Raises JournalExpiredError for a ``start`` that retention removed. Damage raises JournalDamagedError;
+        with ``skip_damaged`` reading goes on behind it, and offsets show what is missing.
+        """
+        info = self.lane(lane_id)
+        if start < end and start < (first := self.first(lane_id)):
+            raise self._expired(lane_id, start, first)
+        return self._records(info, start, end, skip_damaged)
+
+    def calls(self, start_ms: int, end_ms: int) -> Iterator[Call]:
+        """The calls answered at ``start_ms <= time < end_ms``, by time."""
+        lanes = [info for info in self.lanes() if info.kind == "calls"]
+        return merge(*(self._calls(info, start_ms, end_ms) for info in lanes))
+
+    def _calls(self, info: LaneInfo, start_ms: int, end_ms: int) -> Iterator[Call]:
+        for record in self.read(info.id, self.offset_at(info.id, start_ms), self.end(info.id)):
+            if record.recorded_at_ms >= end_ms:
+                return
+            if record.recorded_at_ms >= start_ms:
+                yield read_call(record, info.subject)
+
+    def _records(self, info: LaneInfo, start: int, end: int, skip_damaged: bool) -> Iterator[Record]:
+        """Segment by segment; the listing is looked at anew for each, as they come and go meanwhile."""
+        with self._files(info.id) as files:
+            while start < end:
+                segments = files.segments()
+                place = bisect_right(segments, start) - 1
+                if place < 0:
+                    if segments:
+                        raise self._expired(info.id, start, segments[0])
+                    return
+                segment = self._open(files, segments[place])
+                if segment is None:
+                    continue
+                try:
+                    yield from self._segment(info, segment, start, end, skip_damaged)
+                finally:
+                    segment.close()
+                following = next((first for first in files.segments() if first > segment.first), None)
+                if following is None or segment.offset >= end:
+                    return
+                if segment.offset not in (start, following):  # it may have grown before its successor was made
+                    start = max(start, segment.offset)
+                    continue
+                if segment.offset != following and not skip_damaged:
+                    raise self._damaged(info.id, segment)
+                start = max(start, following)
+
+    def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Record]:
+        """The wanted records of one segment; ``segment.offset`` stands behind them."""
+        keys = SegmentKeys(self._keyring(), bytes.fromhex(info.id), segment.first)
+        for header, _ in segment.headers():
+            if header.end > start:
+                break
+        while True:
+            for header, block in segment.headers(bodies=True):
+                if header.first >= end:
+                    return
+                try:
+                    found = keys.open(header, block)
+                except WireError as error:
+                    if not skip or error.reason == "UNKNOWN_KEY":
+                        raise self._unreadable(info.id, f"block at {segment.position}", header.first, error) from None
+                    segment.ended = End.DAMAGED
+                    break
+                yield from _wanted(header, found, info.source, start, end)
+            if segment.ended is not End.DAMAGED:
+                return
+            if not skip:
+                raise self._damaged(info.id, segment)
+            if not segment.search(lambda header, block: _opens(keys, header, block)):
+                return
+            segment.ended = End.CLEAN
+
+    # --- opening, refusing ---
+
+    def _keyring(self) -> Keyring:
+        if self._ring is None:
+            self._ring = load_key_file(self.key)
+        return self._ring
+
+    def _files(self, lane_id: str) -> LaneFiles:
+        self.lane(lane_id)
+        try:
+            return LaneFiles(self.directory, lane_id)
+        except OSError as error:
+            self._lanes.pop(lane_id, None)
+            raise JournalError(f"lane {lane_id} of {self.directory} cannot be opened: {error.strerror}") from None
+
+    def _open(self, files: LaneFiles, first: int) -> Segment | None:
+        """An open segment; None if retention removed it since it was listed."""
+        try:
+            return Segment(files.open(first), first)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise JournalError(f"segment {first} of lane {files.id} cannot be opened: {error.strerror}") from None
+
+    def _expired(self, lane_id: str, start: int, first: int) -> JournalExpiredError:
+        return JournalExpiredError(
+            f"offset {start} of lane {lane_id} was removed by retention, the first one kept is {first}: "
+            f"begin there, or keep more (max_bytes, max_age_seconds)",
+            first,
+        )
+
+    def _damaged(self, lane_id: str, segment: Segment) -> JournalDamagedError:
+        return JournalDamagedError(
+            f"lane {lane_id}, segment {segment.first}: no block of offset {segment.offset} at byte "
+            f"{segment.position}; read with skip_damaged to go on behind it",
+            segment.offset,
+        )
+
+    def _unreadable(self, lane_id: str, what: str, offset: int, error: WireError) -> JournalError | KeyFileError:
+        if error.reason == "UNKNOWN_KEY":
+            return KeyFileError(f"lane {lane_id}: {what}: {error}: add the key that speedd used to {self.key}")
+        return JournalDamagedError(
+            f"lane {lane_id}: {what}: {error}; read with skip_damaged to go on behind it", offset
+        )
+
+
+def _wanted(
+    header: BlockHeader, found: list[tuple[int, int, int, bytes]], source: str, start: int, end: int
+) -> Iterator[Record]:
+    offset = max(start, header.first)
+    for sequence, recorded_at_ms, flags, message in found[offset - header.first : end - header.first]:
+        yield Record(offset, recorded_at_ms, source, sequence, flags, message)
+        offset += 1
+
+
+def _opens(keys: SegmentKeys, header: BlockHeader, block: bytes) -> bool:
+    try:
+        keys.open(header, block)
+    except WireError:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""What a journal gives: records of messages, and rows of the call log (J-5, J-10)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from speed.errors import WireError
+from speed.wire.journal import FLAG_REDELIVERED
+from speed.wire.message import MessageView
+from speed.wire.value import pack, unpack
+
+
+class Record:
+    """One recorded message; ``offset`` counts the records of its lane from 0, ``message`` is as received."""
+
+    __slots__ = ("_view", "flags", "message", "offset", "recorded_at_ms", "sequence", "source")
+
+    def __init__(
+        self, offset: int, recorded_at_ms: int, source: str, sequence: int, flags: int, message: bytes
+    ) -> None:
+        self.offset = offset
+        self.recorded_at_ms = recorded_at_ms
+        self.source = source
+        self.sequence = sequence
+        self.flags = flags
+        self.message = message
+        self._view: MessageView | None = None
+
+    @property
+    def view(self) -> MessageView:
+        """The message's fields, parsed when they are asked for (rules M-n)."""
+        if self._view is None:
+            self._view = MessageView(self.message)
+        return self._view
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether its sender's lane gave it a second time, and it could not be told whether it is recorded (J-9)."""
+        return bool(self.flags & FLAG_REDELIVERED)
+
+    def __repr__(self) -> str:
+        return f"<Record {self.offset} from {self.source} sequence={self.sequence:#x} {len(self.message)} bytes>"
+
+
+class Call(NamedTuple):
+    """One answered call: when (Unix ms), of whom, how long, and ``OK`` or an `spc` code; never what was said."""
+
+    answered_at_ms: int
+    service: str
+    caller: str
+    microseconds: int
+    outcome: str
+
+
+def call_bytes(caller: str, microseconds: int, outcome: str) -> bytes:
+    """The record of a call; its time is that of the record, its service the lane's (J-10)."""
+    return pack({"caller": caller, "microseconds": microseconds, "outcome": outcome})
+
+
+def read_call(record: Record, service: str) -> Call:
+    """The call in a record of a lane of kind ``calls``; WireError if it is none."""
+    value: Any = unpack(record.message, "call")
+    try:
+        return Call(record.recorded_at_ms, service, value["caller"], value["microseconds"], value["outcome"])
+    except (KeyError, TypeError):
+        raise WireError("BAD_JOURNAL", "the record is no call") from None

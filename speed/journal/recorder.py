@@ -1,0 +1,101 @@
+"""The nodes that record: one for the topics, one for each inbox (J-9).
+
+A message is acknowledged and finished when its block is written: what a crash cuts off comes again from its
+sender's lane, and is recognised by its sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from speed import Message, Node
+from speed.errors import JournalError, SpeedError
+from speed.journal.lane_writer import Incoming
+from speed.journal.writer import JournalWriter
+from speed.wire.journal import Subject
+from speed.wire.names import matches
+
+Groups = dict[Subject, list[Incoming]]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What is recorded, and from whom: ``allow`` are the grants of the recording nodes."""
+
+    topics: tuple[str, ...] = ()
+    inboxes: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+
+class Recorder:
+    """Records topics and inboxes into a journal until it is closed.
+
+    Args:
+        name: of the node that subscribes to the topics.
+        options: further arguments of the nodes (root, key, lease_seconds, …).
+    """
+
+    def __init__(self, writer: JournalWriter, recorded: Recorded, name: str, **options: Any) -> None:
+        """Starts the nodes; raises what ``Node`` does, and then none is left running."""
+        self._writer = writer
+        self._nodes: list[Node] = []
+        self._allow = recorded.allow
+        try:
+            if recorded.topics:
+                self._start(name, "", widest(recorded.topics), options)
+            for inbox in recorded.inboxes:
+                self._start(inbox, inbox, (), options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, name: str, inbox: str, topics: tuple[str, ...], options: Mapping[str, Any]) -> None:
+        node = Node(name, workers=1, engine="python", **options)
+        self._nodes.append(node)
+        node.on_batch(partial(self._record, inbox), topics)
+        node.allow(*self._allow)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that record."""
+        return tuple(self._nodes)
+
+    @property
+    def lost(self) -> Node | None:
+        """A node whose name another process has, or whose lease ran out."""
+        return next((node for node in self._nodes if node.closed), None)
+
+    def _record(self, inbox: str, messages: Sequence[Message]) -> dict[int, SpeedError]:
+        """Write a batch, lane by lane; raises StorageError, and then the whole batch comes again."""
+        groups: Groups = {}
+        refused: dict[int, SpeedError] = {}
+        for place, message in enumerate(messages):
+            subject = Subject(*(("inbox", inbox) if inbox else ("topic", message.topic)), message.source)
+            group = groups.get(subject)
+            if group is None:
+                if not self._writer.accepts(subject, len(groups)):
+                    refused[place] = JournalError("the journal has as many lanes as it can have: use fewer topics")
+                    continue
+                group = groups[subject] = []
+            group.append(Incoming(message.sequence, message.redelivered, message.metadata.to_bytes()))
+        for subject, incoming in groups.items():
+            self._writer.record(subject, incoming)
+        return refused
+
+    def close(self) -> None:
+        """End the nodes; what waits for them stays in their inboxes."""
+        for node in self._nodes:
+            if not node.closed:
+                node.close()
+
+
+def widest(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns that no other covers: each event comes once."""
+    return tuple(
+        one
+        for at, one in enumerate(patterns)
+        if not any(matches(other, one) and (other != one or before < at) for before, other in enumerate(patterns))
+    )

@@ -1,0 +1,145 @@
+"""Walking the blocks of one segment: where each begins, where the whole ones end, what is damaged (J-6, J-7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+from speed.errors import WireError
+from speed.wire.journal import BLOCK_HEADER_BYTES, BlockHeader, parse_block_header
+
+Opens = Callable[[BlockHeader, bytes], bool]
+"""Whether a block is authentic."""
+CHUNK_BYTES = 1 << 20
+MAGIC = b"SPJB"
+
+
+class End(Enum):
+    """Why a walk ended."""
+
+    CLEAN = "clean"
+    """At the end of the file."""
+    TORN = "torn"
+    """At a block whose writing was cut off: it was never acknowledged."""
+    DAMAGED = "damaged"
+    """At bytes that are no block, with more behind them than a cut-off write explains."""
+
+
+class Segment:
+    """An open segment file, read in chunks. ``first`` is the offset in its name. Not thread-safe."""
+
+    def __init__(self, fd: int, first: int) -> None:
+        self._fd = fd
+        self.first = first
+        self._data = b""
+        self._start = 0
+        self.position = 0
+        self.offset = first
+        self.ended = End.CLEAN
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def seek(self, position: int, offset: int) -> None:
+        """Go on at a block's beginning that an earlier walk of this segment gave."""
+        self.position, self.offset = position, offset
+
+    def headers(self, *, bodies: bool = False) -> Iterator[tuple[BlockHeader, memoryview]]:
+        """Each whole block from ``position`` on, with its bytes (with ``bodies``) or those of its header.
+
+        ``position`` and ``offset`` stand behind the last block given; ``ended`` says why there is no more.
+        """
+        while True:
+            found = self._next(bodies)
+            if found is None:
+                return
+            header = found[0]
+            yield found
+            self.position += header.whole_bytes
+            self.offset = header.end
+
+    def _next(self, bodies: bool) -> tuple[BlockHeader, memoryview] | None:
+        head = self._bytes(BLOCK_HEADER_BYTES)
+        if len(head) < BLOCK_HEADER_BYTES:
+            self.ended = End.TORN if len(head) else End.CLEAN
+            return None
+        try:
+            header = parse_block_header(head)
+        except WireError:
+            self.ended = End.TORN if self._only_zeros() else End.DAMAGED
+            return None
+        if header.first != self.offset:
+            self.ended = End.DAMAGED
+            return None
+        if not bodies and self.position + header.whole_bytes <= self._start + len(self._data):
+            return header, head
+        if self.position + header.whole_bytes > self.size():
+            self.ended = End.TORN
+            return None
+        if not bodies:
+            return header, head
+        block = self._bytes(header.whole_bytes)
+        if len(block) < header.whole_bytes:  # cut while it was read
+            self.ended = End.TORN
+            return None
+        return header, block
+
+    def _bytes(self, wanted: int) -> memoryview:
+        """At most ``wanted`` bytes at ``position``: fewer at the end of the file."""
+        at = self.position - self._start
+        if not 0 <= at <= len(self._data) - wanted:
+            self._data = _pread(self._fd, max(wanted, CHUNK_BYTES), self.position)
+            self._start, at = self.position, 0
+        return memoryview(self._data)[at : at + wanted]
+
+    def _only_zeros(self) -> bool:
+        """Whether nothing but zero bytes follows: what a file system leaves of a write that power cut off."""
+        position = self.position
+        while chunk := _pread(self._fd, CHUNK_BYTES, position):
+            if chunk.count(0) != len(chunk):
+                return False
+            position += len(chunk)
+        return True
+
+    def search(self, opens: Opens) -> bool:
+        """Pass damage: go to the next place where a block begins that ``opens``; False if there is none."""
+        size = self.size()
+        position = self.position + 1
+        while position + BLOCK_HEADER_BYTES <= size:
+            chunk = _pread(self._fd, CHUNK_BYTES, position)
+            found = chunk.find(MAGIC)
+            while found >= 0:
+                header = self._block_at(position + found, size, opens)
+                if header is not None:
+                    self.seek(position + found, header.first)
+                    return True
+                found = chunk.find(MAGIC, found + 1)
+            position += max(1, len(chunk) - len(MAGIC) + 1)
+        return False
+
+    def _block_at(self, position: int, size: int, opens: Opens) -> BlockHeader | None:
+        try:
+            header = parse_block_header(_pread(self._fd, BLOCK_HEADER_BYTES, position))
+        except Exception:  # too short, or no header
+            return None
+        if header.first < self.offset or position + header.whole_bytes > size:
+            return None
+        block = _pread(self._fd, header.whole_bytes, position)
+        return header if opens(header, block) else None
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _pread(fd: int, count: int, position: int) -> bytes:
+    """``count`` bytes, fewer only at the end of the file."""
+    data = os.pread(fd, count, position)
+    while len(data) < count:
+        more = os.pread(fd, count - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data

@@ -1,0 +1,109 @@
+"""Messages and events handed over many at a time: what waits is one batch, a lone message does not wait (L-15).
+
+A batch is acknowledged and committed after its handler returned: one commit a lane. One whose handler raised is
+handed over again, until the handler takes it or the node leaves; then it waits in its lanes for the next start.
+After a crash all that was not committed comes again, and only the first of a sender is marked ``redelivered``: who
+must not handle a message twice compares its ``sequence``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from speed.core.progress import Token
+from speed.errors import SpeedError
+from speed.runtime.arrival import Arrival
+from speed.runtime.context import Context
+from speed.runtime.inbound import InboundLane
+from speed.runtime.message import Message
+from speed.runtime.workers import WorkerPool
+from speed.wire.names import matches
+
+log = logging.getLogger("speed.messages")
+
+BatchHandler = Callable[[Sequence[Message]], Mapping[int, SpeedError] | None]
+"""Takes a batch; the messages at the places it returns are refused, and their senders told."""
+
+BATCH_MESSAGES = 1024
+BATCH_BYTES = 4 << 20
+AGAIN_SECONDS = 0.25
+"""Pause before a batch is handed over again."""
+
+
+class Batches:
+    """What waits for the handler of batches. Thread-safe; one batch at a time is handled."""
+
+    def __init__(self, context: Context, pool: WorkerPool, handler: BatchHandler, patterns: tuple[str, ...]) -> None:
+        self._context = context
+        self._pool = pool
+        self._handler = handler
+        self._patterns = patterns
+        self._waiting: deque[Arrival] = deque()
+        self._lock = threading.Lock()
+        self._running = False
+        self.leaving = False
+
+    def add(self, arrival: Arrival) -> None:
+        """Have a message handled with those that wait; in order for each sender."""
+        with self._lock:
+            self._waiting.append(arrival)
+            if self._running:
+                return
+            self._running = True
+        self._pool.submit(self._run)
+
+    def _run(self) -> None:
+        """Handle one batch, then queue the next behind other work."""
+        batch = self._take()
+        if batch:
+            self._handle(batch)
+        with self._lock:
+            self._running = bool(self._waiting) and not self.leaving
+            again = self._running
+        if again:
+            self._pool.submit(self._run)
+
+    def _take(self) -> list[Arrival]:
+        batch: list[Arrival] = []
+        size = 0
+        waiting = self._waiting
+        while waiting and len(batch) < BATCH_MESSAGES and size < BATCH_BYTES:
+            arrival = waiting.popleft()
+            if arrival.is_event and not any(matches(one, arrival.message.topic) for one in self._patterns):
+                self._context.stats.count("events_unsubscribed")
+                arrival.message.done()
+                continue
+            batch.append(arrival)
+            size += len(arrival.message.payload_bytes)
+        return batch
+
+    def _handle(self, batch: list[Arrival]) -> None:
+        messages = [arrival.message for arrival in batch]
+        while not self.leaving and self._context.failure is None:
+            try:
+                refused = self._handler(messages) or {}
+            except Exception as error:
+                self._context.stats.count("batches_failed")
+                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), error)
+                self._context.stopping.wait(AGAIN_SECONDS)
+            else:
+                self._finish(batch, refused)
+                return
+
+    def _finish(self, batch: list[Arrival], refused: Mapping[int, SpeedError]) -> None:
+        for place, error in refused.items():
+            self._context.stats.count("messages_refused")
+            batch[place].refuse("EXECUTION_FAILED", str(error)[:2000])
+        lanes: dict[InboundLane, list[Token]] = {}
+        for place, arrival in enumerate(batch):
+            if place not in refused:
+                arrival.acknowledge()
+            if arrival.lane is None or arrival.token is None:
+                arrival.message.done()  # it waited for ``receive`` before there was a handler
+            else:
+                lanes.setdefault(arrival.lane, []).append(arrival.token)
+        for lane, tokens in lanes.items():
+            lane.finish(tokens)

@@ -1,0 +1,192 @@
+"""The bytes of a journal: a lane's description and the blocks of its segments (J-2 to J-6).
+
+block:   0 "SPJB"  4 version  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
+        44 bytes N  48 nonce  60 CRC-32 of bytes 0-59  |  64 ciphertext (N)  tag(16)
+plain:   for each record: sequence(8) recorded ms(8) bytes(4) flags(4);  then the messages, one after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct, error
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from speed.errors import WireError
+from speed.wire import names
+from speed.wire.limits import JOURNAL_BLOCK_RECORDS, KEY_ID_BYTES, MAX_JOURNAL_BLOCK_BYTES, NONCE_BYTES, TAG_BYTES
+from speed.wire.seal import Keyring
+from speed.wire.value import pack, unpack
+
+_CHECKS: Final[dict[str, Callable[[str], str]]] = {
+    "topic": names.check_topic,
+    "inbox": names.check_node_name,
+    "calls": names.check_service_name,
+}
+KINDS: Final = tuple(_CHECKS)
+FLAG_REDELIVERED: Final = 1
+BLOCK_HEADER_BYTES: Final = 64
+BLOCK_OVERHEAD: Final = BLOCK_HEADER_BYTES + TAG_BYTES
+RECORD_BYTES: Final = 24
+MAX_DESCRIPTION_BYTES: Final = 1024
+MAX_OFFSET: Final = (1 << 63) - 1
+
+_HEADER = Struct(">4sB3x8sQQQII12sI")
+_RECORD = Struct(">QQII")
+_DESCRIPTION = Struct(">4sB3x8s12s")
+_CHECKED = BLOCK_HEADER_BYTES - 4
+assert _HEADER.size == BLOCK_HEADER_BYTES
+assert _RECORD.size == RECORD_BYTES
+
+
+class Subject(NamedTuple):
+    """What a lane records: ``kind`` of KINDS; a topic, inbox or service; and the node that it came from."""
+
+    kind: str
+    subject: str
+    source: str
+
+    def name(self) -> bytes:
+        """One text for each subject; none of its parts holds a zero byte."""
+        return "\0".join(self).encode()
+
+
+class BlockHeader(NamedTuple):
+    """What a block says about itself before it is opened; times are Unix ms."""
+
+    key_id: bytes
+    first: int
+    first_ms: int
+    last_ms: int
+    records: int
+    size: int
+    nonce: bytes
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last record."""
+        return self.first + self.records
+
+    @property
+    def whole_bytes(self) -> int:
+        """Header, ciphertext and tag."""
+        return self.size + BLOCK_OVERHEAD
+
+
+class Entry(NamedTuple):
+    """One record in a block; its offset follows from its place."""
+
+    sequence: int
+    recorded_at_ms: int
+    flags: int
+    message: bytes
+
+
+# --- descriptions ---
+
+
+def seal_description(subject: Subject, lane: bytes, keyring: Keyring, nonce: bytes) -> bytes:
+    """The file that says what the lane of id ``lane`` records (J-2)."""
+    header = _DESCRIPTION.pack(b"SPJD", 1, keyring.key_id, nonce)
+    aead = keyring.journal_aead(keyring.key_id, lane)
+    sealed: bytes = aead.encrypt(nonce, pack(subject._asdict()), header)
+    return header + sealed
+
+
+def open_description(data: bytes, lane: bytes, keyring: Keyring) -> Subject:
+    """The subject in ``data``; WireError BAD_JOURNAL or UNKNOWN_KEY."""
+    try:
+        magic, version, key_id, nonce = _DESCRIPTION.unpack_from(data)
+    except error:
+        raise WireError("BAD_JOURNAL", "the description is cut") from None
+    if magic != b"SPJD" or version != 1 or data[5:8] != b"\0\0\0" or len(data) > MAX_DESCRIPTION_BYTES:
+        raise WireError("BAD_JOURNAL", "no description of version 1")
+    aead = keyring.journal_aead(key_id, lane)
+    try:
+        plain = aead.decrypt(nonce, data[_DESCRIPTION.size :], data[: _DESCRIPTION.size])
+    except Exception:
+        raise WireError("BAD_JOURNAL", "the description is not authentic") from None
+    return _checked_subject(unpack(plain, "description"))
+
+
+def _checked_subject(value: Any) -> Subject:
+    try:
+        subject = Subject(value["kind"], value["subject"], value["source"])
+        _CHECKS[subject.kind](subject.subject)
+        names.check_node_name(subject.source)
+    except (KeyError, TypeError, ValueError):
+        raise WireError("BAD_JOURNAL", "the description names no topic, inbox or service") from None
+    return subject
+
+
+# --- blocks ---
+
+
+class SegmentKeys:
+    """Seals and opens the blocks of one segment: a key of its own bounds what one key seals (J-4)."""
+
+    def __init__(self, keyring: Keyring, lane: bytes, segment: int) -> None:
+        self._keyring = keyring
+        self._info = lane + segment.to_bytes(8, "big")
+        self._opened: dict[bytes, Any] = {}
+
+    def _aead(self, key_id: bytes) -> Any:
+        aead = self._opened.get(key_id)
+        if aead is None:
+            aead = self._opened[key_id] = self._keyring.journal_aead(key_id, self._info)
+        return aead
+
+    def seal(self, first: int, entries: Sequence[Entry], nonce: bytes) -> bytes:
+        """One whole block of at least one record."""
+        plain = _pack(entries)
+        key_id = self._keyring.key_id
+        times = entries[0].recorded_at_ms, entries[-1].recorded_at_ms
+        header = _HEADER.pack(b"SPJB", 1, key_id, first, *times, len(entries), len(plain), nonce, 0)[:_CHECKED]
+        header += crc32(header).to_bytes(4, "big")
+        sealed: bytes = self._aead(key_id).encrypt(nonce, plain, header)
+        return header + sealed
+
+    def open(self, header: BlockHeader, block: bytes | memoryview) -> list[tuple[int, int, int, bytes]]:
+        """(sequence, recorded ms, flags, message) of each record of a whole block; WireError if it was altered."""
+        aead = self._aead(header.key_id)
+        try:
+            plain = aead.decrypt(header.nonce, block[BLOCK_HEADER_BYTES:], block[:BLOCK_HEADER_BYTES])
+        except Exception:
+            raise WireError("BAD_TAG", "the block is not authentic") from None
+        return _unpack(plain, header)
+
+
+def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
+    """Check and read 64 bytes of header. WireError BAD_JOURNAL; every bound holds before anything is allocated."""
+    magic, version, key_id, first, first_ms, last_ms, records, size, nonce, check = _HEADER.unpack_from(data, at)
+    if crc32(data[at : at + _CHECKED]) != check or magic != b"SPJB" or version != 1:
+        raise WireError("BAD_JOURNAL", "no block begins here")
+    if not 0 < records <= JOURNAL_BLOCK_RECORDS or not records * RECORD_BYTES <= size <= MAX_JOURNAL_BLOCK_BYTES:
+        raise WireError("BAD_JOURNAL", f"a block of {records} records in {size} bytes")
+    if first + records > MAX_OFFSET or first_ms > last_ms:
+        raise WireError("BAD_JOURNAL", "offsets or times that cannot be")
+    return BlockHeader(key_id, first, first_ms, last_ms, records, size, nonce)
+
+
+def _pack(entries: Iterable[Entry]) -> bytes:
+    table, messages = [], []
+    for sequence, recorded_at_ms, flags, message in entries:
+        table.append(_RECORD.pack(sequence, recorded_at_ms, len(message), flags))
+        messages.append(message)
+    return b"".join(table + messages)
+
+
+def _unpack(plain: bytes, header: BlockHeader) -> list[tuple[int, int, int, bytes]]:
+    """Only who has the key can have written it, and yet every length is checked."""
+    at = header.records * RECORD_BYTES
+    found = []
+    for sequence, recorded_at_ms, size, flags in _RECORD.iter_unpack(plain[:at]):
+        found.append((sequence, recorded_at_ms, flags, plain[at : at + size]))
+        at += size
+    if at != len(plain):
+        raise WireError("BAD_JOURNAL", "the lengths of the records do not fill their block")
+    return found
+
+
+assert KEY_ID_BYTES == 8
+assert NONCE_BYTES == 12
