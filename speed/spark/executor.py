@@ -22,7 +22,7 @@ _EXECUTOR_OPTION = "--executor-id"
 _APPLICATION_OPTION = "--app-id"
 _EXECUTOR_CHARACTERS = 20
 _END_BYTES = 40
-"""Room in a node's name for an executor's id, a pid and a durability."""
+"""Room in a node's name for an executor's id and a pid."""
 _HEARTBEAT_SECONDS = 1.0
 """How soon a worker notices that the node that owes it an answer died."""
 
@@ -56,9 +56,8 @@ def family(settings: NodeSettings) -> str:
 
 
 def worker_name(settings: NodeSettings) -> str:
-    """``<prefix>.<application>.<executor>.<pid>``, and the durability if it is another than usual."""
-    usual = settings.durability == NodeSettings.durability
-    return f"{family(settings)}.{executor_id()}.{os.getpid()}{'' if usual else '.' + settings.durability}"
+    """``<prefix>.<application>.<executor>.<pid>``."""
+    return f"{family(settings)}.{executor_id()}.{os.getpid()}"
 
 
 @functools.cache
