@@ -48,7 +48,7 @@ _READ = {
 }
 
 
-_OF_SPARK = frozenset({"checkpointlocation"})
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads and hands on."""
 _STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
 

@@ -268,6 +268,7 @@ def kill(pid: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # two more sessions of Spark start
 def test_a_query_killed_and_restarted_neither_loses_nor_repeats(
     session: Any, recorded: Recorded, child: Callable[..., Child], tmp_path: Path
 ) -> None:
