@@ -5,12 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from speed.errors import JournalExpiredError
+from speed.errors import JournalDamagedError, JournalExpiredError
 from speed.spark.source_options import read_options
 from tests.system.journals_for_spark import Recorded
 
@@ -19,7 +20,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from speed.spark.source_read import BatchReader, LanePart
+from speed.spark.source_read import BatchReader, JournalRows, LanePart
 from speed.spark.source_stream import StreamReader, shares
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -222,3 +223,23 @@ def test_records_that_expire_between_planning_and_reading_are_an_error_of_the_ta
     with pytest.raises(JournalExpiredError):
         list(reader.read(LanePart(info, 0, 10)))
     recorded.close()
+
+
+def test_damage_is_an_error_unless_the_query_may_go_on(
+    recorded: Recorded, parts: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        recorded.topic("a", "p", 10)  # a block each
+    (lane,) = recorded.journal.lanes()
+    (segment,) = Path(recorded.root, "journal", lane.id).glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    (part,) = parts()
+    schema = pa.schema([("n", pa.int64())])
+    with pytest.raises(JournalDamagedError):
+        list(JournalRows(read_options({"root": recorded.root}), schema).read(part))
+    tolerant = JournalRows(read_options({"root": recorded.root, "failOnDataLoss": "false"}), schema)
+    numbers = [n for batch in tolerant.read(part) for n in batch["n"].to_pylist()]
+    assert numbers == [*range(10), *range(20, 30)]
+    assert "10 messages of topic a from p are damaged" in caplog.text
