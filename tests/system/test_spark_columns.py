@@ -13,7 +13,7 @@ from speed import columns
 from speed.column_services import by_array, by_row
 from speed.spark import Speed
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,7 +14,7 @@ from speed.spark import Speed
 from tests.interop.harness import Agent
 from tests.interop.languages import LANGUAGES
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 TYPES = {
     "tinyint": ["1Y", "-128Y"],
