@@ -47,12 +47,16 @@ class Degrees {
  public:
   Degrees(const speed::Request& request, std::string_view name, std::size_t rows) : value_(request.get<speed::Value>(name)) {
     column_ = value_.get_if<speed::Column>();
+    if (column_ != nullptr && column_->kind() != speed::Column::Kind::int64) {
+      rows_ = column_->float64();
+      return;
+    }
     if (column_ == nullptr) {
       widened_.assign(rows, request.get<double>(name));
-    } else if (column_->kind() == speed::Column::Kind::int64) {
+    } else {
       widened_.assign(column_->int64().begin(), column_->int64().end());
     }
-    rows_ = widened_.empty() && column_ != nullptr ? column_->float64() : std::span<const double>(widened_);
+    rows_ = widened_;
   }
   Degrees(const Degrees&) = delete;
   Degrees& operator=(const Degrees&) = delete;
