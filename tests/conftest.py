@@ -25,7 +25,9 @@ def same_process(file: str) -> str | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """How pytest-xdist hands out the tests. Its own groups need marks, which its controller does not see."""
+    """How pytest-xdist hands out the tests, unless another way was asked for. Its groups fail with pytest 9.2."""
+    if config.getvalue("dist") != "load":
+        return None
     from xdist.scheduler import LoadScopeScheduling
 
     class BySession(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
