@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 from speed.errors import JournalDamagedError, JournalExpiredError
+from speed.journal.record import call_bytes
 from speed.spark.source_options import read_options
+from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
 
 pytest.importorskip("pyspark")
@@ -243,3 +245,19 @@ def test_damage_is_an_error_unless_the_query_may_go_on(
     numbers = [n for batch in tolerant.read(part) for n in batch["n"].to_pylist()]
     assert numbers == [*range(10), *range(20, 30)]
     assert "10 messages of topic a from p are damaged" in caplog.text
+
+
+def test_the_call_log_is_a_stream_too_and_never_mixed_with_messages(recorded: Recorded) -> None:
+    recorded.topic("half", "p", 5)
+    for caller in ("a", "b", "c"):
+        recorded.raw(Subject("calls", "half", "speedd"), call_bytes(caller, 70, "OK"))
+    schema = pa.schema(
+        [("caller", pa.string()), ("microseconds", pa.int64()), ("answered_at", pa.timestamp("us", "UTC"))]
+    )
+    reader = StreamReader(read_options({"root": recorded.root, "calls": "true"}), schema)
+    start = reader.initialOffset()
+    (part,) = reader.partitions({}, reader.latestOffset(start, ReadMaxRows(2)))
+    (batch,) = reader.read(part)
+    assert batch["caller"].to_pylist() == ["a", "b"]
+    assert batch["microseconds"].to_pylist() == [70, 70]
+    assert rows(stream(recorded), {}, stream(recorded).latestOffset({}, ReadAllAvailable())) == 5
