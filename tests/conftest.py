@@ -11,6 +11,7 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+
 def same_process(file: str) -> str | None:
     """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
 
