@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -211,6 +211,16 @@ class Node:
         an error the messages of the write that failed, and those after it, were not accepted.
         """
         self._engine.send_all(target, payloads, _seconds(timeout), options)
+
+    def forward(
+        self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
+    ) -> None:
+        """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
+
+        As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
+        are not looked at here: a receiver refuses what is no message.
+        """
+        self._engine.forward(target, messages, event, ack, _seconds(timeout))
 
     def on_message(self, handler: Handler) -> Handler:
         """Handle messages on the workers, in order for each sender. One handler a node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import cache
 from typing import Any
@@ -93,6 +93,9 @@ class NativeEngine:
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         self._engine.send_all(target, list(payloads), timeout, _traced(options))
+
+    def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
+        self._engine.forward(target, list(messages), event, ack, timeout)
 
     def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
         if "topic" in options:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any
@@ -105,6 +105,10 @@ class PythonEngine:
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         self._check_open()
         self._parts.outbox.send_all(target, payloads, timeout, options)
+
+    def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
+        self._check_open()
+        self._parts.outbox.forward(target, messages, event, ack, timeout)
 
     def on_message(self, handler: Handler) -> None:
         self._check_open()

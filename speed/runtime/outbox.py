@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -44,21 +44,33 @@ class Outbox:
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
+        encoded = (self._encode(payload, {"topic": "message", **options})[1] for payload in payloads)
+        self._send_batches(target, EnvelopeType.MESSAGE, encoded, monotonic() + timeout_seconds)
+
+    def forward(
+        self, target: str, messages: Sequence[bytes], event: bool, acknowledged: bool, timeout_seconds: float
+    ) -> None:
+        """Send messages that are encoded already; with ``acknowledged`` wait until the last one is."""
+        type_ = EnvelopeType.EVENT if event else EnvelopeType.MESSAGE
         deadline = monotonic() + timeout_seconds
+        self._send_batches(target, type_, messages[:-1] if acknowledged else messages, deadline)
+        if acknowledged and messages:
+            waiter = self._calls.waiter()
+            left = max(0.0, deadline - monotonic())
+            self._calls.send_acknowledged(target, type_, messages[-1], left, waiter.complete)
+            waiter.result()
+
+    def _send_batches(self, target: str, type_: int, messages: Iterable[bytes], deadline: float) -> None:
         batch: list[bytes] = []
         size = 0
-        for payload in payloads:
-            _, encoded = self._encode(payload, {"topic": "message", **options})
+        for encoded in messages:
             if len(batch) == BATCH_MESSAGES or (batch and size + len(encoded) >= BATCH_BYTES):
-                self._send_batch(target, batch, deadline)
+                self._links.granted(target).send_all(type_, 0, batch, deadline)
                 batch, size = [], 0
             batch.append(encoded)
             size += len(encoded)
         if batch:
-            self._send_batch(target, batch, deadline)
-
-    def _send_batch(self, target: str, batch: list[bytes], deadline: float) -> None:
-        self._links.granted(target).send_all(EnvelopeType.MESSAGE, 0, batch, deadline)
+            self._links.granted(target).send_all(type_, 0, batch, deadline)
 
     def publish(self, topic: str, payload: Any, timeout_seconds: float, options: Any) -> int:
         """Send an event to all who subscribe to it and allow this node; returns how many got it."""

@@ -8,8 +8,21 @@ Importing this imports no pyspark.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
 from speed.spark.session import Speed
 from speed.spark.settings import CallSettings, NodeSettings
 
-__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "node_name"]
+__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "node_name", "register"]
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``speed`` known to a session, for ``read``, ``readStream``, ``write`` and ``writeStream``."""
+    from speed.spark.source import SpeedDataSource  # it needs pyspark
+
+    spark.dataSource.register(SpeedDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses to read with it

@@ -262,13 +262,8 @@ class MessageView:
     def _parsed(self) -> Any:
         """Everything but the payload, parsed by protobuf."""
         if self._head is None:
-            module, decode_error = _runtime()
             spans = self._located()[0]
-            head = b"".join([self._data[start:end] for start, end in spans])
-            try:
-                self._head = module.MessageEnvelope.FromString(head)
-            except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
-                raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
+            self._head = parse_records(b"".join([self._data[start:end] for start, end in spans]))
         return self._head
 
     def _find_payload(self) -> memoryview:
@@ -291,6 +286,15 @@ class MessageView:
                         self._type_url = _decode_utf8(record[value:end], "payload.type_url")
             self._payload = found
         return self._payload
+
+
+def parse_records(data: bytes) -> Any:
+    """The records in ``data`` as protobuf reads them, which is less strict than M-4."""
+    module, decode_error = _runtime()
+    try:
+        return module.MessageEnvelope.FromString(data)
+    except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
+        raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
 
 
 @cache

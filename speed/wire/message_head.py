@@ -46,6 +46,19 @@ def encode_head(
     return b"".join((before, message_id.encode(), between, _varint_of_now(published_at_ms), after))
 
 
+def head_around(
+    content: Content,
+    *,
+    topic: str,
+    namespace: str,
+    priority: int | None,
+    ttl_seconds: int | None,
+    publisher_id: str | None,
+) -> tuple[bytes, bytes, bytes]:
+    """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
+    return _around_of((topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id))
+
+
 def _is_usual(message_id: Any, published_at_ms: Any) -> bool:
     is_id = type(message_id) is str and len(message_id) == _ID_BYTES and message_id.isascii()
     return is_id and type(published_at_ms) is int and published_at_ms in _TIMES
@@ -54,6 +67,10 @@ def _is_usual(message_id: Any, published_at_ms: Any) -> bool:
 @lru_cache(maxsize=256)
 def _around(plain: tuple[Any, ...], *_types: type) -> tuple[bytes, bytes, bytes]:
     """The bytes before the id, between id and time, and after it. The types tell 1 from True."""
+    return _around_of(plain)
+
+
+def _around_of(plain: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
     head = _encode(plain, "0" * _ID_BYTES, _TIMES.start)
     start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
     places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}

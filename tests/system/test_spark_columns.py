@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,44 +11,21 @@ import pytest
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
-from speed.fs.keyfile import write_key_file
 from speed.spark import Speed
 
-pyspark = pytest.importorskip("pyspark")
-
-SOURCES = str(Path(__file__).resolve().parents[2])
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
-@pytest.fixture(scope="module")
-def root() -> Iterator[str]:
-    path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    write_key_file(f"{path}/speed.key", (os.urandom(32),))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def spark(root: str) -> Iterator[Any]:
-    """One session for all tests, since it takes seconds to start; it stops before the root is removed."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, os.environ.get("PYTHONPATH", "")])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
-def geo(root: str) -> Iterator[speed.Node]:
+@pytest.fixture(scope="module", autouse=True)
+def geo(module_root: str) -> Iterator[speed.Node]:
     """The node whose services the tests call."""
-    with speed.Node("geo", root=root, allow=["etl.*"]) as node:
+    with speed.Node("geo", root=module_root) as node:
         node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
         node.register("label", by_row(label))
+        node.register("nothing", lambda a: None)
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
-        positive = by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True)
-        node.register("positive", positive)
+        node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
+        node.allow("etl.*")
         yield node
 
 
@@ -61,11 +33,6 @@ def label(a: int, b: float | None) -> str | None:
     if a < 0:
         raise ValueError("negative")
     return None if b is None else f"{a}:{b:g}"
-
-
-@pytest.fixture(scope="module")
-def sp(spark: Any, root: str, geo: speed.Node) -> Speed:
-    return Speed(spark, root=root)
 
 
 def frame(spark: Any, rows: int = 1000) -> Any:
@@ -128,13 +95,14 @@ def test_a_batch_that_fails_may_become_nulls(spark: Any, sp: Speed) -> None:
     [
         ("c long", "label", "answered with utf8 for 'c', promised was int64"),
         ("c double, d double", "hypot", r"answered with one column, promised were columns \['c', 'd'\]"),
+        ("c long", "nothing", "answered with NoneType, promised were columns"),
         ("c long", "first_half", r"answered with \[.*\] rows, promised were"),
     ],
 )
 def test_an_answer_other_than_promised_is_an_error(
     spark: Any, sp: Speed, returns: str, service: str, says: str
 ) -> None:
-    names = ["a"] if service == "first_half" else ["a", "b"]
+    names = ["a"] if service in ("first_half", "nothing") else ["a", "b"]
     with pytest.raises(Exception, match=says):
         sp.enrich(frame(spark), node="geo", service=service, columns=names, returns=returns).collect()
 
@@ -145,35 +113,26 @@ def test_an_answer_other_than_promised_is_an_error(
         ({"columns": ["a", "z"]}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
         ({"columns": []}, speed.ConfigurationError, "at least one column"),
         ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
+        ({"returns": "c double, c long"}, speed.ConfigurationError, "names one column twice"),
         ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),
         ({"paralel": 3}, speed.ConfigurationError, "there is no option 'paralel'"),
         ({"retries": 3}, speed.ConfigurationError, "idempotent=True"),
         ({"on_error": "ignore"}, speed.ConfigurationError, "use one of raise, null"),
-        ({"service": "nothing"}, speed.ServiceNotFoundError, "geo has no service 'nothing'; it has first_half"),
+        ({"service": "none"}, speed.ServiceNotFoundError, "geo has no service 'none'; it has first_half"),
         ({"node": "nobody", "wait_seconds": 0.1}, speed.UnknownNodeError, "no node 'nobody' is there"),
         ({"node": "closed", "wait_seconds": 0.1}, speed.AccessDeniedError, "closed does not allow etl"),
     ],
 )
 def test_what_can_be_known_is_said_before_a_job_starts(
-    spark: Any, sp: Speed, root: str, changed: dict[str, Any], error: type[Exception], says: str
+    spark: Any, sp: Speed, module_root: str, changed: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     arguments = {"node": "geo", "service": "hypot", "columns": ["a", "b"], "returns": "c double", **changed}
-    with speed.Node("closed", root=root), pytest.raises(error, match=says):
+    with speed.Node("closed", root=module_root), pytest.raises(error, match=says):
         sp.enrich(frame(spark), **arguments)
 
 
-def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, root: str) -> None:
-    def name_of(node: speed.Node) -> Any:
-        return by_row(lambda a: node.name)
-
-    with speed.Node("twin.a", root=root, allow=["etl.*"]) as a, speed.Node("twin.b", root=root, allow=["etl.*"]) as b:
-        for node in (a, b):
-            node.register("who", name_of(node))
-        asked = sp.enrich(frame(spark), node="twin.*", service="who", columns=["a"], returns="who string")
-        assert {row.who for row in asked.collect()} == {"twin.a", "twin.b"}
-
-
 def test_a_column_that_no_service_can_take_is_named(spark: Any, sp: Speed) -> None:
+    """C-3: before a job starts, with what to do."""
     dated = spark.sql("SELECT DATE'2020-01-01' AS a, 1D AS b")
-    with pytest.raises(Exception, match="column 'a': an Arrow column of date32"):
-        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double").collect()
+    with pytest.raises(speed.ConfigurationError, match="'a' is of type date, which no service can take: cast it to a"):
+        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double")

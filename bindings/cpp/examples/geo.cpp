@@ -1,4 +1,5 @@
-// Node `geo`: distances between places on the Earth, as a sphere. The service of examples/flights/services/geo.py.
+// Node `geo`: distances between places on the Earth, as a sphere. The service of examples/flights/services/geo.py: of two
+// places, or of columns of them.
 //
 //   speed-example-geo [NAME] [--allow PATTERN]... [--root DIR] [--key FILE]
 //
@@ -10,6 +11,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <numbers>
+#include <optional>
+#include <span>
 #include <sstream>
 
 #include <speed/speed.hpp>
@@ -39,6 +42,59 @@ double distance(double lat1, double lon1, double lat2, double lon2) {
   return 2 * earth_radius_miles * std::asin(std::min(1.0, half_chord));
 }
 
+// One argument of a batch: the rows of a column where they lie, or one number for all rows (C-6). Whole numbers will do.
+class Degrees {
+ public:
+  Degrees(const speed::Request& request, std::string_view name, std::size_t rows) : value_(request.get<speed::Value>(name)) {
+    column_ = value_.get_if<speed::Column>();
+    if (column_ != nullptr && column_->kind() != speed::Column::Kind::int64) {
+      rows_ = column_->float64();
+      return;
+    }
+    if (column_ == nullptr) {
+      widened_.assign(rows, request.get<double>(name));
+    } else {
+      widened_.assign(column_->int64().begin(), column_->int64().end());
+    }
+    rows_ = widened_;
+  }
+  Degrees(const Degrees&) = delete;
+  Degrees& operator=(const Degrees&) = delete;
+
+  double operator[](std::size_t row) const { return rows_[row]; }
+  bool is_null(std::size_t row) const { return column_ != nullptr && column_->is_null(row); }
+
+ private:
+  speed::Value value_;
+  const speed::Column* column_;
+  std::vector<double> widened_;
+  std::span<const double> rows_;
+};
+
+// `distance` for all rows of a batch. A row without a place has no distance; the first one that is no place is named (C-7).
+speed::Column distances(const speed::Request& request, std::size_t rows) {
+  const Degrees lat1(request, "lat1", rows), lon1(request, "lon1", rows);
+  const Degrees lat2(request, "lat2", rows), lon2(request, "lon2", rows);
+  std::vector<std::optional<double>> miles(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (lat1.is_null(row) || lon1.is_null(row) || lat2.is_null(row) || lon2.is_null(row)) continue;
+    try {
+      miles[row] = distance(lat1[row], lon1[row], lat2[row], lon2[row]);
+    } catch (const std::domain_error& error) {
+      throw speed::ExecutionFailedError("row " + std::to_string(row) + ": " + error.what(), {{"row", std::uint64_t{row}}});
+    }
+  }
+  return speed::Column::of(miles);
+}
+
+speed::Response answer(const speed::Request& request) {
+  request.allow_only({"lat1", "lon1", "lat2", "lon2"});
+  const speed::Columns batch = request.columns();
+  if (!batch.empty()) return speed::Value(distances(request, batch.front().second.rows()));
+  return speed::Value(distance(request.get<double>("lat1"), request.get<double>("lon1"), request.get<double>("lat2"),
+                               request.get<double>("lon2")));
+}
+
 std::string environment(const char* name, const std::string& otherwise = "") {
   const char* const value = std::getenv(name);
   return value == nullptr ? otherwise : value;
@@ -59,11 +115,7 @@ void serve(const std::string& name, const speed::NodeOptions& options, const std
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   speed::Node node(name, options);
-  node.serve("distance", [](const speed::Request& request) -> speed::Response {
-    request.allow_only({"lat1", "lon1", "lat2", "lon2"});
-    return speed::Value(distance(request.get<double>("lat1"), request.get<double>("lon1"),
-                                 request.get<double>("lat2"), request.get<double>("lon2")));
-  });
+  node.serve("distance", answer);
   node.allow(allow);  // after the service, so that whoever may call also finds it
   int signal = 0;
   sigwait(&signals, &signal);

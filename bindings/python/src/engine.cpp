@@ -15,6 +15,8 @@ using runtime::Waiter;
 
 namespace {
 
+constexpr std::size_t sent_at_once = 64;           // messages in one write, or
+constexpr std::size_t bytes_sent_at_once = 1 << 20;  // bytes; a larger message goes alone
 constexpr double slice_seconds = 0.1;  // how long a wait goes on before signals are looked at
 
 std::string name_in(nb::handle text) {
@@ -49,6 +51,24 @@ auto without_lock(Wait wait) {
     if (PyErr_Occurred() == nullptr) throw;
   }
   throw nb::python_error();
+}
+
+ByteView bytes_in(nb::handle message) {
+  if (!PyBytes_Check(message.ptr())) throw nb::type_error("an encoded message is bytes");
+  const char* const data = PyBytes_AsString(message.ptr());
+  return {reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(PyBytes_Size(message.ptr()))};
+}
+
+// As many of `messages` as leave in one write.
+std::span<const ByteView> first_batch(std::span<const ByteView> messages) {
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  while (count < std::min(messages.size(), sent_at_once)) {
+    bytes += messages[count].size();
+    if (count > 0 && bytes > bytes_sent_at_once) break;
+    ++count;
+  }
+  return messages.first(count);
 }
 
 }  // namespace
@@ -164,6 +184,30 @@ void Engine::send_all(nb::handle target, const nb::list& payloads, double timeou
   const SendOptions settings = send_options(options, timeout);
   const Released released;
   node_->send_all(name, values, settings);
+}
+
+void Engine::forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout) {
+  check();
+  const std::string name = name_in(target);
+  const double deadline = fs::monotonic_seconds() + timeout;
+  const auto type = event ? wire::EnvelopeType::event : wire::EnvelopeType::message;
+  std::vector<ByteView> views;  // of bytes objects that the caller's list keeps
+  views.reserve(messages.size());
+  for (const nb::handle message : messages) views.push_back(bytes_in(message));
+  const bool acknowledged = ack && !views.empty();
+  std::span<const ByteView> left(views.data(), views.size() - (acknowledged ? 1 : 0));
+  without_lock([&] {
+    while (!left.empty()) {
+      const auto batch = first_batch(left);
+      runtime_->links.granted(name)->send({type, 0, batch, deadline});
+      left = left.subspan(batch.size());
+    }
+    if (!acknowledged) return Value();
+    Waiter waiter;
+    const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
+    runtime_->calls.send_acknowledged(name, type, views.back(), seconds, waiter.completion());
+    return waiter.result(runtime_->workers, is_interrupted);
+  });
 }
 
 std::size_t Engine::publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options) {

@@ -40,6 +40,7 @@ class Engine {
 
   std::string send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options);
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
+  void forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout);
   std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);
   void on_message(nb::handle handle);
   void on_batch(const Names& topics, nb::handle handle);

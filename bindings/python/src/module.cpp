@@ -69,6 +69,7 @@ NB_MODULE(speed_native, module) {
       .def("stats", &Engine::stats)
       .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg())
       .def("send_all", &Engine::send_all)
+      .def("forward", &Engine::forward)
       .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg())
       .def("on_message", &Engine::on_message)
       .def("on_batch", &Engine::on_batch)

@@ -1,0 +1,237 @@
+"""The whole pipeline: starts every part, kills the Spark job in the middle, starts it again, compares with a batch.
+
+    scripts/pipeline [--sample N | --full] [--rate R] [--out DIR]
+
+Every part is a process group of its own, and ends with this program, however this ends. Exit status: 0 all equal, 1 not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import speed
+from examples.pipeline.producer import JOURNAL
+from speed.fs.keyfile import write_key_file
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parents[1]
+SAMPLE = 20_000
+REPLAY_SECONDS = 25.0
+"""How long a replay takes unless a rate is given: long enough for a crash and a restart within it."""
+START_SECONDS = 60.0
+PART_SECONDS = 900.0
+STOP_SECONDS = 15.0
+BATCHES_BEFORE_KILL = 2
+
+
+class Failed(Exception):
+    """A part did not do its part."""
+
+
+class Pipeline:
+    """One run in a scratch directory: the parts that are running, and what they wrote."""
+
+    def __init__(self, work: Path, sample: int | None, rate: float) -> None:
+        self.work, self.sample, self.rate = work, sample, rate
+        self.began = time.monotonic()
+        self.root, self.key, self.spark = work / "root", work / "speed.key", work / "spark"
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def say(self, text: str) -> None:
+        """One line of progress, with the seconds since the start."""
+        print(f"[{time.monotonic() - self.began:5.1f} s] {text}", flush=True)
+
+    def run(self) -> None:
+        """All steps. Raises Failed."""
+        self.prepare()
+        self.say("speedd starts with geo (C++), rules (Java) and the journal")
+        self.start([sys.executable, "-m", "speed.daemon", "run", "-c", str(HERE / "speedd.toml")], "speedd.log")
+        self.wait_for(["geo", "rules", JOURNAL])
+        subscriber = self.start(self.part("subscriber", "--write", str(self.work / "told.json")))
+        self.say("the Spark job and the replay start")
+        job = self.start(self.job("stream"))
+        producer = self.start([*self.part("producer", "--rate", str(self.rate)), *self.sampled()])
+        self.kill_in_the_middle(job)
+        self.say("the Spark job starts again, from its checkpoint")
+        job = self.start(self.job("stream"))
+        self.finish(producer, "the producer")
+        self.finish(job, "the Spark job")
+        self.say("the same of the tables, as a batch")
+        self.finish(self.start(self.job("batch")), "the comparison")
+        self.stop(subscriber)
+        self.compare_alerts()
+
+    def prepare(self) -> None:
+        """A private communication directory with a new key, and a place for the job's files."""
+        self.root.mkdir(mode=0o700)
+        self.spark.mkdir()
+        write_key_file(str(self.key), (os.urandom(32),))
+
+    # --- parts ---
+
+    def part(self, name: str, *words: str) -> list[str]:
+        """The command of one of the example's programs."""
+        program = [sys.executable, "-m", f"examples.pipeline.{name}"]
+        return [*program, *words, "--root", str(self.root), "--key", str(self.key)]
+
+    def job(self, what: str) -> list[str]:
+        """The command of the Spark job."""
+        return [*self.part("job", what, "--work", str(self.spark)), *self.sampled()]
+
+    def sampled(self) -> list[str]:
+        """The option that says how many flights."""
+        return [] if self.sample is None else ["--sample", str(self.sample)]
+
+    def start(self, command: Sequence[str], log: str | None = None) -> subprocess.Popen[bytes]:
+        """Start a part in a process group of its own; what it prints goes to ``log``, or is seen."""
+        places = {"SPEED_ROOT": str(self.root), "SPEED_KEY": str(self.key), "PYTHONPATH": str(SOURCES)}
+        spark = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        environment = {**os.environ, **places, **spark}
+        if log is None:
+            part = subprocess.Popen(command, env=environment, start_new_session=True)
+        else:
+            with open(self.work / log, "wb") as file:
+                part = subprocess.Popen(command, env=environment, start_new_session=True, stdout=file, stderr=file)
+        self._running.append(part)
+        return part
+
+    def wait_for(self, names: list[str]) -> None:
+        """Wait until all nodes are there and say so."""
+        with speed.Node("pipeline", root=self.root, key=self.key) as node:
+            end = time.monotonic() + START_SECONDS
+            while missing := set(names) - {entry.name for entry in node.nodes()}:
+                self.check_all()
+                if time.monotonic() > end:
+                    raise Failed(f"{', '.join(sorted(missing))} did not start within {START_SECONDS:.0f} s")
+                time.sleep(0.1)
+            there = [f"{entry.name} ({entry.language})" for entry in node.nodes() if entry.name in names]
+        self.say(f"ready: {', '.join(there)}")
+
+    def kill_in_the_middle(self, job: subprocess.Popen[bytes]) -> None:
+        """Once some micro-batches are done, and while the next is under way: SIGKILL for the job's whole group."""
+        end = time.monotonic() + START_SECONDS + REPLAY_SECONDS
+        while self.batches("commits") < BATCHES_BEFORE_KILL or self.batches("offsets") <= self.batches("commits"):
+            self.check_all()
+            if time.monotonic() > end:
+                raise Failed("no micro-batch was under way")
+            time.sleep(0.005)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        self._running.remove(job)
+        planned, done = self.batches("offsets"), self.batches("commits")
+        self.say(f"SIGKILL for the Spark job, its Java machine and its workers: {planned} batches begun, {done} done")
+
+    def batches(self, kind: str) -> int:
+        """How many micro-batches are in the checkpoint, as ``offsets`` (begun) or ``commits`` (done)."""
+        folder = self.spark / "checkpoints" / "hours" / kind
+        return sum(name.isdigit() for name in os.listdir(folder)) if folder.is_dir() else 0
+
+    def check_all(self) -> None:
+        """Raises Failed for a part that ended with an error."""
+        for part in self._running:
+            if part.poll():
+                raise Failed(f"{' '.join(map(str, part.args[1:4]))} ended with status {part.returncode}")  # type: ignore[index]
+
+    def finish(self, part: subprocess.Popen[bytes], name: str) -> None:
+        """Wait until a part is done. Raises Failed unless it is done well."""
+        end = time.monotonic() + PART_SECONDS
+        while part.poll() is None:
+            self.check_all()
+            if time.monotonic() > end:
+                raise Failed(f"{name} is not done within {PART_SECONDS:.0f} s")
+            time.sleep(0.1)
+        self._running.remove(part)
+        if part.returncode:
+            raise Failed(f"{name} ended with status {part.returncode}")
+
+    def compare_alerts(self) -> None:
+        """Each alert that the batch expects was told, once. Raises Failed."""
+        told = json.loads((self.work / "told.json").read_text())
+        expected = json.loads((self.spark / "expected.json").read_text())
+        if told != expected:
+            raise Failed(f"{len(told)} alerts were told, {len(expected)} were expected")
+        print(f"ok    all {len(expected)} alerts were told, each once", flush=True)
+
+    # --- the end ---
+
+    def stop(self, part: subprocess.Popen[bytes]) -> None:
+        """Ask a part to end, and end it."""
+        if part in self._running:
+            self._running.remove(part)
+        if part.poll() is None:
+            part.terminate()
+            try:
+                part.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+        try:
+            os.killpg(part.pid, signal.SIGKILL)  # what it may have left behind
+        except ProcessLookupError:
+            pass
+        part.wait()
+
+    def close(self) -> None:
+        """End all parts, the last one started first."""
+        for part in reversed(self._running[:]):
+            self.stop(part)
+
+    def log_tail(self) -> str:
+        """The end of what speedd said."""
+        log = self.work / "speedd.log"
+        return log.read_text(errors="replace")[-4000:] if log.exists() else ""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A private directory that is removed afterwards."""
+    memory = "/dev/shm"
+    base = memory if os.access(memory, os.W_OK) else None
+    work = Path(tempfile.mkdtemp(prefix="speed-pipeline.", dir=base))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    """One run."""
+    parser = argparse.ArgumentParser(prog="scripts/pipeline", description="Flights as a stream, through a crash.")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})")
+    size.add_argument("--full", action="store_true", help="all 336,776 flights")
+    parser.add_argument("--rate", type=float, help=f"events a second (default: all within {REPLAY_SECONDS:.0f} s)")
+    chosen = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    sample = None if chosen.full else chosen.sample
+    with scratch() as work:
+        pipeline = Pipeline(work, sample, chosen.rate or (sample or 336_776) / REPLAY_SECONDS)
+        try:
+            pipeline.run()
+        except (Failed, speed.SpeedError) as error:
+            pipeline.say(f"FAILED: {error}")
+            print(pipeline.log_tail(), file=sys.stderr)
+            return 1
+        finally:
+            pipeline.close()
+        pipeline.say("done; everything is stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

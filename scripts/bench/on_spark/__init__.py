@@ -1,0 +1,1 @@
+"""What ``scripts/bench/spark.py`` measures: services on columns, streams, workers over time."""

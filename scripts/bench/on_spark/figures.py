@@ -1,0 +1,104 @@
+"""What is promised of SPEED in Spark, whether it is met, and the README's section."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BEGIN, END = "<!-- spark-bench:begin -->", "<!-- spark-bench:end -->"
+
+
+class Target(NamedTuple):
+    """A bound on one figure."""
+
+    what: str
+    direction: str
+    bound: float
+    figure: str
+
+
+TARGETS = {
+    "enrich": [
+        Target("all flights, C++ service / mapInArrow in process", "<=", 1.3, "cpp/flights"),
+        Target("all flights, Python service / mapInArrow in process", "<=", 1.5, "python/flights"),
+        Target("5 million rows, C++ service / mapInArrow in process", "<=", 1.3, "cpp/many"),
+        Target("5 million rows, Python service / mapInArrow in process", "<=", 1.5, "python/many"),
+        Target("one SPEED call a row / enrich, time of a row of the flights", ">=", 20.0, "call/flights"),
+        Target("pandas UDF, gRPC row by row / enrich, likewise", ">=", 10.0, "grpc/flights"),
+    ],
+    "first": [Target("first result of a worker without a node, warm session, ms", "<=", 300.0, "first_ms")],
+    "streams": [
+        Target("streaming read, thousand messages/s", ">=", 100.0, "read_thousand"),
+        Target("streaming write, thousand messages/s", ">=", 50.0, "write_thousand"),
+    ],
+    "memory": [Target("memory of a worker, last fifth / second fifth", "<=", 1.05, "memory_growth")],
+}
+
+
+def verdicts(figures: dict[str, float], parts: list[str]) -> list[dict[str, Any]]:
+    """Each target with what was measured."""
+    rows = []
+    for target in (target for part in parts for target in TARGETS[part]):
+        value = figures.get(target.figure)
+        met = value is not None and (value <= target.bound if target.direction == "<=" else value >= target.bound)
+        verdict = "not measured" if value is None else "reached" if met else "NOT reached"
+        bound = f"{target.direction} {target.bound:g}"
+        rows.append({"what": target.what, "target": bound, "measured": value, "verdict": verdict})
+    return rows
+
+
+def text(found: dict[str, Any]) -> str:
+    """The table for people."""
+    rows = [(row["what"], row["target"], _value(row["measured"]), row["verdict"]) for row in found["verdicts"]]
+    wide = max((len(row[0]) for row in rows), default=0)
+    lines = [_where(found), ""]
+    lines += [f"{what:{wide}}  {target:>7}  {measured:>8}  {verdict}" for what, target, measured, verdict in rows]
+    return "\n".join([*lines, *(f"left out: {part}: {why}" for part, why in found["left_out"].items())])
+
+
+def markdown(found: dict[str, Any], command: str) -> str:
+    """What stands in the README."""
+    today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
+    rows = found["verdicts"]
+    reached = sum(row["verdict"] == "reached" for row in rows)
+    lines = [f"`{command}`, {today}: {_where(found)}. {reached} of {len(rows)} targets reached.", ""]
+    lines += ["| | target | measured | |", "|---|---:|---:|---|"]
+    for row in rows:
+        verdict = row["verdict"] if row["verdict"] == "reached" else f"**{row['verdict']}**"
+        lines.append(f"| {row['what']} | {row['target']} | {_value(row['measured'])} | {verdict} |")
+    return "\n".join([*lines, *_seconds(found)])
+
+
+def _seconds(found: dict[str, Any]) -> list[str]:
+    """The medians behind the ratios."""
+    medians = found.get("enrich", {}).get("medians", {})
+    if not medians:
+        return []
+    names = list(next(iter(medians.values())))
+    lines = ["", f"| median seconds (of processors) | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for frame, by_name in medians.items():
+        cells = (f"{seconds:.2f} ({cpu:.2f})" for seconds, cpu in by_name.values())
+        lines.append(f"| {frame} | {' | '.join(cells)} |")
+    return lines
+
+
+def _where(found: dict[str, Any]) -> str:
+    machine = found["machine"]
+    return (
+        f"local[2] on {machine['cpus']} CPUs, {machine['system']}, Python {machine['python']}, "
+        f"pyspark {machine['pyspark']}, {machine['engine']} engine, load {machine['load']:g}"
+    )
+
+
+def _value(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def write_readme(found: dict[str, Any], command: str, path: Path) -> None:
+    """Replace what stands between the markers; ValueError when they are not there."""
+    before, begin, rest = path.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{path.name} has no {BEGIN} … {END}")
+    path.write_text(f"{before}{BEGIN}\n{markdown(found, command)}\n{END}{after}")

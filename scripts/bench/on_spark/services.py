@@ -1,0 +1,54 @@
+"""The service processes: ``python -m on_spark.services (python|grpc) WORK``; they end with their input."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from contenders.root import make_root
+from on_spark.distance import ANSWER, GRPC_METHOD, ROW, distance as distances
+
+WORKERS = 4
+
+
+def serve_speed(work: Path) -> None:
+    """A node with ``distance`` on arrays, in Python."""
+    import speed
+    from speed.column_services import by_array
+
+    root, key = make_root(work)
+    with speed.Node("geo.python", root=root, key=key, workers=WORKERS) as node:
+        node.register("distance", by_array(distances))
+        node.allow("etl.*")
+        ready()
+
+
+def serve_grpc(work: Path) -> None:
+    """One row a call, as bytes; plain floats, which are faster than arrays of one."""
+    import grpc
+
+    from examples.flights.services.geo import distance
+
+    def answer(row: bytes, _context: Any) -> bytes:
+        return ANSWER.pack(distance(*ROW.unpack(row)))
+
+    service, method = GRPC_METHOD.strip("/").split("/")
+    server = grpc.server(ThreadPoolExecutor(max_workers=WORKERS))
+    handler = grpc.unary_unary_rpc_method_handler(answer)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    server.add_insecure_port(f"unix:{work}/grpc")
+    server.start()
+    ready()
+    server.stop(1).wait()
+
+
+def ready() -> None:
+    """Say so, then wait until the parent is gone."""
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    {"python": serve_speed, "grpc": serve_grpc}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,85 @@
+"""The format ``speed``: Spark's Python data source for journals, call logs, and messages and events to nodes.
+
+    from speed.spark import register
+    register(spark)
+    spark.readStream.format("speed").option("root", …).option("topic", "flights.*").load()
+    df.write.format("speed").mode("append").option("root", …).option("node", "billing").save()
+
+Options are checked while Spark analyses the query (``source_options``). Where the package ``pyspark_speed`` can be
+imported by Spark's own workers, it finds the format by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from speed.errors import ConfigurationError
+from speed.spark.source_options import ReadOptions, check_names, read_options, write_options
+from speed.spark.source_read import BatchReader
+from speed.spark.source_rows import check_rows
+from speed.spark.source_schema import check_schema, default_schema
+from speed.spark.source_stream import StreamReader
+from speed.spark.source_write import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+FORMAT = "speed"
+
+
+class SpeedDataSource(DataSource):  # type: ignore[misc, unused-ignore]
+    """What Spark makes for each use of the format; all state is in the options."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        check_names(options)
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """What reading gives if the program asks for no schema. Raises ConfigurationError."""
+        return default_schema(read_options(self.options))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """For ``spark.read``. Raises ConfigurationError."""
+        options = read_options(self.options, streaming=False)
+        return BatchReader(options, _arrow(schema, options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """For ``spark.readStream``. Raises ConfigurationError."""
+        options = read_options(self.options)
+        return StreamReader(options, _arrow(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For ``df.write``. Raises ConfigurationError."""
+        if overwrite:
+            raise ConfigurationError("mode is overwrite: what was sent cannot be taken back; use mode('append')")
+        options = write_options(self.options)
+        check_rows(schema, topic_is_needed=not (options.node or options.topic))
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """For ``df.writeStream``. Raises ConfigurationError."""
+        if overwrite:
+            raise ConfigurationError(
+                "the output mode is complete: what was sent cannot be taken back; use append or update"
+            )
+        options = write_options(self.options)
+        check_rows(schema, topic_is_needed=not (options.node or options.topic))
+        return StreamWriter(options)
+
+
+def _arrow(schema: StructType, options: ReadOptions) -> pa.Schema:
+    """The Arrow schema that Spark expects for ``schema``."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    check_schema(schema, options)
+    return to_arrow_schema(schema, timezone="UTC")

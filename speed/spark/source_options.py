@@ -1,0 +1,203 @@
+"""The options of the format ``speed``: which there are, what they mean, and what is wrong with those given.
+
+All are checked while Spark analyses the query. ``key`` is the path of a key file: no key is ever an option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from speed.errors import ConfigurationError
+from speed.fs.keyfile import default_key, default_root
+from speed.spark.settings import NodeSettings
+from speed.wire import names
+
+PAYLOADS = ("binary", "string")
+STARTING_OFFSETS = ("earliest", "latest")
+ON_ERROR = ("raise", "null")
+DURABILITIES = ("process", "disk")
+
+_WRITE = {
+    "root": "communication directory",
+    "key": "path of the key file, on every executor",
+    "node": "whom each row is sent to",
+    "topic": "topic that each row is published on",
+    "prefix": "family of the nodes that write: etl",
+    "run": "name of this run; written again under the same name, rows keep their message ids",
+    "contentType": "of a payload of binary or string",
+    "durability": "process or disk",
+    "timeoutSeconds": "how long to wait for a node, for room and for the acknowledgement",
+    "minSubscribers": "how many nodes must subscribe to the topic",
+}
+_READ = {
+    "root": "communication directory",
+    "key": "path of the key file, on every executor",
+    "journal": "directory of the journal",
+    "calls": "true: the call log",
+    "topic": "topic or pattern to read",
+    "inbox": "inbox to read",
+    "source": "sender or pattern to read",
+    "payload": "binary or string",
+    "payloadSchema": "columns of the payload, as DDL",
+    "onError": "raise or null: what a payload that does not fit becomes",
+    "messagesPerPartition": "how many messages a task reads at most",
+    "maxMessagesPerTrigger": "how many messages a micro-batch has at most",
+    "startingOffsets": "earliest or latest",
+    "failOnDataLoss": "false: go on where the journal no longer has what comes next",
+}
+
+
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+"""Options that Spark itself reads and hands on."""
+_STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where rows go: to ``node`` as messages, else to topics as events."""
+
+    settings: NodeSettings
+    node: str | None
+    topic: str | None
+    run: str | None
+    content_type: str | None
+    timeout_seconds: float
+    min_subscribers: int
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is read of a journal, and how it comes."""
+
+    journal: str
+    key: str
+    calls: bool
+    topic: str | None
+    inbox: str | None
+    source: str | None
+    payload: str
+    payload_schema: str | None
+    on_error: str
+    messages_per_partition: int
+    max_messages_per_trigger: int | None
+    starting_offsets: str
+    fail_on_data_loss: bool
+
+
+def check_names(given: Mapping[str, str]) -> None:
+    """Raises ConfigurationError for an option that exists neither for reading nor for writing."""
+    _Given(given, {**_READ, **_WRITE}, "the format speed")
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Raises ConfigurationError, which names the option and what there is."""
+    options = _Given(given, _WRITE, "writing")
+    node, topic = options.text("node"), options.text("topic")
+    if node and topic:
+        raise ConfigurationError(
+            "node and topic are both given: rows go to one node, or to the subscribers of a topic; "
+            "messages to a node take their topics from a column 'topic'"
+        )
+    if node:
+        names.check_node_name(node)
+    if topic:
+        names.check_topic(topic)
+    prefix = options.text("prefix") or "etl"
+    names.check_node_name(prefix)
+    settings = NodeSettings(
+        root=options.text("root") or default_root(),
+        key=options.text("key"),
+        prefix=prefix,
+        application="",
+        durability=options.choice("durability", DURABILITIES),
+    )
+    return WriteOptions(
+        settings=settings,
+        node=node,
+        topic=topic,
+        run=options.text("run"),
+        content_type=options.text("contentType"),
+        timeout_seconds=float(options.number("timeoutSeconds", 60)),
+        min_subscribers=options.number("minSubscribers", 1, least=0),
+    )
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool = True) -> ReadOptions:
+    """Raises ConfigurationError, which names the option and what there is."""
+    options = _Given(given, _READ, "reading")
+    only_streams = [name for name in _STREAM_ONLY if options.text(name)]
+    if only_streams and not streaming:
+        raise ConfigurationError(f"{only_streams[0]} is given for a batch: it is for readStream")
+    root = options.text("root")
+    if root is None and options.text("journal") is None:
+        raise ConfigurationError("journal is missing: give the directory of the journal, or root, whose journal it is")
+    made = ReadOptions(
+        journal=options.text("journal") or names.journal_dir(root or ""),
+        key=options.text("key") or default_key(root or default_root()),
+        calls=options.flag("calls", False),
+        topic=options.text("topic"),
+        inbox=options.text("inbox"),
+        source=options.text("source"),
+        payload=options.choice("payload", PAYLOADS),
+        payload_schema=options.text("payloadSchema"),
+        on_error=options.choice("onError", ON_ERROR),
+        messages_per_partition=options.number("messagesPerPartition", 100_000),
+        max_messages_per_trigger=options.number("maxMessagesPerTrigger", 0) or None,
+        starting_offsets=options.choice("startingOffsets", STARTING_OFFSETS),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+    )
+    _check_reading(made, options)
+    return made
+
+
+def _check_reading(made: ReadOptions, options: _Given) -> None:
+    if made.topic and made.inbox:
+        raise ConfigurationError("topic and inbox are both given: read events of topics, or messages to an inbox")
+    if made.payload_schema and options.text("payload"):
+        raise ConfigurationError("payload and payloadSchema are both given: use payloadSchema for columns")
+    unfit = ("topic", "inbox", "payload", "payloadSchema", "onError")
+    extra = [name for name in unfit if made.calls and options.text(name)]
+    if extra:
+        raise ConfigurationError(f"{extra[0]} is given with calls: the call log has no messages")
+    for pattern in (made.topic, made.source):
+        if pattern:
+            names.check_topic_pattern(pattern)
+
+
+class _Given:
+    """Options as Spark gives them: texts, names in any case."""
+
+    def __init__(self, given: Mapping[str, str], known: Mapping[str, str], doing: str) -> None:
+        by_lower = {name.lower(): name for name in known}
+        given = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
+        unknown = [name for name in given if name.lower() not in by_lower]
+        if unknown:
+            raise ConfigurationError(f"there is no option {unknown[0]!r} for {doing}; there are {', '.join(known)}")
+        self._values = {by_lower[name.lower()]: text for name, text in given.items()}
+
+    def text(self, name: str) -> str | None:
+        """None where it is not given, or empty."""
+        return self._values.get(name) or None
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of ``choices``, of which the first is the default."""
+        value = self.text(name) or choices[0]
+        if value not in choices:
+            raise ConfigurationError(f"{name} is {value!r}: use {' or '.join(choices)}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in {"true", "false"}:
+            raise ConfigurationError(f"{name} is {value!r}: use true or false")
+        return value == "true"
+
+    def number(self, name: str, default: int, *, least: int = 1) -> int:
+        """A whole number of at least ``least``, or the default."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdigit() and len(value) < 16) or int(value) < least:
+            raise ConfigurationError(f"{name} is {value!r}: use a whole number of at least {least}")
+        return int(value)

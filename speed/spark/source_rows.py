@@ -1,0 +1,246 @@
+"""Rows as encoded messages: which columns a row may have, and how each becomes a part of a message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError, UnserialisableError, WireError
+from speed.wire.content import BYTES_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_VALUE_DEPTH
+from speed.wire.message import DEFAULT_NAMESPACE, DEFAULT_TOPIC, encode_message
+from speed.wire.message_series import MessageIds, MessageSeries
+from speed.wire.value import pack
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
+
+PAYLOAD = "payload"
+METADATA = {
+    "message_id": "string",
+    "topic": "string",
+    "priority": "int",
+    "ttl_seconds": "int",
+    "correlation_id": "string",
+    "causality_parent": "string",
+    "traceparent": "string",
+    "content_type": "string",
+    "headers": "map<string,string>",
+}
+"""Columns beside ``payload``, each optional, and so is each of their values."""
+
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_PLAIN = _WHOLE | {"boolean", "float", "double", "string", "binary", "timestamp", "void"}
+_MAX_SERIES = 256
+
+
+def check_rows(schema: StructType, *, topic_is_needed: bool) -> None:
+    """Raises ConfigurationError for columns that no message has a place for, before anything runs."""
+    names = schema.names
+    if not names:
+        raise ConfigurationError("there are no columns to write")
+    if PAYLOAD not in names:
+        for field in schema:
+            _check_value(field.name, field.dataType)
+        if topic_is_needed:
+            raise ConfigurationError("node or topic is missing: give one, or columns 'topic' and 'payload'")
+        return
+    for field in schema:
+        _check_column(field.name, field.dataType)
+    if topic_is_needed and "topic" not in names:
+        raise ConfigurationError("node or topic is missing: give one, or a column 'topic'")
+
+
+def _check_column(name: str, kind: DataType) -> None:
+    if name == PAYLOAD:
+        _check_value(name, kind)
+        return
+    if name not in METADATA:
+        raise ConfigurationError(
+            f"column {name!r} has no place beside 'payload': there are {', '.join(METADATA)}; "
+            "or make it part of the payload: struct(…) AS payload"
+        )
+    expected, is_text = METADATA[name], kind.simpleString()
+    if is_text != expected and not (expected == "int" and is_text in _WHOLE):
+        raise ConfigurationError(f"column {name!r} is {is_text}: it must be {expected}")
+
+
+def _check_value(path: str, kind: DataType, depth: int = 0) -> None:
+    text = kind.simpleString().partition("(")[0].partition("<")[0].partition(" ")[0]
+    if text in _PLAIN:
+        return
+    if depth >= MAX_VALUE_DEPTH - 1:
+        raise ConfigurationError(f"column {path!r} is nested deeper than {MAX_VALUE_DEPTH}")
+    if text == "array":
+        _check_value(f"{path}[]", kind.elementType, depth + 1)
+    elif text == "struct":
+        for field in kind:
+            _check_value(f"{path}.{field.name}", field.dataType, depth + 1)
+    elif text == "map" and kind.keyType.simpleString() in _WHOLE | {"string"}:
+        _check_value(f"{path}.*", kind.valueType, depth + 1)
+    else:
+        raise ConfigurationError(f"column {path!r} is {kind.simpleString()}, which no message holds: cast it first")
+
+
+class _Metadata(NamedTuple):
+    """What a row says beside its payload; None where it says nothing."""
+
+    message_id: str | None = None
+    topic: str | None = None
+    priority: int | None = None
+    ttl_seconds: int | None = None
+    correlation_id: str | None = None
+    causality_parent: str | None = None
+    traceparent: str | None = None
+    content_type: str | None = None
+    headers: dict[str, str] | None = None
+
+    def is_plain(self) -> bool:
+        """Whether its message may be one of a series."""
+        one_each = (self.correlation_id, self.causality_parent, self.traceparent)
+        return (
+            one_each == (None, None, None)
+            and not self.headers
+            and (self.message_id is None or (len(self.message_id) == 36 and self.message_id.isascii()))
+        )
+
+
+class RowEncoder:
+    """Encodes the rows of one partition. ``ids`` gives each row its id, by its number in the partition."""
+
+    def __init__(self, ids: MessageIds, topic: str | None, content_type: str | None, publisher: str) -> None:
+        self.rows = 0
+        self._ids = ids
+        self._topic = topic
+        self._content_type = content_type
+        self._publisher = publisher
+        self._series: dict[Any, MessageSeries] = {}
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[bytes]]]:
+        """The messages of ``batch`` in its order, as runs of one topic. Raises what names the row."""
+        first, self.rows = self.rows, self.rows + batch.num_rows
+        ids = self._ids.take(first, batch.num_rows)
+        payloads, content_type = _payloads(batch, self._content_type)
+        now_ms = time.time_ns() // 1_000_000
+        self._series.clear()
+        if PAYLOAD in batch.schema.names and batch.num_columns > 1:
+            yield from self._encode_each(batch, first, ids, payloads, content_type, now_ms)
+            return
+        topic = self._topic or DEFAULT_TOPIC
+        encode = self._series_of(_Metadata(topic=topic), content_type, now_ms).encode
+        _check_payloads(payloads, first)
+        yield topic, list(map(encode, ids, payloads))
+
+    def _encode_each(
+        self,
+        batch: pa.RecordBatch,
+        first: int,
+        ids: Sequence[bytes],
+        payloads: Sequence[bytes],
+        content_type: str,
+        now_ms: int,
+    ) -> Iterator[tuple[str, list[bytes]]]:
+        topic, run = "", list[bytes]()
+        _check_payloads(payloads, first)
+        for number, (row, message_id, data) in enumerate(zip(_metadata(batch), ids, payloads, strict=True), first):
+            if row.topic is None:
+                row = row._replace(topic=self._topic)
+            try:
+                encoded = self._encode(row, message_id, data, row.content_type or content_type, now_ms)
+            except SpeedError as error:
+                raise type(error)(*_located(error, number)) from None
+            assert row.topic is not None
+            if run and row.topic != topic:
+                yield topic, run
+                run = []
+            topic = row.topic
+            run.append(encoded)
+        if run:
+            yield topic, run
+
+    def _encode(self, row: _Metadata, message_id: bytes, data: bytes, content_type: str, now_ms: int) -> bytes:
+        if row.topic is None:
+            raise UnserialisableError("topic is null, and no option names one")
+        if row.message_id is not None:
+            message_id = row.message_id.encode()
+        if row.is_plain():
+            return self._series_of(row, content_type, now_ms).encode(message_id, data)
+        return encode_message(
+            data,
+            topic=row.topic,
+            namespace=DEFAULT_NAMESPACE,
+            message_id=message_id.decode(),
+            published_at_ms=now_ms,
+            content_type=content_type,
+            priority=row.priority,
+            ttl_seconds=row.ttl_seconds,
+            correlation_id=row.correlation_id,
+            causality_parent=row.causality_parent,
+            traceparent=row.traceparent,
+            publisher_id=self._publisher,
+            labels=row.headers,
+        )
+
+    def _series_of(self, row: _Metadata, content_type: str, now_ms: int) -> MessageSeries:
+        key = (row.topic, row.priority, row.ttl_seconds, content_type)
+        series = self._series.get(key)
+        if series is None:
+            if len(self._series) >= _MAX_SERIES:
+                self._series.clear()
+            series = self._series[key] = MessageSeries(
+                _content(content_type),
+                now_ms,
+                topic=row.topic or DEFAULT_TOPIC,
+                namespace=DEFAULT_NAMESPACE,
+                priority=row.priority,
+                ttl_seconds=row.ttl_seconds,
+                publisher_id=self._publisher,
+            )
+        return series
+
+
+def _payloads(batch: pa.RecordBatch, content_type: str | None) -> tuple[list[bytes], str]:
+    """The bytes of each row's payload, None for null, and their content type."""
+    import pyarrow as pa
+    import pyarrow.types as is_type
+
+    if PAYLOAD not in batch.schema.names:
+        return [pack(row, sound=True) for row in batch.to_pylist(maps_as_pydicts="strict")], MSGPACK_TYPE
+    column = batch.column(PAYLOAD)
+    if is_type.is_string(column.type) or is_type.is_large_string(column.type):
+        return column.cast(pa.binary()).to_pylist(), content_type or TEXT_TYPE
+    if is_type.is_binary(column.type) or is_type.is_large_binary(column.type):
+        return column.to_pylist(), content_type or BYTES_TYPE
+    return [pack(value, sound=True) for value in column.to_pylist(maps_as_pydicts="strict")], MSGPACK_TYPE
+
+
+def _metadata(batch: pa.RecordBatch) -> Iterator[_Metadata]:
+    absent = [None] * batch.num_rows
+    names = batch.schema.names
+    columns = (batch.column(name).to_pylist(maps_as_pydicts="strict") if name in names else absent for name in METADATA)
+    return map(_Metadata, *columns)
+
+
+def _content(content_type: str) -> Content:
+    """The content type alone."""
+    return encode_content({}) if content_type == MSGPACK_TYPE else encode_content(b"", content_type)
+
+
+def _check_payloads(payloads: Sequence[bytes | None], first: int) -> None:
+    """Raises for the first row whose payload is null, or too large for any message."""
+    if None in payloads:
+        raise UnserialisableError(f"row {first + payloads.index(None)} of the partition: payload is null")
+    sizes = [len(payload) for payload in payloads if payload is not None]
+    if sizes and max(sizes) > MAX_PAYLOAD_BYTES:
+        number = next(at for at, size in enumerate(sizes) if size > MAX_PAYLOAD_BYTES)
+        raise PayloadTooLargeError(
+            f"row {first + number} of the partition: the payload has {sizes[number]} bytes; "
+            f"the limit is {MAX_PAYLOAD_BYTES}"
+        )
+
+
+def _located(error: SpeedError, number: int) -> tuple[str, ...]:
+    where = f"row {number} of the partition: {error}"
+    return (error.reason, where) if isinstance(error, WireError) else (where,)

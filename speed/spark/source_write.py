@@ -1,0 +1,188 @@
+"""Rows of a DataFrame or a stream as messages to a node, or as events to the subscribers of topics.
+
+Delivery is at least once. A task that fails is run again and sends its rows again under the same message ids (M-13), so
+a receiver that keeps ids together with their effects has each effect once. That needs the rows of a partition in the
+same order each time, as Spark gives them for what it read or sorted; a column ``message_id`` needs nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+import speed
+from speed.core.access import granted
+from speed.errors import ConfigurationError, NodeLeftError, UnknownNodeError
+from speed.spark.executor import application_id, worker_node
+from speed.spark.source_options import WriteOptions
+from speed.spark.source_rows import RowEncoder
+from speed.wire import names
+from speed.wire.message import DEFAULT_TOPIC
+from speed.wire.message_series import MessageIds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUERY_ID, _EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark tells the tasks of a micro-batch, which is more than it tells a stream writer."""
+_SUBSCRIBER_POLL_SECONDS = 0.05
+
+
+@dataclass
+class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
+    """What a task sent: the receivers have it."""
+
+    rows: int
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc, unused-ignore]
+    """Sends the rows of one DataFrame. Carries settings alone; its run has a name that all its tasks share."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._run = options.run or str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: send the rows of its partition."""
+        return send_rows(iterator, self._options, "batch", self._run)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ignore]
+    """Sends the rows of each micro-batch. The query's id, which outlives a restart, names them."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        if options.run:
+            raise ConfigurationError("run is given for a stream: the query's id in its checkpoint names its rows")
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: send the rows of its partition."""
+        task = _task()
+        query, epoch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_EPOCH)
+        if query is None or epoch is None:
+            raise ConfigurationError("this Spark does not tell its tasks query and epoch: no stable ids can be made")
+        return send_rows(iterator, self._options, "stream", query, epoch)
+
+
+def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
+    """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
+    node = worker_node(replace(options.settings, application=_application(options)))
+    ids = MessageIds(*work, str(_task().partitionId()))
+    rows = RowEncoder(ids, options.topic or (DEFAULT_TOPIC if options.node else None), options.content_type, node.name)
+    receivers = OneNode(node, options) if options.node else Subscribers(node, options)
+    for batch in batches:
+        for topic, messages in rows.encode(batch):
+            receivers.send(topic, messages)
+    receivers.finish()
+    return Written(rows.rows)
+
+
+class OneNode:
+    """Messages to one node; the last one is held back, since its acknowledgement says that all arrived."""
+
+    def __init__(self, node: speed.Node, options: WriteOptions) -> None:
+        assert options.node is not None
+        self._node = node
+        self._lane = _Lane(node, options.node, False, options.timeout_seconds)
+        self._target, self._timeout_seconds = options.node, options.timeout_seconds
+        self._is_there = False
+
+    def send(self, topic: str, messages: list[bytes]) -> None:
+        """Raises what ``Node.forward`` raises, after waiting for room, and at first for the node."""
+        if not self._is_there:
+            self._node.wait_for(self._target, timeout=self._timeout_seconds)
+            self._is_there = True
+        self._lane.send(messages)
+
+    def finish(self) -> None:
+        """Wait until the node has them all."""
+        self._lane.finish()
+
+
+class Subscribers:
+    """Events to all who subscribe to their topics; those who leave are no longer waited for."""
+
+    def __init__(self, node: speed.Node, options: WriteOptions) -> None:
+        self._node = node
+        self._options = options
+        self._lanes: dict[str, _Lane] = {}
+
+    def send(self, topic: str, messages: list[bytes]) -> None:
+        """Raises UnknownNodeError if there are fewer subscribers than the options ask for, even after waiting."""
+        for target in self._subscribers(names.check_topic(topic)):
+            lane = self._lanes.get(target)
+            if lane is None:
+                lane = self._lanes[target] = _Lane(self._node, target, True, self._options.timeout_seconds)
+            self._unless_it_left(lane, partial(lane.send, messages))
+
+    def finish(self) -> None:
+        """Wait until each has them all."""
+        for lane in list(self._lanes.values()):
+            self._unless_it_left(lane, lane.finish)
+
+    def _unless_it_left(self, lane: _Lane, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (NodeLeftError, UnknownNodeError):
+            self._lanes.pop(lane.target, None)
+
+    def _subscribers(self, topic: str) -> list[str]:
+        deadline = monotonic() + self._options.timeout_seconds
+        while True:
+            found = [entry.name for entry in self._node.nodes() if _wants(entry, topic, self._node.name)]
+            if len(found) >= self._options.min_subscribers:
+                return found
+            if monotonic() >= deadline:
+                raise UnknownNodeError(
+                    f"{len(found)} nodes subscribe to {topic!r} and allow {self._node.name!r}, "
+                    f"minSubscribers is {self._options.min_subscribers}"
+                )
+            sleep(_SUBSCRIBER_POLL_SECONDS)
+
+
+class _Lane:
+    """What one receiver gets, in order, with the last message held back."""
+
+    def __init__(self, node: speed.Node, target: str, event: bool, timeout_seconds: float) -> None:
+        self.target = target
+        self._node = node
+        self._event = event
+        self._timeout_seconds = timeout_seconds
+        self._held: list[bytes] = []
+
+    def send(self, messages: list[bytes]) -> None:
+        due = [*self._held, *messages]
+        self._forward(due[:-1], ack=False)
+        self._held = due[-1:]
+
+    def finish(self) -> None:
+        self._forward(self._held, ack=True)
+        self._held = []
+
+    def _forward(self, messages: list[bytes], *, ack: bool) -> None:
+        if messages:
+            self._node.forward(self.target, messages, event=self._event, ack=ack, timeout=self._timeout_seconds)
+
+
+def _application(options: WriteOptions) -> str:
+    """Names a node of its own: it may be more durable, or lie elsewhere, than the one that calls services."""
+    return f"{application_id()}-write" + ("-disk" if options.settings.durability == "disk" else "")
+
+
+def _wants(entry: speed.Entry, topic: str, name: str) -> bool:
+    covers = any(names.matches(pattern, topic) for pattern in entry.subscriptions)
+    return covers and entry.name != name and granted(entry.allow, name)
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    if task is None:
+        raise ConfigurationError("rows are written by the tasks of a Spark job only")
+    return task
