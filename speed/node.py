@@ -208,7 +208,8 @@ class Node:
         """Send many messages in their order, up to 64 in one write and one ring.
 
         As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
-        an error the messages of the write that failed, and those after it, were not accepted.
+        an error the messages of the write that failed, and those after it, were not accepted, except those that
+        a StorageError counts (L-5). A payload that cannot be encoded takes at most the 63 before it with it.
         """
         self._engine.send_all(target, payloads, _seconds(timeout), options)
 

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import cache
+from itertools import islice
+from time import monotonic
 from typing import Any
 
 import speed_native
@@ -18,7 +20,7 @@ from speed.errors import ConfigurationError, DurabilityError, WireError
 from speed.native.message import received_message
 from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, Options
+from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -92,7 +94,11 @@ class NativeEngine:
         return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
-        self._engine.send_all(target, list(payloads), timeout, _traced(options))
+        deadline = monotonic() + timeout
+        options = _traced(options)
+        payloads = iter(payloads)
+        while batch := list(islice(payloads, WRITE_MESSAGES)):  # of an endless iterable too
+            self._engine.send_all(target, batch, max(0.0, deadline - monotonic()), options)
 
     def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
         self._engine.forward(target, list(messages), event, ack, timeout)

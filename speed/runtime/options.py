@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 MAX_WORKERS = 256
 MAX_LEASE_SECONDS = 10_000_000
+WRITE_MESSAGES = 64
+"""Messages that share a write and a ring at most."""
 SPIN_SECONDS = 200e-6
 """How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
 MESSAGE_OPTIONS = frozenset(

@@ -11,7 +11,7 @@ from speed.core.access import granted
 from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.options import MESSAGE_OPTIONS
+from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
@@ -19,7 +19,7 @@ from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import ReusedBuffer
 
-BATCH_MESSAGES, BATCH_BYTES = 64, ReusedBuffer.LARGE_BYTES
+WRITE_BYTES = ReusedBuffer.LARGE_BYTES
 """What goes in one write at most; a large message goes alone."""
 
 
@@ -64,11 +64,14 @@ class Outbox:
         batch: list[bytes] = []
         size = 0
         for encoded in messages:
-            if len(batch) == BATCH_MESSAGES or (batch and size + len(encoded) >= BATCH_BYTES):
+            if batch and size + len(encoded) >= WRITE_BYTES:
                 self._links.granted(target).send_all(type_, 0, batch, deadline)
                 batch, size = [], 0
             batch.append(encoded)
             size += len(encoded)
+            if len(batch) == WRITE_MESSAGES:  # now: the next one may not be encodable
+                self._links.granted(target).send_all(type_, 0, batch, deadline)
+                batch, size = [], 0
         if batch:
             self._links.granted(target).send_all(type_, 0, batch, deadline)
 

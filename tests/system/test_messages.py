@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from queue import Queue
 from typing import Any
 
@@ -83,6 +84,13 @@ def test_messages_sent_at_once_arrive_in_their_order_whatever_their_size(node: M
     analytics.send_all("billing", [])
     analytics.send("billing", b"last", ack=True, timeout=30)
     assert seen == [*payloads, b"last"]
+
+
+def test_a_payload_that_cannot_be_encoded_takes_no_full_write_before_it_with_it(node: Make) -> None:
+    billing, analytics = node("billing", allow=["analytics"]), node("analytics")
+    with pytest.raises(speed.UnserialisableError):
+        analytics.send_all("billing", [*range(64), object()])
+    assert [message.payload for message in iter(partial(billing.receive, 0.2), None)] == list(range(64))
 
 
 def test_of_messages_sent_at_once_none_reaches_a_node_that_does_not_allow_it(node: Make, root: str) -> None:
