@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = ["Column", "from_arrow", "from_numpy", "from_values", "is_present", "to_arrow", "to_numpy", "to_values"]
+__all__ = [
+    "Column",
+    "from_arrow",
+    "from_numpy",
+    "from_values",
+    "is_present",
+    "kind_of",
+    "to_arrow",
+    "to_numpy",
+    "to_values",
+]
 
 _NUMPY = {"int64": "<i8", "float64": "<f8", "timestamp": "<M8[us]"}
 
@@ -63,6 +73,11 @@ def to_arrow(column: Column) -> pa.Array:
     kind = types.get(column.kind) or pa.decimal128(column.precision, column.scale)
     parts = (column.validity, column.offsets, column.data) if column.offsets else (column.validity, column.data)
     return pa.Array.from_buffers(kind, column.rows, [None if part is None else pa.py_buffer(part) for part in parts])
+
+
+def kind_of(arrow_type: pa.DataType) -> str:
+    """The kind of column that holds an Arrow type. Raises UnserialisableError for a type without one."""
+    return _kind_of_arrow(arrow_type)[0]
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Column:

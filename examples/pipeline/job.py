@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-PER_TRIGGER = 20_000
+BATCH_EVENTS = 20_000
 TRIGGER = "1 second"
 POLL_SECONDS = 0.2
 
 
 class Places:
-    """Where things are: communication directory and key, and the job's own files."""
+    """Where things are: communication directory and key, the job's own files; and how many events a batch takes."""
 
-    def __init__(self, root: str, key: str, work: Path) -> None:
-        self.root, self.key = root, key
+    def __init__(self, root: str, key: str, work: Path, batch_events: int) -> None:
+        self.root, self.key, self.batch_events = root, key, batch_events
         self.hours, self.checkpoints, self.alerts = str(work / "hours"), work / "checkpoints", work / "expected.json"
 
 
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 def recorded(spark: SparkSession, places: Places) -> DataFrame:
     """The events as they were recorded, from the journal."""
     reader = spark.readStream.format("speed").options(root=places.root, key=places.key, topic=events.TOPIC)
-    return reader.option("maxMessagesPerTrigger", PER_TRIGGER).schema(events.SCHEMA).load()
+    return reader.option("maxMessagesPerTrigger", places.batch_events).schema(events.SCHEMA).load()
 
 
 def count_hours(spark: SparkSession, sp: Speed, places: Places) -> StreamingQuery:
@@ -139,8 +139,9 @@ def main() -> int:
     parser.add_argument("--key", required=True)
     parser.add_argument("--work", type=Path, required=True, help="for checkpoints and Parquet files")
     parser.add_argument("--sample", type=int, help="only the first so many flights")
+    parser.add_argument("--batch-events", type=int, default=BATCH_EVENTS, help="events a micro-batch has at most")
     chosen = parser.parse_args()
-    places = Places(chosen.root, chosen.key, chosen.work)
+    places = Places(chosen.root, chosen.key, chosen.work, chosen.batch_events)
     spark = data.session(progress=False)
     try:
         register(spark)

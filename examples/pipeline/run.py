@@ -26,9 +26,12 @@ from speed.fs.keyfile import write_key_file
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parents[1]
+ALL_FLIGHTS = 336_776
 SAMPLE = 20_000
 REPLAY_SECONDS = 25.0
 """How long a replay takes unless a rate is given: long enough for a crash and a restart within it."""
+BATCHES = 12
+"""At least so many micro-batches, so that there is a middle even where Spark starts behind the replay."""
 START_SECONDS = 60.0
 PART_SECONDS = 900.0
 STOP_SECONDS = 15.0
@@ -87,7 +90,9 @@ class Pipeline:
 
     def job(self, what: str) -> list[str]:
         """The command of the Spark job."""
-        return [*self.part("job", what, "--work", str(self.spark)), *self.sampled()]
+        batch = -(-(self.sample or ALL_FLIGHTS) // BATCHES)
+        words = ["--work", str(self.spark), "--batch-events", str(batch)]
+        return [*self.part("job", what, *words), *self.sampled()]
 
     def sampled(self) -> list[str]:
         """The option that says how many flights."""
@@ -120,7 +125,7 @@ class Pipeline:
 
     def kill_in_the_middle(self, job: subprocess.Popen[bytes]) -> None:
         """Once some micro-batches are done, and while the next is under way: SIGKILL for the job's whole group."""
-        end = time.monotonic() + START_SECONDS + REPLAY_SECONDS
+        end = time.monotonic() + PART_SECONDS
         while self.batches("commits") < BATCHES_BEFORE_KILL or self.batches("offsets") <= self.batches("commits"):
             self.check_all()
             if time.monotonic() > end:
@@ -213,14 +218,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/pipeline", description="Flights as a stream, through a crash.")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})")
-    size.add_argument("--full", action="store_true", help="all 336,776 flights")
+    size.add_argument("--full", action="store_true", help=f"all {ALL_FLIGHTS:,} flights")
     parser.add_argument("--rate", type=float, help=f"events a second (default: all within {REPLAY_SECONDS:.0f} s)")
     chosen = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
     sample = None if chosen.full else chosen.sample
     with scratch() as work:
-        pipeline = Pipeline(work, sample, chosen.rate or (sample or 336_776) / REPLAY_SECONDS)
+        pipeline = Pipeline(work, sample, chosen.rate or (sample or ALL_FLIGHTS) / REPLAY_SECONDS)
         try:
             pipeline.run()
         except (Failed, speed.SpeedError) as error:

@@ -11,12 +11,15 @@ from speed.wire.column import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NUMBERS = frozenset({"int64", "float64", "decimal"})
+_MOST_DIGITS = 38
+
 
 def promised_arrays(answer: Any, promised: pa.Schema, rows: int | None, source: str) -> list[pa.Array]:
     """The arrays of ``promised``, in its order: of one column, or of a map of columns by name.
 
     ``rows`` is how many are expected, None for as many as come. Raises ExecutionFailedError, which says what was
-    promised and what came.
+    promised and what came; ``source`` names node, service and batch.
     """
     by_name = _by_name(answer, promised, source)
     arrays = [_promised(by_name[field.name], field, source) for field in promised]
@@ -47,22 +50,33 @@ def _by_name(answer: Any, promised: pa.Schema, source: str) -> dict[str, Column]
 
 
 def _promised(column: Column, field: pa.Field, source: str) -> pa.Array:
-    import pyarrow as pa
-
     array = columns.to_arrow(column)
+    if not field.nullable and array.null_count:
+        row = columns.is_present(column).index(False)
+        raise ExecutionFailedError(
+            f"{source} answered null for {field.name!r} in row {row}, which was promised NOT NULL"
+        )
     if array.type == field.type:
         return array
+    fitting = _cast(array, column.kind, field.type)
+    if fitting is None:
+        came = f"{source} answered with {column.kind} for {field.name!r}"
+        raise ExecutionFailedError(f"{came}, promised was {field.type}, which does not hold it")
+    return fitting
+
+
+def _cast(array: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array | None:
+    """Numbers become other numbers if none changes, and nulls any nulls: they have no kind a service could know."""
+    import pyarrow as pa
+
+    if array.null_count == len(array):
+        return pa.nulls(len(array), wanted)
+    promised = columns.kind_of(wanted)
+    if kind != promised and not {kind, promised} <= _NUMBERS:
+        return None
     try:
-        if _is_text(array.type) == _is_text(field.type):  # Arrow would read numbers out of text
-            return array.cast(field.type)
+        if kind == "int64" and promised == "decimal":  # Arrow wants room for all that an int64 could be
+            array = array.cast(pa.decimal128(_MOST_DIGITS, wanted.scale))
+        return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    raise ExecutionFailedError(
-        f"{source} answered with {column.kind} for {field.name!r}, promised was {field.type}, which does not hold it"
-    )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as is_type
-
-    return bool(is_type.is_string(kind) or is_type.is_large_string(kind) or is_type.is_binary(kind))
+        return None

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import speed
 from speed import columns
-from speed.errors import CallError, CallTimeoutError, NodeLeftError, SpeedError, UnserialisableError
+from speed.errors import (
+    AccessDeniedError,
+    CallError,
+    CallTimeoutError,
+    ExecutionFailedError,
+    InternalError,
+    InvalidArgumentsError,
+    NodeLeftError,
+    SpeedError,
+    UnknownNodeError,
+    UnserialisableError,
+)
 from speed.spark.metrics import Counts
-from speed.spark.settings import CallSettings
-from speed.spark.targets import Targets
+from speed.spark.settings import CallSettings, check_columns
+from speed.spark.targets import LiveNodes, Targets
+from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
@@ -23,6 +34,8 @@ if TYPE_CHECKING:
 MAX_BATCH_BYTES = MAX_PAYLOAD_BYTES // 4
 """A batch of more goes in halves: its answer must fit into an envelope too."""
 _MAY_SUCCEED_AGAIN = (NodeLeftError, CallTimeoutError)
+_OF_THE_ROWS = (InvalidArgumentsError, ExecutionFailedError, CallTimeoutError, InternalError)
+"""Errors that other rows might not meet; those alone become nulls."""
 
 
 @dataclass
@@ -33,88 +46,131 @@ class Batch:
     first_row: int
     rows: pa.RecordBatch
     arguments: dict[str, Any]
-    target: str = ""
+    service: str
+    target: Entry | None = None
     attempts: int = 0
+    give_up: float = 0.0
+    """When a batch that no node accepts has waited long enough."""
     started: float = 0.0
     answer: Future[Any] | None = None
+    result: Any = None
+
+    def __str__(self) -> str:
+        last_row = self.first_row + self.rows.num_rows - 1
+        node = f"{self.target.name}." if self.target else ""
+        return f"{node}{self.service}, batch {self.number} (rows {self.first_row} to {last_row} of the partition)"
+
+    @property
+    def sent_bytes(self) -> int:
+        """Of all columns that are arguments."""
+        parts = (part for one in self.arguments.values() for part in (one.validity, one.offsets, one.data))
+        return sum(part.nbytes for part in parts if part is not None)
 
 
 class BatchCalls:
     """The calls of one service for one partition. One thread uses it."""
 
-    def __init__(self, node: speed.Node, settings: CallSettings, columns: tuple[str, ...]) -> None:
-        """``columns`` of each batch are sent, the others only come back beside the answer."""
+    def __init__(self, live: LiveNodes, settings: CallSettings, columns: tuple[str, ...] | None) -> None:
+        """``columns`` of each batch are sent (None: all), the others only come back beside the answer."""
         self.counts = Counts()
-        self._node = node
+        self._node = live.node
         self._settings = settings
         self._columns = columns
-        self._targets = Targets(node, settings)
+        self._targets = Targets(live, settings)
+        self._under_way: deque[Batch] = deque()
 
-    def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Each batch with its answer, in order; None where ``on_error`` makes nulls of a batch that failed.
+    def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+        """Each batch with its result, in order; None where ``on_error`` makes nulls of a batch that failed.
 
         Raises what ended the first bad batch; the message names node, service, batch and row.
         """
-        under_way: deque[Batch] = deque()
         for batch in self._numbered(batches):
-            under_way.append(batch)
             self._start(batch)
-            if len(under_way) >= self._settings.in_flight:
-                yield self._finish(under_way.popleft())
-        while under_way:
-            yield self._finish(under_way.popleft())
+            self._under_way.append(batch)
+            if len(self._under_way) >= self._settings.in_flight:
+                yield self._finish(self._under_way.popleft())
+        while self._under_way:
+            yield self._finish(self._under_way.popleft())
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
-        parts = (part for batch in batches for part in halved(batch, self._columns))
-        for number, rows in enumerate(parts):
-            yield Batch(number, first_row, rows, _arguments(rows, self._columns))
+        for number, rows in enumerate(part for batch in batches for part in halved(batch, self._names(batch))):
+            arguments = _arguments(rows, self._names(rows))
+            yield Batch(number, first_row, rows, arguments, self._settings.service)
             first_row += rows.num_rows
 
+    def _names(self, rows: pa.RecordBatch) -> tuple[str, ...]:
+        return self._columns or check_columns(rows.schema.names)
+
     def _start(self, batch: Batch) -> None:
+        """Send it; what prevents that becomes its outcome. Raises when there is nobody to send it to."""
         settings = self._settings
-        batch.target = self._targets.take()
+        try:
+            batch.target = self._targets.take(self._calls_of_nodes())
+        except SpeedError as error:
+            raise located(error, batch) from None
         batch.attempts += 1
         batch.started = time.perf_counter()
         self.counts.calls += 1
-        batch.answer = self._node.submit(
-            batch.target, settings.service, batch.arguments, timeout=settings.timeout_seconds
-        )
+        try:
+            batch.answer = self._node.submit(
+                batch.target.name, settings.service, batch.arguments, timeout=settings.timeout_seconds
+            )
+        except SpeedError as error:
+            batch.answer = Future()
+            batch.answer.set_exception(error)
 
-    def _finish(self, batch: Batch) -> tuple[pa.RecordBatch, Any]:
-        """The answer, after as many attempts as the settings allow."""
+    def _finish(self, batch: Batch) -> Batch:
+        """The batch with its result, after as many attempts as the settings allow."""
         while True:
             assert batch.answer is not None
             error = batch.answer.exception()
-            self._targets.done(batch.target)
             if error is None:
-                self.counts.add(batch.rows, time.perf_counter() - batch.started)
-                return batch.rows, batch.answer.result()
-            if not isinstance(error, _MAY_SUCCEED_AGAIN) or batch.attempts > self._settings.retries:
+                self.counts.add(batch.rows.num_rows, batch.sent_bytes, time.perf_counter() - batch.started)
+                batch.result = batch.answer.result()
+                return batch
+            if not self._may_go_again(batch, error):
                 self._fail(batch, error)
-                return batch.rows, None
+                return batch
             self.counts.retries += 1
             self._start(batch)
 
+    def _calls_of_nodes(self) -> Counter[str]:
+        """How many calls each node has not answered yet; its answer may be there and wait for its turn."""
+        unanswered = (batch for batch in self._under_way if batch.answer and not batch.answer.done())
+        return Counter(batch.target.name for batch in unanswered if batch.target)
+
+    def _may_go_again(self, batch: Batch, error: BaseException) -> bool:
+        """What no node accepted goes to the next one; what may have run goes again only where that is allowed."""
+        assert batch.target is not None
+        if isinstance(error, UnknownNodeError | NodeLeftError):
+            self._targets.left(batch.target)
+        if isinstance(error, _MAY_SUCCEED_AGAIN):
+            return batch.attempts <= self._settings.retries
+        never_ran = isinstance(error, UnknownNodeError) or (
+            isinstance(error, AccessDeniedError) and self._targets.denies(batch.target)
+        )
+        if never_ran:
+            batch.attempts -= 1
+            batch.give_up = batch.give_up or time.monotonic() + self._settings.wait_seconds
+        return never_ran and time.monotonic() < batch.give_up
+
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Raise ``error``, unless it becomes nulls."""
-        if isinstance(error, CallError) and self._settings.on_error == "null":
+        if isinstance(error, _OF_THE_ROWS) and self._settings.on_error == "null":
             self.counts.failed_rows += batch.rows.num_rows
             return
         if isinstance(error, SpeedError):
-            raise located(error, batch, self._settings.service) from None
+            raise located(error, batch) from None
         raise error
 
 
-def located(error: SpeedError, batch: Batch, service: str) -> SpeedError:
-    """``error`` of the same class, with node, service, batch and first bad row in its message and details."""
-    row = getattr(error, "details", {}).get("row")
-    where = f"{batch.target}.{service}, batch {batch.number} (rows {batch.first_row} to "
-    where += f"{batch.first_row + batch.rows.num_rows - 1} of the partition)"
-    if isinstance(row, int):
-        where += f", row {batch.first_row + row}"
-    message = f"{where}: {error}"
-    return type(error)(message, error.details) if isinstance(error, CallError) else type(error)(message)
+def located(error: SpeedError, batch: Batch) -> SpeedError:
+    """``error`` itself, with node, service, batch and first bad row in its message."""
+    row = error.details.get("row") if isinstance(error, CallError) else None
+    where = f"{batch}, row {batch.first_row + row}" if isinstance(row, int) else str(batch)
+    error.args = (f"{where}: {error}",)
+    return error
 
 
 def halved(rows: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

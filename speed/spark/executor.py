@@ -11,47 +11,51 @@ import threading
 import psutil
 
 import speed
+from speed.errors import ConfigurationError
 from speed.spark.driver import MAX_NAME_BYTES
 from speed.spark.settings import NodeSettings
+from speed.spark.targets import LiveNodes
 
 _DRIVER = "driver"
 _EXECUTOR_OPTION = "--executor-id"
 _APPLICATION_OPTION = "--app-id"
+_END_BYTES = 40
+"""Room in a node's name for an executor's id and a pid."""
+_HEARTBEAT_SECONDS = 1.0
+"""How soon a worker notices that the node that owes it an answer died."""
 
 _lock = threading.Lock()
-_nodes: dict[tuple[int, NodeSettings], speed.Node] = {}
-"""By process, since a Python worker is a fork of its daemon."""
+_nodes: dict[tuple[int, str], LiveNodes] = {}
+"""By process, since a Python worker is a fork of its daemon, and by root and family."""
 
 
-def worker_node(settings: NodeSettings) -> speed.Node:
-    """This worker's node. Raises what ``speed.Node`` raises: KeyFileError where an executor has no key."""
-    place = (os.getpid(), settings)
+def worker_node(settings: NodeSettings) -> LiveNodes:
+    """This process's node, and what it sees. Raises what ``speed.Node`` raises, saying which executor it was."""
+    place = (os.getpid(), f"{settings.root} {family(settings)}")
     with _lock:
-        node = _nodes.get(place)
-        if node is None or node.closed:
-            node = speed.Node(
-                worker_name(settings),
-                root=settings.root,
-                key=settings.key,
-                lease_seconds=settings.lease_seconds,
-                workers=1,
-                durability=settings.durability,
-            )
-            atexit.register(node.close, drain_seconds=0)
-            _nodes[place] = node
-        return node
+        live = _nodes.get(place)
+        if live is None or live.node.closed:
+            live = _nodes[place] = LiveNodes(_start(settings))
+        return live
+
+
+def family(settings: NodeSettings) -> str:
+    """``<prefix>.<application>``: a long application id loses its beginning, which says least."""
+    room = MAX_NAME_BYTES - len(settings.prefix) - 1 - _END_BYTES
+    application = re.sub(r"\.{2,}", ".", re.sub(r"[^A-Za-z0-9_.-]", "-", settings.application))[-room:].strip(".-")
+    if not application:
+        raise ConfigurationError(f"the application id {settings.application!r} gives no node name")
+    return f"{settings.prefix}.{application}"
 
 
 def worker_name(settings: NodeSettings) -> str:
-    """``<prefix>.<application>.<executor>.<pid>``; a long application id loses its beginning, which says least."""
-    end = f".{executor_id()}.{os.getpid()}"
-    room = MAX_NAME_BYTES - len(settings.prefix) - 1 - len(end)
-    return f"{settings.prefix}.{settings.application[-room:].lstrip('.-')}{end}"
+    """``<prefix>.<application>.<executor>.<pid>``."""
+    return f"{family(settings)}.{executor_id()}.{os.getpid()}"
 
 
 def executor_id() -> str:
     """The id of the executor that this worker belongs to; ``driver`` in local mode. Spark does not tell its workers."""
-    return _given_to_executor(_EXECUTOR_OPTION) or _DRIVER
+    return (_given_to_executor(_EXECUTOR_OPTION) or _DRIVER)[:20]
 
 
 def application_id() -> str:
@@ -73,6 +77,23 @@ def _given_to_executor(option: str) -> str | None:
 
 def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", text)
+
+
+def _start(settings: NodeSettings) -> speed.Node:
+    try:
+        node = speed.Node(
+            worker_name(settings),
+            root=settings.root,
+            key=settings.key,
+            lease_seconds=settings.lease_seconds,
+            heartbeat_seconds=min(_HEARTBEAT_SECONDS, settings.lease_seconds / 4),
+            workers=1,
+            durability=settings.durability,
+        )
+    except ConfigurationError as error:
+        raise type(error)(f"executor {executor_id()} on {socket.gethostname()}: {error}") from None
+    atexit.register(node.close, drain_seconds=0)
+    return node
 
 
 def _after_fork_in_child() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from speed.errors import ConfigurationError, SpeedError
 from speed.spark.answers import null_arrays, promised_arrays
-from speed.spark.calls import BatchCalls
+from speed.spark.calls import Batch, BatchCalls
 from speed.spark.executor import worker_node
+from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, NodeSettings
 
 if TYPE_CHECKING:
@@ -16,29 +18,57 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
+_REPORT_SECONDS = 2.0
+
 
 class Work(NamedTuple):
-    """One use of a service: who calls, what, with which columns, for which columns."""
+    """One use of a service: who calls, what, with which columns (None: all), for which columns.
+
+    ``counts`` is None where Spark has no accumulators (Spark Connect): the node ``driver`` is told under ``topic``.
+    """
 
     node: NodeSettings
     call: CallSettings
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] | None
     promised: pa.Schema
-    counts: Accumulator[Any]
+    counts: Accumulator[Any] | None
+    driver: str
+    topic: str
+    same_rows: bool = True
 
-    def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Each batch with its answer; what was counted is added at the end, whichever it is."""
+    def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
+        """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
         calls = BatchCalls(worker_node(self.node), self.call, self.columns)
         try:
-            yield from calls.answers(batches)
-        finally:
-            self.counts.add(calls.counts)
+            for batch in calls.answers(batches):
+                yield batch.rows, self._arrays(batch)
+        except Exception:
+            self._report(calls.counts)  # Spark drops the accumulators of a task that fails
+            raise
+        except GeneratorExit:  # Spark has rows enough
+            self._count(calls.counts)
+            raise
+        self._count(calls.counts)
 
-    def arrays(self, answer: Any, rows: int | None) -> list[pa.Array]:
+    def _arrays(self, batch: Batch) -> list[pa.Array]:
         """The promised arrays out of an answer; nulls where a batch failed and that is allowed."""
-        if answer is None:
+        rows = batch.rows.num_rows if self.same_rows else None
+        if batch.result is None:
             return null_arrays(self.promised, rows or 0)
-        return promised_arrays(answer, self.promised, rows, str(self.call))
+        return promised_arrays(batch.result, self.promised, rows, str(batch))
+
+    def _count(self, counts: Counts) -> None:
+        if self.counts is None:
+            self._report(counts)
+        else:
+            self.counts.add(counts)
+
+    def _report(self, counts: Counts) -> None:
+        node = worker_node(self.node).node
+        try:
+            node.send(self.driver, counts.payload(), ack=True, timeout=_REPORT_SECONDS, topic=self.topic)
+        except SpeedError:
+            pass  # figures never fail a task, and never hide why it failed
 
 
 def enrich_function(work: Work) -> Callable[[Batches], Batches]:
@@ -47,9 +77,8 @@ def enrich_function(work: Work) -> Callable[[Batches], Batches]:
     def enrich(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        for rows, answer in work.answers(batches):
-            arrays = [*rows.columns, *work.arrays(answer, rows.num_rows)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*rows.schema, *work.promised]))
+        for rows, arrays in work.answers(batches):
+            yield pa.RecordBatch.from_arrays([*rows.columns, *arrays], schema=pa.schema([*rows.schema, *work.promised]))
 
     return enrich
 
@@ -60,8 +89,8 @@ def map_function(work: Work) -> Callable[[Batches], Batches]:
     def map_batches(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        for _, answer in work.answers(batches):
-            yield pa.RecordBatch.from_arrays(work.arrays(answer, None), schema=work.promised)
+        for _, arrays in work.answers(batches):
+            yield pa.RecordBatch.from_arrays(arrays, schema=work.promised)
 
     return map_batches
 
@@ -71,17 +100,25 @@ def udf_function(work: Work) -> Callable[..., Any]:
     import pyarrow as pa
 
     def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        named = (pa.RecordBatch.from_arrays(list(arrays), names=list(work.columns)) for arrays in batches)
-        for rows, answer in work.answers(named):
-            yield work.arrays(answer, rows.num_rows)[0]
+        for _, arrays in work.answers(_named(batch, work.columns) for batch in batches):
+            yield arrays[0]
 
-    # Spark reads the form of the function off its annotations, and wants one array, not a tuple, for one column.
-    if len(work.columns) > 1:
-        call.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
-        return call
+    # Spark reads the form of the function off its annotations, and hands over one array, not a tuple, for one column.
+    form = pa.Array if work.columns is None or len(work.columns) == 1 else tuple[pa.Array, ...]
+    call.__annotations__ = {"batches": Iterator[form], "return": Iterator[pa.Array]}  # type: ignore[valid-type]
+    return call
 
-    def call_one(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return call((array,) for array in batches)
 
-    call_one.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
-    return call_one
+def _named(batch: pa.Array | tuple[pa.Array, ...], names: tuple[str, ...] | None) -> pa.RecordBatch:
+    """One batch of arguments: named by position, or by the fields of a structure."""
+    import pyarrow as pa
+
+    arrays = list(batch) if isinstance(batch, tuple) else [batch]
+    if names is None:
+        if len(arrays) > 1 or not pa.types.is_struct(arrays[0].type):
+            raise ConfigurationError("the arguments have no names: pass one struct(…) of them in SQL, or give columns=")
+        names = tuple(field.name for field in arrays[0].type)
+        arrays = arrays[0].flatten()
+    elif len(arrays) != len(names):
+        raise ConfigurationError(f"{len(arrays)} arguments for the columns {', '.join(names)}")
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))

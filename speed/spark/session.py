@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
+import uuid
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from speed.errors import ConfigurationError, ServiceNotFoundError
-from speed.spark.driver import driver_node, node_name
+import speed
+from speed.errors import ServiceNotFoundError
+from speed.fs.keyfile import default_root
+from speed.spark.driver import _close_with
+from speed.spark.executor import family, worker_node
 from speed.spark.functions import Work, enrich_function, map_function, udf_function
-from speed.spark.metrics import Counts
-from speed.spark.settings import CallSettings, NodeSettings, check_columns
+from speed.spark.metrics import Counts, Reports
+from speed.spark.schema import arrow_schema, check_names, check_types, joined, promised_schema
+from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
 from speed.spark.targets import Targets
+from speed.wire.entry import Entry
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_lock = threading.Lock()
+_reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictionary()
 
 
 class Speed:
@@ -27,13 +37,14 @@ class Speed:
     it; so the service's side allows the family: ``node.allow("etl.*")``.
 
     Args:
-        spark: the session.
-        root, key: as ``speed.Node`` takes them; ``key`` is the path of a file that every executor can read.
+        spark: the session; of Spark Connect too, where this process must see ``root`` like any other node.
+        root, key: as ``speed.Node`` takes them. Both are paths that hold on every executor: the key itself never
+            travels through Spark. Without ``key`` each executor looks for its own (``$SPEED_KEY``, else in the root).
         name: the family of this job's nodes.
-        lease_seconds: how long a worker that was killed may still be listed.
+        lease_seconds: how long a worker that was killed may still be listed on other machines.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
-    which checks each service before a job starts.
+    which checks each service before a job starts, and closes with the session.
     """
 
     def __init__(
@@ -45,23 +56,41 @@ class Speed:
         name: str = "etl",
         lease_seconds: float = 30.0,
     ) -> None:
-        self._spark = spark
-        application = str(spark.sparkContext.applicationId)
-        self._node = driver_node(spark, name=node_name(application, name), root=root, key=key)
+        context = _context(spark)
         self._settings = NodeSettings(
-            root=self._node.root,
+            root=os.path.abspath(os.fspath(root) if root is not None else default_root()),
             key=None if key is None else os.fspath(key),
             prefix=name,
-            application=application,
+            application=str(spark.conf.get("spark.app.id") if context is None else context.applicationId),
             lease_seconds=lease_seconds,
         )
-        self._counts = _accumulator(spark)
+        self._live = worker_node(self._settings)
+        self._node = self._live.node
+        self._node.remove_stale()  # workers that were killed
+        self._lock = threading.Lock()
+        self._id = uuid.uuid4().hex
+        self._reports = _reports_to(self._node, f"{family(self._settings)}.*")
+        self._counts = None if context is None else _accumulator(context)
+        _close_with(spark if context is None else context, self._node)
+
+    def close(self) -> None:
+        """Close the driver's own node now; otherwise it closes with the session. Jobs that run go on."""
+        self._node.close()
+
+    @property
+    def node_name(self) -> str:
+        """The name of the driver's own node."""
+        return self._node.name
+
+    def nodes(self) -> list[Entry]:
+        """The live nodes, those of the workers too, as the driver's own node sees them."""
+        return self._node.nodes()
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Calls, rows, bytes, retries, failed rows, p50 and p99 of all finished tasks."""
-        counts: Counts = self._counts.value
-        return counts.summary()
+        """Calls, rows, bytes, retries, failed rows, p50 and p99 of all tasks, of those that failed too."""
+        counts = self._reports.of(self._id)
+        return (counts if self._counts is None else counts + self._counts.value).summary()
 
     def enrich(
         self, df: DataFrame, *, node: str, service: str, columns: Sequence[str], returns: str, **options: Any
@@ -69,85 +98,86 @@ class Speed:
         """``df`` with the columns that ``service`` answers to ``columns``, a DDL such as ``miles double``.
 
         ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
-        or options, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
+        or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         """
-        settings = _call_settings(node, service, options)
+        settings = call_settings(node, service, options)
         names = check_columns(columns)
-        returned = _schema(returns)
-        _check_names(df.columns, names, returned.names)
+        returned = promised_schema(returns, settings)
+        check_names(df.columns, names, returned.names)
+        check_types(df.schema, names)
         work = self._work(settings, names, returned)
-        return df.mapInArrow(enrich_function(work), _joined(df.schema, returned))
+        return df.mapInArrow(enrich_function(work), joined(df.schema, returned))
 
     def map(self, df: DataFrame, *, node: str, service: str, schema: str, **options: Any) -> DataFrame:
-        """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer."""
-        settings = _call_settings(node, service, options)
-        returned = _schema(schema)
-        work = self._work(settings, check_columns(df.columns), returned)
+        """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.
+
+        With ``on_error="null"`` a batch that failed gives no rows.
+        """
+        settings = call_settings(node, service, options)
+        returned = promised_schema(schema, settings)
+        check_types(df.schema, check_columns(df.columns))
+        work = self._work(settings, None, returned)._replace(same_rows=False)
         return df.mapInArrow(map_function(work), returned)
 
     def udf(
-        self, node: str, service: str, returns: str, *, columns: Sequence[str], **options: Any
+        self, node: str, service: str, returns: str, *, columns: Sequence[str] | None = None, **options: Any
     ) -> Callable[..., Column]:
         """A function of columns for ``select`` and ``withColumn``; for SQL give it to ``spark.udf.register``.
 
-        Its arguments, by position, are called ``columns`` on the service's side; ``returns`` is one type: ``string``.
+        ``returns`` is one type: ``string``. The arguments go to the service under the names that the columns have in
+        Spark: ``u("miles", col("arr_delay").alias("delay"))``; in SQL as one ``struct(miles, arr_delay AS delay)``.
+        With ``columns`` they are called so by position, in SQL too.
         """
         from pyspark.sql.functions import arrow_udf
 
-        work = self._work(_call_settings(node, service, options), check_columns(columns), _schema(f"value {returns}"))
+        settings = call_settings(node, service, options)
+        names = None if columns is None else check_columns(columns)
+        work = self._work(settings, names, promised_schema(f"value {returns}", settings))
         made: Callable[..., Column] = arrow_udf(udf_function(work), returns)
-        return made
+        return made if names else _of_struct(made)
 
-    def _work(self, call: CallSettings, columns: tuple[str, ...], returned: StructType) -> Work:
+    def _work(self, call: CallSettings, columns: tuple[str, ...] | None, returned: StructType) -> Work:
         """Raises for what can be known before a job runs: the node is there, allows this job, has the service."""
-        targets = Targets(self._node, call)
-        known = self._node.services(targets.take())
+        with self._lock:
+            known = self._node.services(Targets(self._live, call).take({}).name)
         if call.service not in known:
             raise ServiceNotFoundError(
                 f"{call.node} has no service {call.service!r}; it has {', '.join(known) or 'none'}"
             )
-        return Work(self._settings, call, columns, _arrow(returned), self._counts)
+        return Work(self._settings, call, columns, arrow_schema(returned), self._counts, self._node.name, self._id)
 
 
-def _call_settings(node: str, service: str, options: dict[str, Any]) -> CallSettings:
-    known = [one.name for one in fields(CallSettings)][2:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ConfigurationError(f"there is no option {unknown[0]!r}; there are {', '.join(known)}")
-    return CallSettings(node, service, **options)
+def _reports_to(node: speed.Node, workers: str) -> Reports:
+    """What the workers tell ``node``, which allows them; several ``Speed`` of one application share it."""
+    with _lock:
+        reports = _reports.get(node)
+        if reports is None:
+            reports = _reports[node] = Reports()
+            node.on_message(reports.take)
+            node.allow(workers)
+        return reports
 
 
-def _schema(ddl: str) -> StructType:
-    from pyspark.sql.types import StructType
-
+def _context(spark: SparkSession) -> Any | None:
+    """The session's context; None for Spark Connect."""
     try:
-        return StructType.fromDDL(ddl)
-    except Exception as error:  # pyspark wraps what its parser says in several classes
-        raise ConfigurationError(f"{ddl!r} is no schema such as 'miles double, hours double'") from error
+        return spark.sparkContext
+    except AttributeError:
+        return None
 
 
-def _check_names(present: Sequence[str], asked: Sequence[str], returned: Sequence[str]) -> None:
-    missing = [name for name in asked if name not in present]
-    if missing:
-        raise ConfigurationError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(present)}")
-    twice = [name for name in returned if name in present]
-    if twice:
-        raise ConfigurationError(f"the DataFrame has a column {twice[0]!r} already: drop it, or return another name")
+def _of_struct(made: Callable[..., Column]) -> Callable[..., Column]:
+    """``made`` for columns, which it gets as one structure: Spark itself gives its fields their names."""
+    from pyspark.sql.functions import struct
+
+    @functools.wraps(made)  # Spark registers whatever has the attributes of its own functions
+    def call(*columns: Any) -> Column:
+        return made(struct(*columns))
+
+    return call
 
 
-def _joined(present: StructType, returned: StructType) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType([*present.fields, *returned.fields])
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema)
-
-
-def _accumulator(spark: SparkSession) -> Any:
+def _accumulator(context: Any) -> Any:
     from speed.spark.accumulator import AddCounts  # it needs pyspark
 
-    return spark.sparkContext.accumulator(Counts(), AddCounts())
+    return context.accumulator(Counts(), AddCounts())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from speed.errors import ConfigurationError
 
@@ -38,8 +39,9 @@ class CallSettings:
         wait_seconds: how long a worker waits for a node that is not there, at first and when it left.
         in_flight: calls that a worker has under way at once.
         idempotent: the service may run twice for one batch; only then ``retries`` count.
-        retries: further attempts after a node left or did not answer.
-        on_error: ``raise`` fails the job, ``null`` gives nulls for the rows that the service refused or failed at.
+        retries: further attempts after a node left or did not answer; what no node accepted is not counted.
+        on_error: ``raise`` fails the job, ``null`` gives nulls for all rows of a batch that the service refused, failed
+            at or did not answer in time. Other errors (no node, access denied) fail the job in any case.
     """
 
     node: str
@@ -64,6 +66,15 @@ class CallSettings:
 
     def __str__(self) -> str:
         return f"{self.node}.{self.service}"
+
+
+def call_settings(node: str, service: str, options: Mapping[str, Any]) -> CallSettings:
+    """The settings with these options. Raises ConfigurationError for one that does not exist."""
+    known = [one.name for one in fields(CallSettings)][2:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ConfigurationError(f"there is no option {unknown[0]!r}; there are {', '.join(known)}")
+    return CallSettings(node, service, **options)
 
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

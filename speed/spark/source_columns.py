@@ -14,13 +14,12 @@ from speed.errors import SpeedError, WireError
 from speed.spark.source_schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.message_scan import Head, MessageScan, Scanned
-from speed.wire.value import unpack
+from speed.wire.value import unpack, unpack_unchecked_map
 
 if TYPE_CHECKING:
     from speed.journal import LaneInfo, Record
 
 _JSON_TYPE = CONTENT_TYPES[JSON]
-_DECODED = frozenset({MSGPACK_TYPE, _JSON_TYPE, TEXT_TYPE})
 
 
 class PayloadError(SpeedError):
@@ -59,14 +58,16 @@ class MessageBatches:
         arrays = [columns[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _scanned(self, records: Sequence[Record]) -> list[Scanned]:
-        read, scanned = self._scan.read, []
-        for record in records:
-            try:
-                scanned.append(read(record.message))
-            except WireError as error:
-                raise WireError(error.reason, f"{self._place(record)}: {error}") from None
-        return scanned
+    def _scanned(self, records: Sequence[Record]) -> Scanned:
+        try:
+            return self._scan.read([record.message for record in records])
+        except WireError:
+            for record in records:
+                try:
+                    self._scan.read([record.message])
+                except WireError as error:
+                    raise WireError(error.reason, f"{self._place(record)}: {error}") from None
+            raise
 
     def _place(self, record: Record) -> str:
         lane = self._lane
@@ -74,7 +75,7 @@ class MessageBatches:
 
     # --- metadata ---
 
-    def _column(self, name: str, records: Sequence[Record], scanned: Sequence[Scanned]) -> pa.Array:
+    def _column(self, name: str, records: Sequence[Record], scanned: Scanned) -> pa.Array:
         kind = self._schema.field(name).type
         lane = self._lane
         if name in _OF_LANE:
@@ -84,45 +85,31 @@ class MessageBatches:
         if name == "recorded_at":
             return _times([record.recorded_at_ms for record in records], kind)
         if name == "published_at":
-            return _times([message.published_at_ms for message in scanned], kind)
+            return _times(scanned.published_at_ms, kind)
         if name == "message_id":
-            return pa.array([message.message_id for message in scanned], pa.binary()).cast(kind)
-        return _of_heads(_OF_HEAD[name], scanned, kind)
+            return pa.array(scanned.message_ids, pa.binary()).cast(kind)
+        return _of_heads(_OF_HEAD[name], scanned.heads, kind)
 
     # --- payload ---
 
-    def _payload(self, kind: pa.DataType, records: Sequence[Record], scanned: Sequence[Scanned]) -> pa.Array:
-        if is_type.is_binary(kind):
-            return pa.array([message.payload for message in scanned], kind)
-        if is_type.is_string(kind):
-            make: Callable[[Sequence[Scanned]], pa.Array] = _texts
-        else:
-
-            def make(messages: Sequence[Scanned]) -> pa.Array:
-                return pa.array([_value(message) for message in messages], kind)
-
+    def _payload(self, kind: pa.DataType, records: Sequence[Record], scanned: Scanned) -> pa.Array:
         try:
-            return _fitting(make(scanned), kind)
+            return _payloads(kind, scanned.heads, scanned.payloads)
         except _UNFIT:
-            return self._one_by_one(make, kind, records, scanned)
+            rows = zip(records, scanned.heads, scanned.payloads, strict=True)
+            return pa.concat_arrays([self._one_payload(kind, *row) for row in rows])
 
-    def _one_by_one(
-        self, make: Callable[..., pa.Array], kind: pa.DataType, records: Sequence[Record], scanned: Sequence[Scanned]
-    ) -> pa.Array:
-        """Find the payload that does not fit; or make each such one null."""
-        parts = []
-        for record, message in zip(records, scanned, strict=True):
-            try:
-                parts.append(_fitting(make([message]), kind))
-            except _UNFIT as error:
-                if self._on_error == "raise":
-                    what = f"{message.head.content_type}, {len(message.payload)} bytes"
-                    raise PayloadError(
-                        f"{self._place(record)}: the payload ({what}) does not fit {kind}: {_why(error)}; "
-                        "onError=null makes it null"
-                    ) from None
-                parts.append(pa.nulls(1, kind))
-        return pa.concat_arrays(parts)
+    def _one_payload(self, kind: pa.DataType, record: Record, head: Head, payload: bytes) -> pa.Array:
+        """An array of one; PayloadError, or a null, if it does not fit."""
+        try:
+            return _payloads(kind, [head], [payload])
+        except _UNFIT as error:
+            if self._on_error == "null":
+                return pa.nulls(1, kind)
+            raise PayloadError(
+                f"{self._place(record)}: the payload ({head.content_type}, {len(payload)} bytes) does not fit {kind}: "
+                f"{_why(error)}; onError=null makes it null"
+            ) from None
 
 
 _UNFIT = (pa.ArrowException, WireError, TypeError, ValueError, OverflowError)
@@ -150,12 +137,12 @@ _OF_HEAD: dict[str, Callable[[Head], Any]] = {
 }
 
 
-def _of_heads(pick: Callable[[Head], Any], scanned: Sequence[Scanned], kind: pa.DataType) -> pa.Array:
-    """One value a message, made once for all messages in a row that share their head."""
-    first = scanned[0].head
-    if all(message.head is first for message in scanned):
-        return pa.repeat(pa.scalar(pick(first), kind), len(scanned))
-    return pa.array([pick(message.head) for message in scanned], kind)
+def _of_heads(pick: Callable[[Head], Any], heads: Sequence[Head], kind: pa.DataType) -> pa.Array:
+    """One value a message, made once for all if they share their head."""
+    first = heads[0]
+    if heads[-1] is first and heads.count(first) == len(heads):
+        return pa.repeat(pa.scalar(pick(first), kind), len(heads))
+    return pa.array(list(map(pick, heads)), kind)
 
 
 def _times(unix_ms: Sequence[int], kind: pa.DataType) -> pa.Array:
@@ -163,33 +150,43 @@ def _times(unix_ms: Sequence[int], kind: pa.DataType) -> pa.Array:
     return pa.array(unix_ms, pa.int64()).cast(pa.timestamp("ms", kind.tz)).cast(kind)
 
 
-def _texts(messages: Sequence[Scanned]) -> pa.Array:
-    """The payloads as text."""
-    return pa.array([message.payload for message in messages], pa.binary()).cast(pa.string())
+def _payloads(kind: pa.DataType, heads: Sequence[Head], payloads: Sequence[bytes]) -> pa.Array:
+    """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
+    if is_type.is_binary(kind):
+        return pa.array(payloads, kind)
+    if is_type.is_string(kind):
+        return pa.array(payloads, pa.binary()).cast(kind)
+    values, head, decode = [], None, _decoder(heads[0], kind)
+    for now, payload in zip(heads, payloads, strict=True):
+        if now is not head:
+            head, decode = now, _decoder(now, kind)
+        values.append(decode(payload))
+    array = pa.array(values, kind)
+    if array.null_count and is_type.is_struct(kind):
+        raise TypeError("it is null")
+    return array
 
 
-def _value(message: Scanned) -> Any:
-    """The payload's value; ValueError for what cannot be decoded here."""
-    head = message.head
+def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
+    """What decodes a payload of this content type; ValueError if nothing here does."""
     if head.is_encrypted or head.content_encoding != "none":
         raise ValueError("it is encrypted or compressed; read it as binary")
     if head.content_type == MSGPACK_TYPE:
-        return unpack(message.payload)
+        return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
-        return json.loads(message.payload)
+        return json.loads
     raise ValueError("its content type has no columns; read it as binary")
 
 
-def _fitting(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if array.type != kind:
-        raise TypeError(f"it is {array.type}")
-    return array
+def _unpacked_map(payload: bytes) -> dict[str, Any]:
+    """Arrow looks at the values of the fields that are wanted itself."""
+    return unpack_unchecked_map(payload, "payload")
 
 
 def _why(error: BaseException) -> str:
     """Why it does not fit, without the values that Arrow quotes: payloads are in no message."""
     if isinstance(error, json.JSONDecodeError):
-        return "no JSON"
-    if isinstance(error, pa.ArrowException):
-        return "a field is of another type"
-    return str(error) if isinstance(error, ValueError | WireError) else "a field is of another type"
+        return "it is no JSON"
+    if isinstance(error, WireError | ValueError) and not isinstance(error, pa.ArrowException | UnicodeError):
+        return str(error)
+    return "it, or a field of it, is of another type"

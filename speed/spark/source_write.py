@@ -72,7 +72,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ig
 
 def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
     """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
-    node = worker_node(replace(options.settings, application=application_id()))
+    node = worker_node(replace(options.settings, application=_application(options))).node
     ids = MessageIds(*work, str(_task().partitionId()))
     rows = RowEncoder(ids, options.topic, options.content_type, node.name)
     receivers = OneNode(node, options) if options.node else Subscribers(node, options)
@@ -168,6 +168,11 @@ class _Lane:
     def _forward(self, messages: list[bytes], *, ack: bool) -> None:
         if messages:
             self._node.forward(self.target, messages, event=self._event, ack=ack, timeout=self._timeout_seconds)
+
+
+def _application(options: WriteOptions) -> str:
+    """Names a node of its own: it may be more durable, or lie elsewhere, than the one that calls services."""
+    return f"{application_id()}-write" + ("-disk" if options.settings.durability == "disk" else "")
 
 
 def _wants(entry: speed.Entry, topic: str, name: str) -> bool:

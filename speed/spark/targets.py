@@ -1,10 +1,11 @@
-"""Which node of a family is asked next: the one with the fewest calls of this worker under way."""
+"""Which node of a family is asked next: the one with the fewest calls of this partition under way."""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
-from collections import Counter
+from collections.abc import Mapping
 
 import speed
 from speed.errors import AccessDeniedError, UnknownNodeError
@@ -12,57 +13,94 @@ from speed.spark.settings import CallSettings
 from speed.wire.entry import Entry
 from speed.wire.names import matches
 
+MAX_AGE_SECONDS = 1.0
+"""Joins and leaves are told at once; a grant that is published or withdrawn is seen after this."""
+_LOOK_SECONDS = 0.25
+
+
+class LiveNodes:
+    """The live nodes as one node sees them, read again when one joined or left. There is one for the life of a node."""
+
+    def __init__(self, node: speed.Node) -> None:
+        self.node = node
+        self._entries: list[Entry] = []
+        self._read_at = float("-inf")
+        self._changed = threading.Event()
+        node.on_join(self._note)
+        node.on_leave(self._note)
+
+    def entries(self) -> list[Entry]:
+        """The same list as long as nothing is known to have changed."""
+        if self._changed.is_set() or time.monotonic() - self._read_at > MAX_AGE_SECONDS:
+            self.read()
+        return self._entries
+
+    def read(self) -> None:
+        """Look at the registry itself."""
+        self._changed.clear()  # before: what changes while it is read is read again
+        self._entries = self.node.nodes()
+        self._read_at = time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Until a node joins or leaves, or for a while."""
+        self._changed.wait(min(_LOOK_SECONDS, seconds))
+        self.read()
+
+    def _note(self, _: Entry) -> None:
+        self._changed.set()
+
 
 class Targets:
     """The nodes that a name or family stands for. One thread uses it."""
 
-    def __init__(self, node: speed.Node, settings: CallSettings) -> None:
-        self._node = node
+    def __init__(self, live: LiveNodes, settings: CallSettings) -> None:
+        self._live = live
         self._pattern = settings.node
         self._wait_seconds = settings.wait_seconds
-        self._outstanding: Counter[str] = Counter()
-        self._changed: threading.Event | None = None
+        self._left: set[tuple[str, int]] = set()
+        self._seen: list[Entry] | None = None
+        self._fitting: list[Entry] = []
 
-    def take(self) -> str:
-        """The node to ask now; ``done`` gives it back. Waits for one to join.
+    def take(self, under_way: Mapping[str, int]) -> Entry:
+        """The node to ask now: one with the fewest calls ``under_way``. Waits for one to join.
 
         Raises AccessDeniedError when those that are there do not allow this node, UnknownNodeError when there is none.
         """
         deadline = time.monotonic() + self._wait_seconds
         while True:
-            live = [entry for entry in self._node.nodes() if matches(self._pattern, entry.name)]
-            allowing = [entry.name for entry in live if self._is_allowed(entry)]
+            allowing = [entry for entry in self._candidates() if self._is_allowed(entry)]
             if allowing:
-                chosen = min(allowing, key=lambda name: (self._outstanding[name], name))
-                self._outstanding[chosen] += 1
-                return chosen
-            if not self._wait(deadline):
-                raise self._nobody(live)
+                return min(allowing, key=lambda entry: (under_way.get(entry.name, 0), random.random()))
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise self._nobody()
+            self._live.wait(remaining)
 
-    def done(self, name: str) -> None:
-        """A call to ``name`` ended."""
-        self._outstanding[name] -= 1
+    def left(self, target: Entry) -> None:
+        """``target`` was found gone: it is not asked again, whatever its entry says, until it started anew."""
+        self._left.add((target.name, target.generation))
+        self._live.read()
+
+    def denies(self, target: Entry) -> bool:
+        """Whether the registry says now that ``target`` does not allow this node."""
+        self._live.read()
+        return not any(entry.name == target.name and self._is_allowed(entry) for entry in self._live.entries())
+
+    def _candidates(self) -> list[Entry]:
+        entries = self._live.entries()
+        if entries is not self._seen:
+            self._seen = entries
+            self._fitting = [entry for entry in entries if matches(self._pattern, entry.name)]
+        return [entry for entry in self._fitting if (entry.name, entry.generation) not in self._left]
 
     def _is_allowed(self, entry: Entry) -> bool:
-        return any(matches(grant, self._node.name) for grant in entry.allow)
+        return any(matches(grant, self._live.node.name) for grant in entry.allow)
 
-    def _wait(self, deadline: float) -> bool:
-        """Until a node joins, or for a while: a grant that is published makes no node join."""
-        if self._changed is None:
-            self._changed = changed = threading.Event()
-            self._node.on_join(lambda _: changed.set())
-        remaining = deadline - time.monotonic()
-        self._changed.wait(min(0.5, max(0.0, remaining)))
-        self._changed.clear()
-        return remaining > 0
-
-    def _nobody(self, live: list[Entry]) -> AccessDeniedError | UnknownNodeError:
+    def _nobody(self) -> AccessDeniedError | UnknownNodeError:
         waited = f"after {self._wait_seconds:g} s"
-        if live:
-            return AccessDeniedError(
-                f"{live[0].name} does not allow {self._node.name} ({waited}): node.allow('{self._family()}') there"
-            )
+        name = self._live.node.name
+        there = self._candidates()
+        if there:
+            family = name.split(".", 1)[0] + ".*"
+            return AccessDeniedError(f"{there[0].name} does not allow {name} ({waited}): node.allow('{family}') there")
         return UnknownNodeError(f"no node {self._pattern!r} is there ({waited}): start it, or see `speed nodes`")
-
-    def _family(self) -> str:
-        return self._node.name.split(".", 1)[0] + ".*"

@@ -6,6 +6,7 @@ a head that is known is not parsed at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
@@ -41,12 +42,12 @@ class Head(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """One message; ``payload`` as it travelled."""
+    """Messages, column by column; payloads as they travelled."""
 
-    head: Head
-    message_id: bytes
-    published_at_ms: int
-    payload: bytes
+    heads: list[Head]
+    message_ids: list[bytes]
+    published_at_ms: list[int]
+    payloads: list[bytes]
 
 
 class _Shape(NamedTuple):
@@ -63,6 +64,13 @@ class _Shape(NamedTuple):
     end: int
 
 
+_NOTHING = Head("", "", "", 0, None, None, None, None, (), False, "")
+_NO_SHAPE = _Shape(_NOTHING, b"\0", 0, 0, b"", 0, 0, b"", 0)
+"""Of no message: none begins with a zero byte (M-4)."""
+_NO_FRAME = b"\0" * 16
+"""Of no payload: a frame begins with a length that is not zero."""
+
+
 class MessageScan:
     """Reads messages one after the other. Its memory is bounded, whatever they hold. For one thread."""
 
@@ -71,18 +79,45 @@ class MessageScan:
         self._frames: dict[int, bytes] = {}
         self._times: dict[bytes, int] = {}
 
-    def read(self, message: bytes) -> Scanned:
-        """The parts of one message. WireError(BAD_MESSAGE) for bytes that are no message, or one that lacks a part."""
-        starts = message.startswith
-        for head, before, id_start, id_end, between, time_start, time_end, after, end in self._shapes:
+    def read(self, messages: Iterable[bytes]) -> Scanned:
+        """Their parts. WireError(BAD_MESSAGE) for bytes that are no message, or one that lacks a part."""
+        scanned = Scanned([], [], [], [])
+        heads, ids, times, payloads = scanned
+        frames, known_times = self._frames, self._times
+        shape = self._shapes[0] if self._shapes else _NO_SHAPE
+        head, before, id_start, id_end, between, time_start, time_end, after, end = shape
+        for message in messages:
+            starts = message.startswith
             if starts(before) and starts(between, id_end) and starts(after, time_end):
-                message_id, time_bytes = message[id_start:id_end], message[time_start:time_end]
-                published_at_ms = self._times.get(time_bytes) or self._read_time(time_bytes)
+                frame = frames.get(len(message) - end, _NO_FRAME)
+                time = known_times.get(message[time_start:time_end], 0)
+                message_id = message[id_start:id_end]
+                if time and starts(frame, end) and message_id.isascii():
+                    heads.append(head)
+                    ids.append(message_id)
+                    times.append(time)
+                    payloads.append(message[end + len(frame) :])
+                    continue
+            shape = self._read_one(message, shape, scanned)
+            head, before, id_start, id_end, between, time_start, time_end, after, end = shape
+        return scanned
+
+    def _read_one(self, message: bytes, current: _Shape, scanned: Scanned) -> _Shape:
+        """Add one message that is not like those before it; returns the shape that the next one may have."""
+        starts = message.startswith
+        for shape in self._shapes:
+            head, before, id_start, id_end, between, time_start, time_end, after, end = shape
+            if starts(before) and starts(between, id_end) and starts(after, time_end):
+                message_id = message[id_start:id_end]
+                time = self._read_time(message[time_start:time_end])
                 start = self._payload_start(message, end)
-                if published_at_ms and start and message_id.isascii():
-                    return Scanned(head, message_id, published_at_ms, message[start:])
+                if time and start and message_id.isascii():
+                    _add(scanned, head, message_id, time, message[start:])
+                    return shape
                 break
-        return self._parse(message)
+        head, message_id, time, payload = self._parse(message)
+        _add(scanned, head, message_id, time, payload)
+        return self._shapes[0] if self._shapes and self._shapes[0].head is head else current
 
     def _read_time(self, data: bytes) -> int:
         """The varint that fills ``data``; 0 for anything else."""
@@ -98,9 +133,6 @@ class MessageScan:
 
     def _payload_start(self, message: bytes, end: int) -> int:
         """Where the payload's bytes begin that fill the message behind ``end``; 0 if they are framed in another way."""
-        frame = self._frames.get(len(message) - end)
-        if frame is not None and message.startswith(frame, end):
-            return end + len(frame)
         try:
             size, value = read_varint(message, end, _MAX_LENGTH_BYTES)
             if value + size != len(message) or message[value : value + 1] != _VALUE_TAG:
@@ -114,7 +146,7 @@ class MessageScan:
         self._frames[len(message) - end] = message[end:start]
         return start
 
-    def _parse(self, message: bytes) -> Scanned:
+    def _parse(self, message: bytes) -> tuple[Head, bytes, int, bytes]:
         envelope = parse_records(message)
         metadata = envelope.metadata
         if not metadata.message_id or metadata.published_at_ms <= 0 or not envelope.HasField("payload"):
@@ -122,7 +154,7 @@ class MessageScan:
         head = _head(envelope)
         if head.is_common():
             self._learn(message, head)
-        return Scanned(head, metadata.message_id.encode(), metadata.published_at_ms, envelope.payload.value)
+        return head, metadata.message_id.encode(), metadata.published_at_ms, envelope.payload.value
 
     def _learn(self, message: bytes, head: Head) -> None:
         """Remember how this message looks, if it looks as writers write them: each part once, the payload last."""
@@ -139,8 +171,7 @@ class MessageScan:
             return
         before, between, after = message[:id_start], message[id_end:time_start], message[time_end:end]
         shape = _Shape(head, before, id_start, id_end, between, time_start, time_end, after, end)
-        if shape not in self._shapes:
-            self._shapes = [shape, *self._shapes][:_MAX_SHAPES]
+        self._shapes = [shape, *(known for known in self._shapes if known != shape)][:_MAX_SHAPES]
 
 
 def _head(envelope: Any) -> Head:
@@ -159,6 +190,13 @@ def _head(envelope: Any) -> Head:
         is_encrypted=envelope.HasField("security") and envelope.security.HasField("encryption"),
         type_url=envelope.payload.type_url if metadata.content_type == PROTOBUF else "",
     )
+
+
+def _add(scanned: Scanned, head: Head, message_id: bytes, published_at_ms: int, payload: bytes) -> None:
+    scanned.heads.append(head)
+    scanned.message_ids.append(message_id)
+    scanned.published_at_ms.append(published_at_ms)
+    scanned.payloads.append(payload)
 
 
 def _places(message: bytes, begin: int, end: int) -> dict[int, tuple[int, int, int, int]]:

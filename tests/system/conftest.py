@@ -10,22 +10,49 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from queue import Queue
+from typing import Any
 
 import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
+from speed.spark import Speed
+from tests.system.spark_sessions import Sessions
 
 LINE_SECONDS = 30.0
 
 
-@pytest.fixture
-def root() -> Iterator[str]:
-    """An empty communication directory with a key."""
+def make_root() -> Iterator[str]:
+    """An empty communication directory with a key, removed afterwards."""
     path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     write_key_file(f"{path}/speed.key", (os.urandom(32),))
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+root = pytest.fixture(make_root, name="root")
+module_root = pytest.fixture(make_root, name="module_root", scope="module")
+
+
+@pytest.fixture(scope="session")
+def spark_sessions() -> Iterator[Sessions]:
+    """The Spark session of this process, kept from module to module: it takes seconds to start."""
+    sessions = Sessions()
+    yield sessions
+    sessions.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_sessions: Sessions) -> Any:
+    """A session on two cores of this machine. Tests that use it belong to the group ``spark-local``."""
+    return spark_sessions.get()
+
+
+@pytest.fixture(scope="module")
+def sp(spark: Any, module_root: str) -> Iterator[Speed]:
+    """Services for DataFrames, on a root that the module's nodes share."""
+    yield (speed_of_spark := Speed(spark, root=module_root))
+    speed_of_spark.close()
 
 
 @pytest.fixture

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,44 +11,20 @@ import pytest
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
-from speed.fs.keyfile import write_key_file
 from speed.spark import Speed
 
-pyspark = pytest.importorskip("pyspark")
-
-SOURCES = str(Path(__file__).resolve().parents[2])
+pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
 
 
-@pytest.fixture(scope="module")
-def root() -> Iterator[str]:
-    path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    write_key_file(f"{path}/speed.key", (os.urandom(32),))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def spark(root: str) -> Iterator[Any]:
-    """One session for all tests, since it takes seconds to start; it stops before the root is removed."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, os.environ.get("PYTHONPATH", "")])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
-def geo(root: str) -> Iterator[speed.Node]:
+@pytest.fixture(scope="module", autouse=True)
+def geo(module_root: str) -> Iterator[speed.Node]:
     """The node whose services the tests call."""
-    with speed.Node("geo", root=root, allow=["etl.*"]) as node:
+    with speed.Node("geo", root=module_root) as node:
         node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
         node.register("label", by_row(label))
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
-        positive = by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True)
-        node.register("positive", positive)
+        node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
+        node.allow("etl.*")
         yield node
 
 
@@ -61,11 +32,6 @@ def label(a: int, b: float | None) -> str | None:
     if a < 0:
         raise ValueError("negative")
     return None if b is None else f"{a}:{b:g}"
-
-
-@pytest.fixture(scope="module")
-def sp(spark: Any, root: str, geo: speed.Node) -> Speed:
-    return Speed(spark, root=root)
 
 
 def frame(spark: Any, rows: int = 1000) -> Any:
@@ -155,25 +121,15 @@ def test_an_answer_other_than_promised_is_an_error(
     ],
 )
 def test_what_can_be_known_is_said_before_a_job_starts(
-    spark: Any, sp: Speed, root: str, changed: dict[str, Any], error: type[Exception], says: str
+    spark: Any, sp: Speed, module_root: str, changed: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     arguments = {"node": "geo", "service": "hypot", "columns": ["a", "b"], "returns": "c double", **changed}
-    with speed.Node("closed", root=root), pytest.raises(error, match=says):
+    with speed.Node("closed", root=module_root), pytest.raises(error, match=says):
         sp.enrich(frame(spark), **arguments)
 
 
-def test_several_nodes_of_one_family_share_the_load(spark: Any, sp: Speed, root: str) -> None:
-    def name_of(node: speed.Node) -> Any:
-        return by_row(lambda a: node.name)
-
-    with speed.Node("twin.a", root=root, allow=["etl.*"]) as a, speed.Node("twin.b", root=root, allow=["etl.*"]) as b:
-        for node in (a, b):
-            node.register("who", name_of(node))
-        asked = sp.enrich(frame(spark), node="twin.*", service="who", columns=["a"], returns="who string")
-        assert {row.who for row in asked.collect()} == {"twin.a", "twin.b"}
-
-
 def test_a_column_that_no_service_can_take_is_named(spark: Any, sp: Speed) -> None:
+    """C-3: before a job starts, with what to do."""
     dated = spark.sql("SELECT DATE'2020-01-01' AS a, 1D AS b")
-    with pytest.raises(Exception, match="column 'a': an Arrow column of date32"):
-        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double").collect()
+    with pytest.raises(speed.ConfigurationError, match="'a' is of type date, which no service can take: cast it to a"):
+        sp.enrich(dated, node="geo", service="hypot", columns=["a", "b"], returns="c double")

@@ -1,0 +1,364 @@
+"""Journals on disk: offsets, restarts, retention, one writer, readers beside it (J-1 to J-9)."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from speed import (
+    DurabilityError,
+    JournalError,
+    JournalExpiredError,
+    JournalTakenError,
+    KeyFileError,
+    StorageError,
+)
+from speed.fs.keyfile import read_keys, write_key_file
+from speed.journal import LaneInfo
+from speed.journal import writer as writer_module
+from speed.journal.lane_writer import Incoming
+from speed.wire.journal import Subject
+from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
+from tests.fs.journals import FIRST, SUBJECT, Place, incoming, message
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+class Clock:
+    """Unix ms of the writer, set by the test."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(writer_module, "_unix_ms", clock)
+    return clock
+
+
+def test_records_are_read_in_order_from_any_offset(place: Place) -> None:
+    """J-3, J-7."""
+    place.write(range(10), range(10, 17), [17])
+    reader = place.reader
+    assert reader.lanes() == [LaneInfo(place.lane, *SUBJECT)]
+    assert (reader.first(place.lane), reader.end(place.lane)) == (0, 18)
+    for start in range(19):
+        assert place.numbers(start) == list(range(start, 18))
+        assert place.numbers(start, start + 4) == list(range(start, min(18, start + 4)))
+
+
+def test_a_record_has_the_message_as_it_was_received(place: Place) -> None:
+    """J-5, M-12."""
+    place.write([7])
+    (record,) = place.reader.read(place.lane, 0, 1)
+    assert (record.message, record.sequence, record.source) == (message(7), FIRST + 7, "producer")
+    assert (record.view.message_id, record.view.topic, record.redelivered) == ("id-7", "flights.ua", False)
+
+
+def test_a_reader_is_pickled_as_its_paths_and_goes_on(place: Place) -> None:
+    """J-7: executors get configuration, never a key."""
+    place.write(range(3))
+    data = pickle.dumps(place.reader)
+    assert read_keys(str(place.key))[0] not in data
+    assert pickle.loads(data).end(place.lane) == 3
+
+
+def test_offsets_go_on_after_a_restart(place: Place) -> None:
+    """J-3."""
+    for batch in ([0, 1], [2], [3, 4, 5]):
+        place.write(batch)
+    assert place.numbers() == [0, 1, 2, 3, 4, 5]
+    assert len(place.segments()) == 1
+
+
+def test_a_reader_beside_the_writer_sees_each_block_once_it_is_whole(place: Place) -> None:
+    """J-7: the end is found again from where it was."""
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([0]))
+        reader = place.reader
+        lane = place.lane
+        for number in range(1, 50):
+            assert reader.end(lane) == number
+            writer.record(SUBJECT, incoming([number]))
+        assert [record.offset for record in reader.read(lane, 40, 100)] == list(range(40, 50))
+
+
+def test_a_reader_that_began_before_a_segment_was_left_goes_on_in_its_successor(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-7: what grows while it is read is neither lost nor taken for damage."""
+    monkeypatch.setattr(writer_module, "JOURNAL_SEGMENT_BYTES", 1 << 16)
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming(range(3), size=20_000))
+        records = place.reader.read(place.lane, 0, 1000)
+        seen = [next(records).offset]
+        for start in range(3, 30, 3):
+            writer.record(SUBJECT, incoming(range(start, start + 3), size=20_000))
+        seen += [record.offset for record in records]
+    assert seen == list(range(30))
+    assert len(place.segments()) > 3
+
+
+def test_blocks_are_bounded_and_a_large_message_has_one_of_its_own(place: Place) -> None:
+    """J-5."""
+    count = JOURNAL_BLOCK_RECORDS + 10
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming(range(count)))
+        writer.record(SUBJECT, incoming([count], size=3 * JOURNAL_BLOCK_BYTES))
+        writer.record(SUBJECT, incoming([count + 1]))
+    assert place.numbers() == list(range(count + 2))
+
+
+def test_a_lane_holds_one_source_and_one_subject(place: Place) -> None:
+    """J-2."""
+    subjects = [
+        Subject("topic", "a.b", "n1"),
+        Subject("topic", "a.b", "n2"),
+        Subject("inbox", "orders", "n1"),
+        Subject("calls", "orders", "n1"),
+    ]
+    with place.writer() as writer:
+        for subject in subjects:
+            writer.record(subject, incoming([1]))
+    found = {(info.kind, info.subject, info.source): info.id for info in place.reader.lanes()}
+    assert set(found) == {tuple(subject) for subject in subjects}
+    assert len(set(found.values())) == 4
+
+
+def test_nothing_in_a_journal_can_be_read_without_the_key(place: Place) -> None:
+    """J-2, J-4: neither names nor contents, in files nor in their names."""
+    place.write(range(5))
+    everything = b"".join(
+        str(path.relative_to(place.directory)).encode() + (path.read_bytes() if path.is_file() else b"")
+        for path in place.directory.rglob("*")
+    )
+    for text in (b"flights", b"producer", b"topic", b"number", b"id-1"):
+        assert text not in everything
+
+
+# --- repeats ---
+
+
+def test_what_comes_again_after_a_crash_is_not_recorded_again(place: Place) -> None:
+    """J-9."""
+    place.write(range(10))
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming(range(6, 13), redelivered=True))
+    assert place.numbers() == list(range(13))
+    records = list(place.reader.read(place.lane, 0, 13))
+    assert [record.redelivered for record in records] == [False] * 10 + [True] * 3
+
+
+def test_a_root_made_anew_counts_from_the_beginning_and_nothing_of_it_is_taken_for_a_repeat(place: Place) -> None:
+    """J-9: generations begin again, so a low sequence alone proves nothing."""
+    place.write(range(10))
+    again = [Incoming(FIRST + number, False, message(100 + number)) for number in range(5)]
+    with place.writer() as writer:
+        writer.record(SUBJECT, again[:2])
+        writer.record(SUBJECT, again)
+    assert place.numbers() == [*range(10), 100, 101, 102, 103, 104]
+
+
+# --- retention ---
+
+
+def test_retention_by_size_removes_the_oldest_segments_and_says_so(place: Place) -> None:
+    """J-8."""
+    with place.writer(max_bytes=1 << 20) as writer:
+        for start in range(0, 200, 2):
+            writer.record(SUBJECT, incoming(range(start, start + 2), size=16_000))
+    sizes = sum(path.stat().st_size for path in place.segments())
+    first = place.reader.first(place.lane)
+    assert sizes <= (1 << 20) + (1 << 16)
+    assert 0 < first < 200
+    assert place.numbers(first) == list(range(first, 200))
+    with pytest.raises(JournalExpiredError, match="removed by retention") as caught:
+        place.reader.read(place.lane, first - 1, 200)
+    assert caught.value.first == first
+    assert pickle.loads(pickle.dumps(caught.value)).first == first
+
+
+def test_retention_by_age_removes_all_and_offsets_still_go_on(place: Place, clock: Clock) -> None:
+    """J-3, J-8: an empty segment keeps the count."""
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming(range(5)))
+        clock.now += 59_000
+        writer.retain()
+        assert place.numbers() == list(range(5))
+        clock.now += 2_000
+        writer.retain()
+        assert (place.reader.first(place.lane), place.reader.end(place.lane)) == (5, 5)
+        assert [path.stat().st_size for path in place.segments()] == [0]
+    place.write([5, 6])
+    assert place.reader.first(place.lane) == 5
+    assert place.numbers(5) == [5, 6]
+
+
+def test_retention_looks_at_lanes_that_this_writer_never_wrote(place: Place, clock: Clock) -> None:
+    """J-8."""
+    place.write(range(5))
+    clock.now += 3_600_000
+    with place.writer(max_age_seconds=60) as writer:
+        writer.retain()
+    assert place.reader.first(place.lane) == 5
+
+
+# --- time ---
+
+
+def test_an_offset_is_found_by_time_in_every_segment(
+    place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-4: times in headers prune what need not be opened."""
+    monkeypatch.setattr(writer_module, "JOURNAL_SEGMENT_BYTES", 1 << 16)
+    began = clock.now
+    with place.writer() as writer:
+        for block in range(20):
+            clock.now = began + block * 1000
+            writer.record(SUBJECT, incoming(range(block * 3, block * 3 + 3), size=5_000))
+    assert len(place.segments()) > 3
+    reader = place.reader
+    for block in range(20):
+        assert reader.offset_at(place.lane, began + block * 1000) == block * 3
+        assert reader.offset_at(place.lane, began + block * 1000 - 999) == block * 3
+    assert reader.offset_at(place.lane, 0) == 0
+    assert reader.offset_at(place.lane, clock.now + 1) == 60
+
+
+def test_times_do_not_run_backwards_when_the_clock_does(place: Place, clock: Clock) -> None:
+    """J-4."""
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([0]))
+        clock.now -= 5_000
+        writer.record(SUBJECT, incoming([1]))
+    clock.now -= 5_000
+    place.write([2])
+    times = [record.recorded_at_ms for record in place.reader.read(place.lane, 0, 3)]
+    assert times == [1_700_000_000_000] * 3
+
+
+# --- who may write ---
+
+
+def test_a_second_writer_is_refused_and_may_write_once_the_first_is_gone(place: Place) -> None:
+    """J-1."""
+    with place.writer(), pytest.raises(JournalTakenError, match="another process writes"):
+        place.writer()
+    place.write([0])
+
+
+def test_a_writer_in_another_process_is_refused_and_the_lock_goes_with_its_death(place: Place) -> None:
+    """J-1: no stale lock is left by SIGKILL."""
+    program = (
+        "import sys\n"
+        "from speed.journal.writer import JournalWriter\n"
+        f"writer = JournalWriter({str(place.directory)!r}, {str(place.key)!r})\n"
+        "print('up', flush=True)\nsys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert other.stdout.readline() == b"up\n"
+    with pytest.raises(JournalTakenError):
+        place.writer()
+    other.kill()
+    other.wait()
+    other.stdout.close()
+    other.stdin.close()
+    place.write([0])
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs a file system in memory")
+def test_disk_durability_is_refused_in_memory() -> None:
+    """L-7."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory, pytest.raises(DurabilityError, match="in memory"):
+        Place(Path(directory)).writer(durability="disk")
+
+
+def test_disk_durability_flushes_before_it_returns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-9."""
+    flushed: list[int] = []
+    real = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (flushed.append(fd), real(fd))[1])
+    with place.writer(durability="disk") as writer:
+        writer.record(SUBJECT, incoming([0]))
+        assert len(flushed) == 1
+        writer.record(SUBJECT, incoming([1]))
+        assert len(flushed) == 2
+
+
+# --- keys ---
+
+
+def test_after_a_rotation_the_lane_goes_on_and_old_blocks_are_read_with_the_old_key(place: Place) -> None:
+    """J-2, W-14."""
+    place.write(range(3))
+    (old,) = read_keys(str(place.key))
+    write_key_file(str(place.key), (bytes(range(32)), old), replace=True)
+    place.write(range(3, 6))
+    assert place.numbers() == list(range(6))
+    write_key_file(str(place.key), (bytes(range(32)),), replace=True)
+    with pytest.raises(KeyFileError, match="not in the key file"):
+        place.reader.lanes()
+
+
+def test_a_journal_that_is_not_there_is_named(place: Place) -> None:
+    with pytest.raises(JournalError, match="there is no journal"):
+        place.reader.lanes()
+    place.write([0])
+    with pytest.raises(JournalError, match="there is no lane"):
+        place.reader.end("0" * 32)
+    for name in ("../x", "", "0" * 31, str(place.key)):
+        with pytest.raises(JournalError, match="there is no lane"):
+            place.reader.read(name, 0, 1)
+
+
+# --- a full disk ---
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 512 KiB."""
+    point = tmp_path / "small"
+    point.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(point)], check=False)
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    yield point
+    subprocess.run(["umount", "-l", str(point)], check=True)
+
+
+def test_a_full_disk_loses_nothing_that_was_recorded_and_recording_goes_on_when_there_is_room(small: Path) -> None:
+    """J-6: a write that failed is taken back, and tried again."""
+    place = Place(small)
+    filler = small / "filler"
+    filler.write_bytes(b"x" * 200_000)
+    recorded = 0
+    with place.writer() as writer:
+        with pytest.raises(StorageError, match="No space left"):
+            while True:
+                writer.record(SUBJECT, incoming(range(recorded, recorded + 3), size=10_000))
+                recorded += 3
+        assert recorded > 3
+        assert place.reader.end(place.lane) == recorded
+        with pytest.raises(StorageError):
+            writer.record(SUBJECT, incoming(range(recorded, recorded + 3), size=10_000))
+        filler.unlink()
+        writer.record(SUBJECT, incoming(range(recorded, recorded + 3), size=10_000))
+    assert place.numbers() == list(range(recorded + 3))

@@ -1,0 +1,149 @@
+"""Spark for the tests: one session of a process at a time, and a standalone cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+SOURCES = str(Path(__file__).resolve().parents[2])
+ADDRESS = "127.0.0.1"
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+ROWS_A_BATCH = 100
+
+
+class Sessions:
+    """The session of this process; whoever asks for another master or configuration ends it."""
+
+    def __init__(self) -> None:
+        self._asked: Any = None
+        self._session: Any = None
+
+    def get(self, master: str = "local[2]", config: Mapping[str, str] | None = None) -> Any:
+        """The session that runs on ``master``."""
+        asked = (master, dict(config or {}))
+        if asked != self._asked:
+            self.stop()
+            self._session = _start(master, asked[1])
+            self._asked = asked
+        return self._session
+
+    def stop(self) -> None:
+        """End the session, if there is one."""
+        session, self._session, self._asked = self._session, None, None
+        if session is not None:
+            session.stop()
+
+
+def _start(master: str, config: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = ADDRESS
+    path = os.pathsep.join(filter(None, [SOURCES, os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = path
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": ADDRESS,
+        "spark.driver.bindAddress": ADDRESS,
+        "spark.executorEnv.PYTHONPATH": path,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH),
+        "spark.sql.shuffle.partitions": "2",
+        **config,
+    }
+    builder = SparkSession.builder.master(master).appName("speed tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+class Daemon:
+    """A Master or a Worker of Spark in a process group of its own, so that its executors end with it."""
+
+    def __init__(self, kind: str, arguments: list[str], environment: Mapping[str, str], log: Path) -> None:
+        import pyspark
+
+        home = os.path.dirname(pyspark.__file__)
+        own = {"SPARK_HOME": home, "SPARK_LOCAL_IP": ADDRESS, "SPARK_PUBLIC_DNS": ADDRESS}
+        own["SPARK_MASTER_OPTS"] = "-Dspark.master.rest.enabled=false"
+        self.process = subprocess.Popen(
+            [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}", *arguments],
+            env={**os.environ, **own, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._log = log
+        self._lines: Queue[str] = Queue()
+        threading.Thread(target=self._read, name="spark-log", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self._log.open("w") as log:
+            for line in self.process.stderr:
+                log.write(line)
+                log.flush()
+                self._lines.put(line)
+
+    def says(self, pattern: str) -> str:
+        """The first group of the first line that matches; queue.Empty if none comes."""
+        while True:
+            found = re.search(pattern, self._lines.get(timeout=START_SECONDS))
+            if found:
+                return found[1]
+
+    def stop(self) -> None:
+        """End it and what it started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(STOP_SECONDS)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(STOP_SECONDS)
+
+
+class StandaloneCluster:
+    """One master and two workers of one core each; everything they write lies under ``directory``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._daemons: list[Daemon] = []
+
+    def start(self, *environments: Mapping[str, str]) -> str:
+        """The address of the master, once a worker for each of ``environments`` is registered."""
+        master = self._daemon("Master", ["--host", ADDRESS, "--port", "0", "--webui-port", "0"], {}, "master")
+        address = master.says(r"Starting Spark master at (spark://\S+)")
+        workers = []
+        for number, environment in enumerate(environments):
+            arguments = ["--host", ADDRESS, "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+            arguments += ["--work-dir", str(self.directory / f"worker-{number}"), address]
+            workers.append(self._daemon("Worker", arguments, environment, f"worker-{number}"))
+        for worker in workers:
+            worker.says(r"Successfully registered with master (\S+)")
+        return address
+
+    def _daemon(self, kind: str, arguments: list[str], environment: Mapping[str, str], name: str) -> Daemon:
+        self._daemons.append(Daemon(kind, arguments, environment, self.directory / f"{name}.log"))
+        return self._daemons[-1]
+
+    def stop(self) -> None:
+        """End all, whatever happened."""
+        for daemon in reversed(self._daemons):
+            daemon.stop()

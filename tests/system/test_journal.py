@@ -1,0 +1,295 @@
+"""speedd with a journal, as real processes: recording, killing, reading beside it (J-9, J-10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import speed
+from speed.fs.keyfile import write_key_file
+from speed.journal import Journal
+
+pytestmark = pytest.mark.system
+PATIENCE = 60.0
+
+CONFIG = """
+[node]
+root = "root"
+key = "speed.key"
+allow = ["test"]
+[python]
+path = ["lib"]
+[[service]]
+name = "half"
+entry = "svc:half"
+[journal]
+directory = "journal"
+topics = ["flights.*", "flights.ua.*", "weather"]
+inboxes = ["orders"]
+allow = ["test", "sender"]
+calls = true
+"""
+
+SERVICES = """
+def half(value: int) -> float:
+    return value / 2 if value else 1 / 0
+"""
+
+SENDER = """
+import sys, speed
+root, key, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with speed.Node("sender", root=root, key=key) as node:
+    node.wait_for("orders", timeout=30)
+    for number in range(count):
+        try:
+            node.send("orders", number, ack=True, timeout=60)
+        except speed.DeliveryError:  # its receiver died; it may be recorded or not
+            node.wait_for("orders", timeout=30)
+        else:
+            print(number, flush=True)
+"""
+
+
+class Site:
+    """A directory with a configuration, the journal that speedd keeps in it, and the speedds of one test."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.root, self.key = path / "root", path / "speed.key"
+        self.config = path / "speedd.toml"
+        self.config.write_text(CONFIG)
+        (path / "lib").mkdir()
+        (path / "lib" / "svc.py").write_text(SERVICES)
+        write_key_file(str(self.key), (secrets.token_bytes(32),))
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self) -> subprocess.Popen[str]:
+        """A speedd that said that it is ready."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "speed.daemon", "run", "-c", str(self.config)], stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(process)
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if line.startswith("{") and json.loads(line)["event"] == "ready":
+                return process
+        raise AssertionError(f"speedd ended: {lines}")
+
+    @property
+    def journal(self) -> Journal:
+        return Journal(self.path / "journal", self.key)
+
+    def payloads(self, kind: str, subject: str) -> list[object]:
+        """What is recorded about one subject, over all sources."""
+        journal = self.journal
+        lanes = [info for info in journal.lanes() if (info.kind, info.subject) == (kind, subject)]
+        return [record.view.payload for info in lanes for record in journal.read(info.id, 0, journal.end(info.id))]
+
+    def close(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[speed.Node]:
+    with speed.Node("test", root=site.root, key=site.key) as node:
+        yield node
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def test_events_and_messages_are_in_the_journal_once_they_are_acknowledged(site: Site, client: speed.Node) -> None:
+    """J-9: each once, though two patterns match."""
+    site.start()
+    client.wait_for("orders")
+    client.send("orders", {"id": 1}, ack=True)
+    assert site.payloads("inbox", "orders") == [{"id": 1}]
+    client.wait_for("speedd.journal")
+    for topic in ("flights.ua.late", "weather", "other"):
+        client.publish(topic, topic)
+    until(lambda: len(site.journal.lanes()) == 3)
+    assert site.payloads("topic", "flights.ua.late") == ["flights.ua.late"]
+    assert site.payloads("topic", "weather") == ["weather"]
+
+
+def test_a_record_has_all_metadata_of_its_message(site: Site, client: speed.Node) -> None:
+    """J-5."""
+    site.start()
+    client.wait_for("orders")
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    sent = client.send(
+        "orders",
+        b"\x00\x01",
+        ack=True,
+        topic="new",
+        priority=9,
+        correlation_id="c",
+        labels={"a": "b"},
+        traceparent=trace,
+    )
+    journal = site.journal
+    (info,) = journal.lanes()
+    (record,) = journal.read(info.id, 0, 1)
+    view = record.view
+    assert (view.message_id, view.topic, view.priority, view.correlation_id) == (sent, "new", 9, "c")
+    assert (view.labels, view.traceparent, view.payload) == ({"a": "b"}, trace, b"\x00\x01")
+    assert (record.source, view.content_type) == ("test", "application/octet-stream")
+    assert abs(record.recorded_at_ms - time.time() * 1000) < 60_000
+
+
+@pytest.mark.slow
+def test_a_speedd_killed_in_the_middle_loses_no_acknowledged_message_and_records_none_twice(site: Site) -> None:
+    """J-9: SIGKILL again and again while 10,000 messages are sent."""
+    count = 10_000
+    daemon = site.start()
+    sender = subprocess.Popen(
+        [sys.executable, "-c", SENDER, str(site.root), str(site.key), str(count)], stdout=subprocess.PIPE, text=True
+    )
+    assert sender.stdout is not None
+    acknowledged = []
+    kills = 0
+    for line in sender.stdout:
+        acknowledged.append(int(line))
+        if len(acknowledged) % 2500 == 1237:
+            daemon.send_signal(signal.SIGKILL)
+            daemon.wait()
+            daemon = site.start()
+            kills += 1
+    assert sender.wait(timeout=PATIENCE) == 0, acknowledged[-1:]
+    assert kills >= 3
+    recorded = site.payloads("inbox", "orders")
+    assert recorded == sorted(set(recorded)), "in order, none twice"  # type: ignore[type-var]
+    assert set(acknowledged) <= set(recorded)
+    assert len(acknowledged) >= count - 2 * kills
+    sender.stdout.close()
+
+
+@pytest.mark.slow
+def test_what_was_sent_without_waiting_is_recorded_after_a_kill_without_loss_or_repeat(site: Site) -> None:
+    """J-9: what waited in the lane of a killed speedd is recorded by its successor."""
+    count = 10_000
+    daemon = site.start()
+    with speed.Node("sender", root=site.root, key=site.key) as node:
+        node.wait_for("orders")
+        node.send_all("orders", range(count // 2), timeout=30)
+        until(lambda: bool(site.journal.lanes()) and len(site.payloads("inbox", "orders")) > 0)
+        daemon.send_signal(signal.SIGKILL)
+        daemon.wait()
+        site.start()
+        node.wait_for("orders", timeout=30)
+        node.send_all("orders", range(count // 2, count), timeout=30)
+        until(lambda: len(site.payloads("inbox", "orders")) >= count)
+    assert site.payloads("inbox", "orders") == list(range(count))
+
+
+def test_a_second_speedd_on_the_same_journal_is_refused_with_a_named_error(site: Site) -> None:
+    """J-1."""
+    site.start()
+    other = site.path / "other.toml"
+    other.write_text(CONFIG.replace('root = "root"', 'root = "root2"'))
+    run = subprocess.run(
+        [sys.executable, "-m", "speed.daemon", "run", "-c", str(other)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 3
+    assert "JOURNAL_TAKEN" in run.stderr
+
+
+def test_calls_are_logged_with_caller_and_outcome_and_without_arguments(site: Site, client: speed.Node) -> None:
+    """J-10."""
+    daemon = site.start()
+    client.wait_for("speedd")
+    before = int(time.time() * 1000)
+    assert client.call("speedd", "half", {"value": 3}) == 1.5
+    with pytest.raises(speed.ExecutionFailedError):
+        client.call("speedd", "half", {"value": 0})
+    with pytest.raises(speed.InvalidArgumentsError):
+        client.call("speedd", "half", {"value": "x"})
+    daemon.terminate()
+    daemon.wait()
+    calls = list(site.journal.calls(before - 1000, before + 600_000))
+    assert [(call.service, call.caller, call.outcome) for call in calls] == [
+        ("half", "test", "OK"),
+        ("half", "test", "EXECUTION_FAILED"),
+        ("half", "test", "INVALID_ARGUMENTS"),
+    ]
+    assert all(call.microseconds >= 0 for call in calls)
+    assert list(site.journal.calls(0, before - 1000)) == []
+
+
+def test_who_is_not_allowed_is_not_recorded(site: Site) -> None:
+    """A-3."""
+    site.start()
+    with speed.Node("stranger", root=site.root, key=site.key) as node, pytest.raises(speed.AccessDeniedError):
+        node.send("orders", 1)
+    assert site.journal.lanes() == []
+
+
+def test_a_reload_changes_who_is_recorded(site: Site) -> None:
+    """A-2: grants of the journal change without a restart."""
+    daemon = site.start()
+    site.config.write_text(CONFIG.replace('allow = ["test", "sender"]', 'allow = ["late"]'))
+    daemon.send_signal(signal.SIGHUP)
+    with speed.Node("late", root=site.root, key=site.key) as node:
+        node.wait_for("orders", timeout=30)
+        node.send("orders", "hello", ack=True)
+    assert site.payloads("inbox", "orders") == ["hello"]
+
+
+@pytest.fixture
+def small(site: Site) -> Iterator[Path]:
+    """A file system of 256 KiB in place of the journal."""
+    point = site.path / "journal"
+    point.mkdir(mode=0o700)
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "tmpfs", str(point)]
+    if os.geteuid() or subprocess.run(command, check=False).returncode:
+        pytest.skip("mounting needs root")
+    yield point
+    subprocess.run(["umount", "-l", str(point)], check=True)
+
+
+def test_a_full_disk_delays_the_acknowledgement_and_loses_nothing(site: Site, client: speed.Node, small: Path) -> None:
+    """J-9: what cannot be written is not acknowledged; it is written when there is room."""
+    site.start()
+    client.wait_for("orders")
+    filler = small / "filler"
+    filler.write_bytes(bytes(200_000))
+    sent = 0
+    with pytest.raises(speed.NotAcknowledgedError):
+        while True:
+            client.send("orders", [sent, b"x" * 8000], ack=True, timeout=2)
+            sent += 1
+    assert [payload[0] for payload in site.payloads("inbox", "orders")] == list(range(sent))  # type: ignore[index]
+    filler.unlink()
+    client.send("orders", [sent + 1, b""], ack=True, timeout=30)
+    assert [payload[0] for payload in site.payloads("inbox", "orders")] == list(range(sent + 2))  # type: ignore[index]

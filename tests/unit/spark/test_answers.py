@@ -1,0 +1,105 @@
+"""What a service answered against what was promised to Spark (C-6)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from speed import columns
+from speed.errors import ExecutionFailedError
+from speed.spark.answers import promised_arrays
+
+SOURCE = "geo.distance, batch 3 (rows 0 to 1 of the partition)"
+
+
+def arrays(answer: Any, *fields: pa.Field, rows: int | None = 2) -> list[list[Any]]:
+    found = promised_arrays(answer, pa.schema(fields), rows, SOURCE)
+    assert [array.type for array in found] == [field.type for field in fields]
+    return [array.to_pylist() for array in found]
+
+
+@pytest.mark.parametrize(
+    ("kind", "promised"),
+    [
+        ("float64", pa.string()),
+        ("float64", pa.bool_()),
+        ("float64", pa.timestamp("us", tz="UTC")),
+        ("float64", pa.decimal128(10, 2)),
+        ("int64", pa.binary()),
+    ],
+)
+def test_nulls_alone_are_nulls_of_any_type(kind: str, promised: pa.DataType) -> None:
+    """A service of rows in C++ or Java knows no kind where no row has a value."""
+    assert arrays(columns.from_values([None, None], kind), pa.field("c", promised)) == [[None, None]]
+
+
+def test_no_rows_are_no_rows_of_any_type() -> None:
+    assert arrays(columns.from_values([], "float64"), pa.field("c", pa.string()), rows=0) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("values", "promised", "expected"),
+    [
+        ([1, 2], pa.int32(), [1, 2]),
+        ([1, 2], pa.float64(), [1.0, 2.0]),
+        ([1.0, 2.0], pa.int64(), [1, 2]),
+        ([1, 2], pa.decimal128(10, 2), [Decimal("1.00"), Decimal("2.00")]),
+        ([Decimal("1.50"), None], pa.decimal128(10, 3), [Decimal("1.500"), None]),
+    ],
+)
+def test_numbers_become_other_numbers_that_hold_them(values: list[Any], promised: pa.DataType, expected: Any) -> None:
+    assert arrays(columns.from_values(values), pa.field("c", promised)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("values", "promised"),
+    [
+        ([1, 2**40], pa.int32()),
+        ([1.5, 2.0], pa.int64()),
+        ([Decimal("1.25"), None], pa.decimal128(10, 1)),
+        (["1", "2"], pa.int64()),
+        ([1, 2], pa.string()),
+        ([True, False], pa.int64()),
+        ([1, 0], pa.bool_()),
+        ([1, 2], pa.timestamp("us", tz="UTC")),
+        ([datetime(2013, 1, 1, tzinfo=timezone.utc), None], pa.int64()),
+        ([b"a", b"b"], pa.string()),
+    ],
+)
+def test_anything_else_is_the_services_failure(values: list[Any], promised: pa.DataType) -> None:
+    with pytest.raises(ExecutionFailedError, match=r"geo\.distance, batch 3 .* answered with .* for 'c', promised was"):
+        arrays(columns.from_values(values), pa.field("c", promised))
+
+
+def test_a_null_that_was_promised_not_to_be_names_its_row() -> None:
+    with pytest.raises(ExecutionFailedError, match=r"batch 3 .* null for 'c' in row 1, which was promised NOT NULL"):
+        arrays(columns.from_values([1, None]), pa.field("c", pa.int64(), nullable=False))
+
+
+def test_several_columns_come_by_name_and_in_the_promised_order() -> None:
+    answer = {"b": columns.from_values(["x", "y"]), "a": columns.from_values([1, 2]), "c": columns.from_values([0, 0])}
+    assert arrays(answer, pa.field("a", pa.int64()), pa.field("b", pa.string())) == [[1, 2], ["x", "y"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (columns.from_values([1]), r"answered with \[1\] rows, promised were 2 rows"),
+        (3, "answered with int"),
+        ({"a": 3}, "answered with dict"),
+        ({"b": columns.from_values([1, 2])}, r"answered without the promised columns \['a'\]"),
+    ],
+)
+def test_another_form_is_the_services_failure(answer: Any, says: str) -> None:
+    with pytest.raises(ExecutionFailedError, match=says):
+        arrays(answer, pa.field("a", pa.int64()))
+
+
+def test_columns_of_different_lengths_are_refused_where_any_number_of_rows_may_come() -> None:
+    answer = {"a": columns.from_values([1]), "b": columns.from_values([1, 2])}
+    with pytest.raises(ExecutionFailedError, match=r"\[1, 2\] rows, promised were columns of one length"):
+        arrays(answer, pa.field("a", pa.int64()), pa.field("b", pa.int64()), rows=None)

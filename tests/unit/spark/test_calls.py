@@ -1,0 +1,91 @@
+"""Batches over the limit, counts and percentiles, names of workers: what needs no Spark."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from speed.errors import ConfigurationError
+from speed.spark import MAX_NAME_BYTES, CallSettings, NodeSettings
+from speed.spark.calls import MAX_BATCH_BYTES, halved
+from speed.spark.executor import worker_name
+from speed.spark.metrics import Counts, Reports
+
+
+def batch(rows: int, size: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"text": ["x" * size] * rows, "number": list(range(rows))})
+
+
+def test_a_batch_over_the_limit_goes_in_parts_that_keep_the_order() -> None:
+    whole = batch(10, MAX_BATCH_BYTES // 4)
+    parts = list(halved(whole, ("text",)))
+    assert all(part.select(["text"]).nbytes <= MAX_BATCH_BYTES for part in parts)
+    assert pa.Table.from_batches(parts)["number"].to_pylist() == list(range(10))
+    assert len(parts) == 4
+
+
+def test_what_is_not_sent_does_not_count_for_the_limit() -> None:
+    assert len(list(halved(batch(10, MAX_BATCH_BYTES // 4), ("number",)))) == 1
+
+
+def test_one_row_cannot_be_halved() -> None:
+    assert len(list(halved(batch(1, 2 * MAX_BATCH_BYTES), ("text",)))) == 1
+
+
+def test_counts_add_up_and_survive_a_message() -> None:
+    one, other = Counts(calls=2, retries=1), Counts(calls=1)
+    one.add(rows=100, size=800, seconds=0.010)
+    other.add(rows=1, size=8, seconds=2.0)
+    both = one + other
+    assert Counts.of_payload(both.payload()) == both
+    summary = both.summary()
+    assert (summary["calls"], summary["rows"], summary["bytes"], summary["retries"]) == (3, 101, 808, 1)
+    assert 0.010 <= summary["p50_seconds"] <= 0.011
+    assert 2.0 <= summary["p99_seconds"] <= 2.2
+
+
+def test_without_a_call_there_is_no_percentile() -> None:
+    assert math.isnan(Counts().summary()["p50_seconds"])
+
+
+class Message:
+    topic = "mine"
+
+    def __init__(self, payload: object) -> None:
+        self.payload = payload
+
+
+@pytest.mark.parametrize(
+    "payload", [None, 3, {}, {**Counts().payload(), "calls": "many"}, {**Counts().payload(), "latency": 1}]
+)
+def test_a_message_that_is_no_report_changes_nothing(payload: object) -> None:
+    reports = Reports()
+    reports.take(Message(Counts(calls=2).payload()))
+    reports.take(Message(payload))
+    assert reports.of("mine") == Counts(calls=2)
+    assert reports.of("another's") == Counts()
+
+
+@pytest.mark.parametrize("application", ["local-1", "app-20260101000000-0001", "x" * 300, "spark-4f/driver one.."])
+def test_the_name_of_a_worker_keeps_the_naming_rule(application: str) -> None:
+    """W-1."""
+    name = worker_name(NodeSettings(root="/r", key=None, prefix="etl", application=application))
+    assert len(name.encode()) <= MAX_NAME_BYTES
+    assert name.startswith("etl.")
+    assert ".." not in name
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"retries": 1}, "idempotent=True"),
+        ({"in_flight": 0}, "at least 1"),
+        ({"on_error": "skip"}, "use one of raise, null"),
+        ({"timeout_seconds": -1.0}, "cannot be negative"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        CallSettings("geo", "distance", **options)  # type: ignore[arg-type]
