@@ -30,6 +30,8 @@ _WRITE = {
     "timeoutSeconds": "how long to wait for a node, for room and for the acknowledgement",
     "minSubscribers": "how many nodes must subscribe to the topic",
 }
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+"""Options of every streaming query, which Spark hands on."""
 _READ = {
     "root": "communication directory",
     "key": "path of the key file, on every executor",
@@ -168,6 +170,7 @@ class _Given:
 
     def __init__(self, given: Mapping[str, str], known: Mapping[str, str], doing: str) -> None:
         by_lower = {name.lower(): name for name in known}
+        given = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
         unknown = [name for name in given if name.lower() not in by_lower]
         if unknown:
             raise ConfigurationError(f"there is no option {unknown[0]!r} for {doing}; there are {', '.join(known)}")
