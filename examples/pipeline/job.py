@@ -1,7 +1,7 @@
 """The Spark job: a stream of flights to hours of carriers in Parquet, and from there to alerts.
 
-    python -m examples.pipeline.job stream --root … --key … --work DIR     until the replay is over; start it again after a crash
-    python -m examples.pipeline.job batch  --root … --key … --work DIR     the same of the tables, and a comparison
+    python -m examples.pipeline.job stream --root … --key … --work DIR    until the replay is over; starts again after a crash
+    python -m examples.pipeline.job batch --root … --key … --work DIR     the same of the tables, and a comparison
 
 Exit status: 0 done, 1 the comparison failed, or a service did.
 """
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 BATCH_EVENTS = 20_000
-TRIGGER = "1 second"
 POLL_SECONDS = 0.2
 
 
@@ -53,7 +52,7 @@ def count_hours(spark: SparkSession, sp: Speed, places: Places) -> StreamingQuer
     flights = windows.enriched(sp, recorded(spark, places).withWatermark("event_time", events.WATERMARK))
     writer = windows.by_carrier_and_hour(flights).writeStream.format("parquet").outputMode("append")
     options = {"path": places.hours, "checkpointLocation": str(places.checkpoints / "hours")}
-    return writer.options(**options).trigger(processingTime=TRIGGER).queryName("hours").start()
+    return writer.options(**options).queryName("hours").start()
 
 
 def tell_alerts(spark: SparkSession, places: Places) -> StreamingQuery:
@@ -62,7 +61,7 @@ def tell_alerts(spark: SparkSession, places: Places) -> StreamingQuery:
     hours = spark.readStream.schema(hours_schema()).parquet(places.hours)
     writer = windows.alerts(hours).writeStream.format("speed").options(root=places.root, key=places.key)
     options = {"topic": windows.ALERT_TOPIC, "checkpointLocation": str(places.checkpoints / "alerts")}
-    return writer.options(**options).trigger(processingTime=TRIGGER).queryName("alerts").start()
+    return writer.options(**options).queryName("alerts").start()
 
 
 def hours_schema() -> str:
@@ -70,7 +69,7 @@ def hours_schema() -> str:
     return "hour timestamp, carrier string, " + ", ".join(f"{name} bigint" for name in windows.COUNTS)
 
 
-def stream(spark: SparkSession, sp: Speed, places: Places) -> int:
+def stream(spark: SparkSession, sp: Speed, places: Places) -> None:
     """Both queries, until the last window of the replay is closed and told."""
     hours, alerts = count_hours(spark, sp, places), tell_alerts(spark, places)
     told = -1
@@ -87,16 +86,14 @@ def stream(spark: SparkSession, sp: Speed, places: Places) -> int:
     alerts.processAllAvailable()
     alerts.stop()
     say("the last hour is closed")
-    return 0
 
 
 def is_over(query: StreamingQuery) -> bool:
-    """The closing event moved the watermark behind all windows, and none is left in the state."""
+    """The last event moved the watermark behind all windows but its own."""
     progress = query.lastProgress
-    if progress is None or not progress.stateOperators:
+    if progress is None or not progress.stateOperators or progress.numInputRows:
         return False
-    watermark = progress.eventTime.get("watermark", "")
-    return watermark >= "2013" and progress.numInputRows == 0 and progress.stateOperators[0].numRowsTotal == 0
+    return progress.stateOperators[0].numRowsTotal == 1 and progress.eventTime.get("watermark", "") > "2013"
 
 
 def batch_line(progress: Any) -> str:
@@ -116,6 +113,7 @@ def batch(spark: SparkSession, sp: Speed, places: Places, sample: int | None) ->
     table = events.table(data.package_folder(), sample)
     expected = windows.by_carrier_and_hour(windows.enriched(sp, spark.createDataFrame(table))).cache()
     found = spark.read.schema(hours_schema()).parquet(places.hours).cache()
+    say("the same of the tables, as a batch")
     totals = [f.count("*").alias("hours"), *(f.sum(name).alias(name) for name in windows.COUNTS)]
     of_batch, of_stream = (frame.agg(*totals).first() for frame in (expected, found))
     print(f"\n{'':20}{'batch':>14}{'stream':>14}")
@@ -134,7 +132,7 @@ def batch(spark: SparkSession, sp: Speed, places: Places, sample: int | None) ->
 def main() -> int:
     """One of both."""
     parser = argparse.ArgumentParser(description="Flights to hours of carriers, as a stream or as a batch.")
-    parser.add_argument("what", choices=["stream", "batch"])
+    parser.add_argument("what", choices=["stream", "batch"], nargs="+", help="one after the other")
     parser.add_argument("--root", required=True)
     parser.add_argument("--key", required=True)
     parser.add_argument("--work", type=Path, required=True, help="for checkpoints and Parquet files")
@@ -146,9 +144,9 @@ def main() -> int:
     try:
         register(spark)
         sp = Speed(spark, root=chosen.root, key=chosen.key)
-        if chosen.what == "stream":
-            return stream(spark, sp, places)
-        return batch(spark, sp, places, chosen.sample)
+        if "stream" in chosen.what:
+            stream(spark, sp, places)
+        return batch(spark, sp, places, chosen.sample) if "batch" in chosen.what else 0
     except SpeedError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
