@@ -10,13 +10,15 @@ from typing import Any
 from scripts.vectors.columns import columns
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
+from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
-    one.__name__: one for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages)
+    one.__name__: one
+    for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages, journal)
 }
 
 

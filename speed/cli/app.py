@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "listen": ("speed.cli.talk", "Print messages sent to this node."),
     "publish": ("speed.cli.talk", "Publish one event."),
     "subscribe": ("speed.cli.talk", "Print events of a topic."),
+    "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
     "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
     "bench": ("speed.cli.bench", "Measure between two processes of its own."),

@@ -181,11 +181,10 @@ def _remove_node_directory(root: str, name: str) -> bool:
 
 
 def _node_directories(root: str) -> list[str]:
-    """Names with a directory in the root."""
+    """Names with a directory in the root; a journal is nobody's leftover."""
     with os.scandir(root) as entries:
-        return sorted(
-            entry.name for entry in entries if names.is_node_name(entry.name) and entry.is_dir(follow_symlinks=False)
-        )
+        found = [one.name for one in entries if names.is_node_name(one.name) and one.is_dir(follow_symlinks=False)]
+    return sorted(name for name in found if names.JOURNAL_LOCK not in _listed(names.node_dir(root, name)))
 
 
 def _listed(directory: str) -> list[str]:

@@ -60,8 +60,15 @@ def check(file: Path) -> None:
 def _summary(config: Config) -> str:
     return (
         f"{config.path}: no mistakes. Node {config.node.name!r}, "
-        f"services: {len(config.services)}, processes: {len(config.processes)}."
+        f"services: {len(config.services)}, processes: {len(config.processes)}{_journal_summary(config)}."
     )
+
+
+def _journal_summary(config: Config) -> str:
+    journal = config.journal
+    if journal is None:
+        return ""
+    return f", journal of {len(journal.topics)} topics, {len(journal.inboxes)} inboxes{', calls' * journal.calls}"
 
 
 def main() -> None:

@@ -59,7 +59,8 @@ class _Reader:
         tables = self._tables()
         self._refuse_unknown((), document, tables)
         found = {name: self._section(name, document, spec) for name, spec in tables.items()}
-        self._cross_check(found)
+        has_journal = isinstance(document.get("journal"), dict)
+        self._cross_check(found, has_journal=has_journal)
         if self.mistakes:
             return None
         return Config(
@@ -67,7 +68,7 @@ class _Reader:
             node=NodeSettings(**found["node"][0]),
             log=LogSettings(**found["log"][0]),
             python_path=found["python"][0].get("path", ()),
-            journal=JournalSettings(**found["journal"][0]) if "journal" in document else None,
+            journal=JournalSettings(**found["journal"][0]) if has_journal else None,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
         )
@@ -148,7 +149,7 @@ class _Reader:
             todo = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
             self._report((*path, key), f"{_shown(path)} does not know {key!r}", todo)
 
-    def _cross_check(self, found: dict[str, list[dict[str, Any]]]) -> None:
+    def _cross_check(self, found: dict[str, list[dict[str, Any]]], *, has_journal: bool) -> None:
         node = found["node"][0]
         settings = NodeSettings(**node)
         if settings.lease_seconds <= 3 * settings.heartbeat_seconds:
@@ -157,7 +158,7 @@ class _Reader:
             self._report(("node", key), what, f"use more than {3 * settings.heartbeat_seconds:g}")
         self._refuse_repeated("service", found["service"], {})
         taken = {settings.name: "the node of speedd itself"}
-        if ("journal",) in self._lines:
+        if has_journal:
             self._check_journal(found["journal"][0], taken)
         self._refuse_repeated("process", found["process"], taken)
         for number, process in enumerate(found["process"]):
@@ -165,11 +166,12 @@ class _Reader:
 
     def _check_journal(self, journal: dict[str, Any], taken: dict[str, str]) -> None:
         """The journal's nodes need names of their own, and senders."""
-        listens = journal.get("topics") or journal.get("inboxes")
-        if not listens and not journal.get("calls"):
+        # A list with a mistake in it was reported already: it counts as something.
+        listens = self._is_given(journal, "topics") or self._is_given(journal, "inboxes")
+        if not listens and not self._is_given(journal, "calls"):
             todo = 'add topics = ["…"], inboxes = ["…"] or calls = true'
             self._report(("journal",), "[journal] records nothing", todo)
-        if listens and not journal.get("allow"):
+        if listens and not self._is_given(journal, "allow"):
             self._report(("journal",), "[journal] allows nobody to write", 'add allow = ["…"], the senders\' names')
         daemon = next(iter(taken))
         if journal.get("topics") and not names.is_node_name(names.journal_node(daemon)):
@@ -180,6 +182,9 @@ class _Reader:
             if inbox in taken:
                 self._report(("journal", "inboxes"), f"inbox {inbox!r} is {taken[inbox]}", "use another name")
             taken[inbox] = "an inbox of the journal"
+
+    def _is_given(self, journal: dict[str, Any], key: str) -> bool:
+        return bool(journal.get(key, ("journal", key) in self._lines))
 
     def _refuse_repeated(self, kind: str, tables: list[dict[str, Any]], taken: dict[str, str]) -> None:
         for number, table in enumerate(tables):

@@ -53,7 +53,7 @@ class Recorder:
             raise
 
     def _start(self, name: str, inbox: str, topics: tuple[str, ...], options: Mapping[str, Any]) -> None:
-        node = Node(name, workers=1, engine="python", **options)
+        node = Node(name, workers=1, **options)
         self._nodes.append(node)
         node.on_batch(partial(self._record, inbox), topics)
         node.allow(*self._allow)

@@ -16,6 +16,7 @@ from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, run
 from speed.errors import ConfigurationError, DurabilityError, WireError
 from speed.native.message import received_message
+from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, Options
 from speed.runtime.tracing import current_traceparent
@@ -106,6 +107,9 @@ class NativeEngine:
 
     def subscribe(self, pattern: str, handler: Handler) -> None:
         self._engine.subscribe(names.check_topic_pattern(pattern), _handling(handler))
+
+    def on_batch(self, patterns: tuple[str, ...], handler: BatchHandler) -> None:
+        self._engine.on_batch([names.check_topic_pattern(pattern) for pattern in patterns], _handling_batches(handler))
 
     def receive(self, timeout: float | None) -> Message | None:
         received = self._engine.receive(timeout)
@@ -225,6 +229,20 @@ def _handling(handler: Handler) -> Callable[..., None]:
             raise
         finally:
             current_traceparent.reset(token)
+
+    return handle
+
+
+def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str]]]:
+    """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
+
+    def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
+        try:
+            refused = handler([received_message(*fields) for fields in batch])
+        except Exception as error:
+            log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), error)
+            raise
+        return [(place, str(error)) for place, error in (refused or {}).items()]
 
     return handle
 

@@ -25,3 +25,4 @@ def register(spark: SparkSession) -> None:
     from speed.spark.source import SpeedDataSource  # it needs pyspark
 
     spark.dataSource.register(SpeedDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses to read with it

@@ -50,6 +50,8 @@ _READ = {
 }
 
 
+_OF_SPARK = frozenset({"checkpointlocation"})
+"""Options that Spark itself reads and hands on."""
 _STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
 
 

@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 
 import speed
+from speed.journal.lane_writer import Incoming
+from speed.journal.writer import JournalWriter
 from speed.wire import names
+from speed.wire.journal import Subject
+from speed.wire.message import encode_message
 
 pytestmark = pytest.mark.system
 PATIENCE = 60.0
@@ -339,3 +343,33 @@ def test_help_documents_the_exit_statuses(run: Command) -> None:
     text = run("--help").out
     assert "Exit status" in text
     assert all(f"  {status}  " in text for status in range(9))
+
+
+def test_a_journal_is_listed_read_and_verified(run: Command) -> None:
+    """J-6: damage ends `verify` with status 1 and says where."""
+    subject = Subject("topic", "flights.ua", "producer")
+    options = {"topic": "flights.ua", "namespace": "default", "published_at_ms": 1}
+    with JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key") as writer:
+        for number in (1, 2, 3):
+            message = encode_message({"number": number}, message_id=f"id-{number}", **options)  # type: ignore[arg-type]
+            writer.record(subject, [Incoming(number, False, message)])
+    (lane,) = run("journal", "list", "--json").value
+    assert (lane["kind"], lane["subject"], lane["source"], lane["first"], lane["end"]) == (*subject, 0, 3)
+    assert "flights.ua" in run("journal", "list").out
+    lines = run("journal", "read", lane["lane"][:8], "--from", "1", "--json").out.splitlines()
+    assert [(row["offset"], row["messageId"], row["payload"]) for row in map(json.loads, lines)] == [
+        (1, "id-2", {"number": 2}),
+        (2, "id-3", {"number": 3}),
+    ]
+    assert run("journal", "read", "zz").status == 2
+    assert run("journal", "verify", "--json").value["damaged"] == 0
+    assert not any(one["path"].endswith("/journal") for one in run("gc", "--dry-run", "--json").value["leftovers"])
+    (segment,) = (run.root / "journal" / lane["lane"]).glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 1
+    segment.write_bytes(data)
+    verified = run("journal", "verify", "--json")
+    assert (verified.status, verified.value["damaged"], verified.value["lanes"][0]["records"]) == (1, 1, 2)
+    failed = run("journal", "read", lane["lane"], "--json")
+    assert (failed.status, failed.error["code"]) == (1, "JOURNAL_DAMAGED")
+    assert run("journal", "list", "--directory", str(run.root / "none"), "--json").error["code"] == "JOURNAL"

@@ -73,6 +73,21 @@ Node::MessageHandler message_handler(nb::handle handle) {
   };
 }
 
+Node::BatchHandler batch_handler(nb::handle handle) {
+  return [kept = Kept(handle.ptr())](std::vector<Message>& messages) {
+    const Taken taken;
+    return translated([&] {
+      nb::list batch;
+      for (const Message& message : messages) batch.append(to_tuple(message));
+      Node::Refusals refused;
+      for (nb::handle pair : call(kept, nb::make_tuple(batch))) {
+        refused.emplace(nb::cast<std::size_t>(pair[0]), nb::cast<std::string>(pair[1]));
+      }
+      return refused;
+    });
+  };
+}
+
 Node::NodeHandler node_handler(nb::handle handle) {
   return [kept = Kept(handle.ptr())](const NodeInfo& info) {
     const Taken taken;

@@ -24,6 +24,9 @@ class PythonService : public Service {
 // `handle(received, data, source, sequence, timestamp_ms, redelivered)`.
 Node::MessageHandler message_handler(nb::handle handle);
 
+// `handle(batch)`: a list of what the handler of a message gets; it gives (place, text) pairs of those to refuse.
+Node::BatchHandler batch_handler(nb::handle handle);
+
 // `handle(fields)`: a registry entry as a dict.
 Node::NodeHandler node_handler(nb::handle handle);
 

@@ -224,6 +224,12 @@ void Engine::on_message(nb::handle handle) {
   node_->on_message(std::move(handler));
 }
 
+void Engine::on_batch(const Names& topics, nb::handle handle) {
+  auto handler = batch_handler(handle);
+  const Released released;
+  node_->on_batch(topics, std::move(handler));
+}
+
 void Engine::subscribe(const std::string& pattern, nb::handle handle) {
   auto handler = message_handler(handle);
   const Released released;

@@ -43,6 +43,7 @@ class Engine {
   void forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout);
   std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);
   void on_message(nb::handle handle);
+  void on_batch(const Names& topics, nb::handle handle);
   void subscribe(const std::string& pattern, nb::handle handle);
   nb::object receive(std::optional<double> timeout);  // what `handle` of a message gets, or None
 

@@ -72,6 +72,7 @@ NB_MODULE(speed_native, module) {
       .def("forward", &Engine::forward)
       .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg())
       .def("on_message", &Engine::on_message)
+      .def("on_batch", &Engine::on_batch)
       .def("subscribe", &Engine::subscribe)
       .def("receive", &Engine::receive, arg().none())
       .def("nodes", &Engine::nodes)

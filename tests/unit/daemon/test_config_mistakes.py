@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speed.daemon.config import Config, Mistake
+from speed.daemon.config import Config, JournalSettings, Mistake
 from speed.daemon.config_check import check_text
 
 GOOD = """\
@@ -23,6 +23,16 @@ level = "warning"
 
 [python]
 path = ["../.."]
+
+[journal]
+directory = "kept"
+topics = ["flights.*"]
+inboxes = ["orders"]
+allow = ["etl.*"]
+max_bytes = 1_073_741_824
+max_age_seconds = 604800
+calls = true
+durability = "disk"
 
 [[service]]
 name = "status"
@@ -58,6 +68,9 @@ def config_of(text: str) -> Config:
 def test_a_good_file_becomes_a_config_with_all_its_settings() -> None:
     config = config_of(GOOD)
     assert (config.node.name, config.node.allow, config.node.lease_seconds) == ("host", ("cli.*", "analytics"), 12.0)
+    assert config.journal == JournalSettings(
+        Path("/etc/speed/kept"), ("flights.*",), ("orders",), ("etl.*",), True, "disk", 1 << 30, 604800.0
+    )
     assert (config.log.level, config.services[0].allow) == ("warning", ("analytics",))
     assert [process.name for process in config.processes] == ["geo", "rules"]
     assert config.processes[0].env == {"A": "1"}
@@ -108,6 +121,26 @@ def test_an_empty_file_is_a_node_without_services() -> None:
         ('[[process]]\nname = "speedd"\nentry = "m:f"', 2, "speedd itself"),
         ('[[process]]\nname = "a"\nentry = "m:f"\n[[process]]\nname = "a"\nentry = "m:f"', 5, "line 2"),
         ('[[process]]\nname = "a"\nentry = "m:f"\nstop_timeout_seconds = -1', 4, "expected seconds"),
+        ("[journal]\n", 1, "records nothing"),
+        ('[journal]\ntopics = ["a.*"]', 1, "allows nobody"),
+        ('[journal]\ninboxes = ["orders"]\nallow = []', 1, "allows nobody"),
+        ('[journal]\ntopics = ["a..b"]\nallow = ["x"]', 2, "a..b"),
+        ('[journal]\ninboxes = ["a/b"]\nallow = ["x"]', 2, "a/b"),
+        ('[journal]\ncalls = "yes"', 2, "true or false"),
+        ("[journal]\ncalls = true\nmax_bytes = 1000", 3, "use 1048576 to"),
+        ("[journal]\ncalls = true\nmax_bytes = 1e9", 3, "whole number"),
+        ("[journal]\ncalls = true\nmax_age_seconds = 0", 3, "expected seconds"),
+        ('[journal]\ncalls = true\ndurability = "both"', 3, "process, disk"),
+        ("[journal]\ncalls = true\nmax_age = 5", 3, "did you mean max_age_seconds?"),
+        ("journal = true", 1, "[journal]"),
+        ('[journal]\ninboxes = ["speedd"]\nallow = ["x"]', 2, "speedd itself"),
+        ('[journal]\ninboxes = ["a", "a"]\nallow = ["x"]', 2, "an inbox of the journal"),
+        ('[journal]\ninboxes = ["speedd.journal"]\nallow = ["x"]', 2, "records topics"),
+        (
+            '[journal]\ninboxes = ["a"]\nallow = ["x"]\n[[process]]\nname = "a"\nentry = "m:f"',
+            5,
+            "an inbox of the journal",
+        ),
     ],
 )
 def test_each_mistake_names_its_line_and_what_to_do(text: str, line: int, says: str) -> None:

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,6 +83,8 @@ struct NodeInfo {
 class Node {
  public:
   using MessageHandler = std::function<void(Message&)>;
+  using Refusals = std::map<std::size_t, std::string>;  // by place in the batch: why its sender is refused
+  using BatchHandler = std::function<Refusals(std::vector<Message>&)>;
   using NodeHandler = std::function<void(const NodeInfo&)>;
   // Gets the result, or the error that takes its place.
   using CallHandler = std::function<void(std::future<Value>)>;
@@ -125,6 +128,11 @@ class Node {
 
   // --- events. InvalidNameError; `publish` also UnserialisableError ---
   std::size_t publish(const std::string& topic, const Value& payload, SendOptions options = {});  // how many got it
+  // Messages, and events of `topics` (patterns), many at a time, in order for each sender. All are acknowledged and
+  // finished when the handler returned. If it throws, the batch is handed over again after a moment; if the node closes
+  // meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same `sequence`.
+  // With it, the node has no other handler: ConfigurationError.
+  void on_batch(const std::vector<std::string>& topics, BatchHandler handler);
   void subscribe(const std::string& pattern, MessageHandler handler);  // a topic, "orders.*" or "*"
 
   // --- other nodes: asking one fails as a call does ---

@@ -44,6 +44,25 @@ std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::M
   return patterns;
 }
 
+void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler handler) {
+  workers_.serve();
+  for (const std::string& pattern : patterns) wire::check_topic_pattern(pattern);
+  {
+    const std::lock_guard guard(lock_);
+    if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
+      throw ConfigurationError("this node already has a handler: one for batches is the only one");
+    }
+    batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler),
+                                         std::exchange(received_, {}));
+  }
+  batches_->begin();
+}
+
+void Delivery::stop_waiting() {
+  const std::lock_guard guard(lock_);
+  if (batches_ != nullptr) batches_->leave();
+}
+
 std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
   workers_.serve();
   finish_in_hand();
@@ -81,6 +100,10 @@ void Delivery::arrive(Arrival arrival) {
   bool answer = false;
   {
     std::unique_lock guard(lock_);
+    if (batches_ != nullptr) {
+      guard.unlock();
+      return batches_->add(std::move(arrival));
+    }
     if (arrival->is_event || handler_ != nullptr) {
       guard.unlock();
       return enqueue(std::move(arrival));

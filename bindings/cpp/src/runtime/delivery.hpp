@@ -7,20 +7,12 @@
 #include <deque>
 
 #include "core/sender_order.hpp"
+#include "runtime/batches.hpp"
 #include "runtime/context.hpp"
-#include "runtime/message_state.hpp"
 #include "runtime/workers.hpp"
 #include "speed/node.hpp"
 
 namespace speed::runtime {
-
-using Arrival = std::shared_ptr<Message::State>;
-
-// How a sender is told what became of a message that it wants an answer to.
-struct Replies {
-  std::function<void(const Message::State&)> acknowledge;
-  std::function<void(const Message::State&, std::string_view code, const std::string& text)> refuse;
-};
 
 class Delivery {
  public:
@@ -30,6 +22,8 @@ class Delivery {
 
   void on_message(Node::MessageHandler handler);  // ConfigurationError for a second one
   std::vector<std::string> subscribe(const std::string& pattern, Node::MessageHandler handler);  // all patterns
+  void on_batch(std::vector<std::string> patterns, Node::BatchHandler handler);  // ConfigurationError beside another
+  void stop_waiting();  // the node leaves
   std::optional<Message> receive(std::optional<double> timeout_seconds);
   void wake_receivers();
   void finish_in_hand();  // on close: what `receive` returned last counts as handled
@@ -59,6 +53,7 @@ class Delivery {
   core::SenderOrder<Arrival> order_;
   Node::MessageHandler handler_;  // set once
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
+  std::unique_ptr<Batches> batches_;  // set once
   std::deque<Arrival> received_;
   Arrival in_hand_;
 };

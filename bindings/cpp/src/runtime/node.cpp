@@ -227,6 +227,13 @@ std::size_t Node::publish(const std::string& topic, const Value& payload, SendOp
   return delivered;
 }
 
+void Node::on_batch(const std::vector<std::string>& topics, BatchHandler handler) {
+  Runtime& node = open();
+  const std::lock_guard guard(node.lock);
+  node.delivery.on_batch(topics, std::move(handler));
+  node.context.registration->update([&](wire::Entry& entry) { entry.subscriptions = topics; });
+}
+
 void Node::subscribe(const std::string& pattern, MessageHandler handler) {
   Runtime& node = open();
   const std::lock_guard guard(node.lock);

@@ -125,6 +125,7 @@ void Runtime::leave(double drain_seconds) {
     // Without a word the node leaves all the same.
   }
   protocol->refuse_more();
+  delivery.stop_waiting();
   workers.drain(drain_seconds);
   delivery.finish_in_hand();
   context.registration->remove();

@@ -1,0 +1,102 @@
+#include "runtime/batches.hpp"
+
+#include <algorithm>
+
+#include "wire/names.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+constexpr std::size_t batch_messages = 1024;
+constexpr std::size_t batch_bytes = 4 << 20;
+constexpr double again_seconds = 0.25;  // pause before a batch is handed over again
+constexpr std::size_t max_error_characters = 2000;
+
+}  // namespace
+
+void Batches::begin() {
+  {
+    const std::lock_guard guard(lock_);
+    if (waiting_.empty() || std::exchange(running_, true)) return;
+  }
+  workers_.submit([this] { run(); });
+}
+
+void Batches::add(Arrival arrival) {
+  {
+    const std::lock_guard guard(lock_);
+    waiting_.push_back(std::move(arrival));
+    if (std::exchange(running_, true)) return;
+  }
+  workers_.submit([this] { run(); });
+}
+
+// Handles one batch, then queues the next behind other work.
+void Batches::run() {
+  const std::vector<Arrival> batch = take();
+  if (!batch.empty()) handle(batch);
+  {
+    const std::lock_guard guard(lock_);
+    running_ = !waiting_.empty() && !leaving_;
+    if (!running_) return;
+  }
+  workers_.submit([this] { run(); });
+}
+
+std::vector<Arrival> Batches::take() {
+  std::vector<Arrival> batch;
+  std::vector<Arrival> unwanted;
+  {
+    const std::lock_guard guard(lock_);
+    std::size_t size = 0;
+    while (!waiting_.empty() && batch.size() < batch_messages && size < batch_bytes) {
+      Arrival arrival = std::move(waiting_.front());
+      waiting_.pop_front();
+      size += arrival->view.bytes().size();
+      (is_wanted(*arrival) ? batch : unwanted).push_back(std::move(arrival));
+    }
+  }
+  for (const Arrival& arrival : unwanted) {
+    context_.stats.count("events_unsubscribed");
+    arrival->done();
+  }
+  return batch;
+}
+
+bool Batches::is_wanted(const Message::State& message) const {
+  const auto covers = [&](const std::string& pattern) { return wire::matches(pattern, message.view.topic()); };
+  return !message.is_event || std::ranges::any_of(patterns_, covers);
+}
+
+void Batches::handle(const std::vector<Arrival>& batch) {
+  std::vector<Message> messages;
+  messages.reserve(batch.size());
+  for (const Arrival& arrival : batch) messages.emplace_back(arrival);
+  while (!leaving_ && !context_.stop.requested()) {
+    try {
+      return finish(batch, handler_(messages));
+    } catch (...) {
+      context_.stats.count("batches_failed");
+    }
+    context_.stop.wait_for(again_seconds);
+  }
+}
+
+void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& refused) {
+  std::map<LanePtr, std::vector<std::uint64_t>> lanes;
+  for (std::size_t place = 0; place < batch.size(); ++place) {
+    Message::State& message = *batch[place];
+    const auto refusal = refused.find(place);
+    const bool wants_answer = std::exchange(message.wants_answer, false);
+    if (refusal != refused.end()) context_.stats.count("messages_refused");
+    if (wants_answer && refusal == refused.end()) replies_.acknowledge(message);
+    if (wants_answer && refusal != refused.end()) {
+      replies_.refuse(message, "EXECUTION_FAILED", refusal->second.substr(0, max_error_characters));
+    }
+    if (!message.finished.exchange(true)) lanes[message.lane].push_back(message.sequence);
+  }
+  for (const auto& [lane, sequences] : lanes) lane->finish(sequences);
+}
+
+}  // namespace speed::runtime

@@ -1,0 +1,122 @@
+"""``speed journal``: what speedd recorded, read without a node."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from speed.cli.options import Settings, common_options
+from speed.cli.output import as_json, print_rows, print_value
+from speed.errors import JournalDamagedError, WireError
+
+if TYPE_CHECKING:
+    from speed.journal import Journal, LaneInfo, Record
+
+COLUMNS = ("lane", "kind", "subject", "source", "first", "end")
+directory_option = click.option("--directory", metavar="DIR", help="The journal (default: <root>/journal).")
+
+
+@click.group("journal")
+def journal_command() -> None:
+    """Look into the journal that speedd keeps."""
+
+
+@journal_command.command("list")
+@directory_option
+@common_options
+def list_command(settings: Settings, directory: str | None) -> None:
+    """List the lanes: what is recorded, from whom, and which offsets are there."""
+    journal = _journal(settings, directory)
+    rows = [(*info, journal.first(info.id), journal.end(info.id)) for info in journal.lanes()]
+    if settings.as_json:
+        print_value([dict(zip(COLUMNS, row, strict=True)) for row in rows], True)
+    else:
+        print_rows(COLUMNS, rows, empty=f"No lanes in {journal.directory}.")
+
+
+@journal_command.command("read")
+@click.argument("lane")
+@click.option("--from", "start", type=click.IntRange(0), help="First offset (default: the first one kept).")
+@click.option("--count", type=click.IntRange(1), default=20, show_default=True, help="How many records at most.")
+@click.option("--skip-damaged", is_flag=True, help="Go on behind damage.")
+@directory_option
+@common_options
+def read_command(
+    settings: Settings, directory: str | None, lane: str, start: int | None, count: int, skip_damaged: bool
+) -> None:
+    """Print records of a lane, one JSON object a line. LANE is an id, or as much of its beginning as is unique."""
+    journal = _journal(settings, directory)
+    info = _chosen(journal, lane)
+    first = journal.first(info.id) if start is None else start
+    for record in journal.read(info.id, first, first + count, skip_damaged=skip_damaged):
+        click.echo(as_json(_described(info, record)))
+
+
+@journal_command.command("verify")
+@directory_option
+@common_options
+def verify_command(settings: Settings, directory: str | None) -> int:
+    """Open every block of every lane. Ends with status 1 if something is damaged."""
+    journal = _journal(settings, directory)
+    found = [(info, *_verified(journal, info)) for info in journal.lanes()]
+    damaged = sum(1 for *_, damage in found if damage)
+    if settings.as_json:
+        lanes = [{"lane": info.id, "records": records, "damage": damage} for info, records, damage in found]
+        print_value({"lanes": lanes, "damaged": damaged}, True)
+    else:
+        rows = [(*info, records, damage or "whole") for info, records, damage in found]
+        print_rows((*COLUMNS[:4], "records", "state"), rows, empty=f"No lanes in {journal.directory}.")
+    return 1 if damaged else 0
+
+
+def _journal(settings: Settings, directory: str | None) -> Journal:
+    from speed.journal import Journal
+    from speed.wire.names import journal_dir
+
+    return Journal(directory or journal_dir(settings.root), settings.key)
+
+
+def _chosen(journal: Journal, beginning: str) -> LaneInfo:
+    found = [info for info in journal.lanes() if info.id.startswith(beginning)]
+    if len(found) != 1:
+        what = "several lanes begin" if found else "no lane begins"
+        raise click.BadParameter(f"{what} with {beginning!r}; `speed journal list` shows all", param_hint="LANE")
+    return found[0]
+
+
+def _verified(journal: Journal, info: LaneInfo) -> tuple[int, str]:
+    """How many records can be read, and the first damage."""
+    first, damage = journal.first(info.id), ""
+    try:
+        for _ in journal.read(info.id, first, _beyond(journal, info)):
+            pass
+    except JournalDamagedError as error:
+        damage = str(error)
+    records = journal.read(info.id, first, _beyond(journal, info), skip_damaged=True)
+    return sum(1 for _ in records), damage
+
+
+def _beyond(journal: Journal, info: LaneInfo) -> int:
+    """Where a lane ends now; one that is damaged at its end is read as far as it goes."""
+    try:
+        return journal.end(info.id)
+    except JournalDamagedError:
+        return 1 << 62
+
+
+def _described(info: LaneInfo, record: Record) -> dict[str, Any]:
+    recorded_at = datetime.datetime.fromtimestamp(record.recorded_at_ms / 1000, datetime.timezone.utc)
+    row = {"offset": record.offset, "recordedAt": recorded_at, "source": record.source}
+    if info.kind == "calls":
+        from speed.journal.record import read_call
+
+        return {**row, **read_call(record, info.subject)._asdict()}
+    view = record.view
+    try:
+        payload = view.payload
+    except WireError:  # encoded or encrypted by its publisher: shown as it travelled
+        payload = view.payload_bytes
+    message = {"messageId": view.message_id, "topic": view.topic, "contentType": view.content_type}
+    return {**row, "sequence": record.sequence, "redelivered": record.redelivered, **message, "payload": payload}

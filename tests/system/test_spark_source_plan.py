@@ -1,0 +1,224 @@
+"""How reading a journal is planned: which lanes and records, in which parts, from which offsets. No Spark runs here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from speed.errors import JournalExpiredError
+from speed.spark.source_options import read_options
+from tests.system.journals_for_spark import Recorded
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from speed.spark.source_read import BatchReader, LanePart
+from speed.spark.source_stream import StreamReader, shares
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture
+def recorded(root: str) -> Iterator[Recorded]:
+    journal = Recorded(root)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def parts(recorded: Recorded) -> Callable[..., list[LanePart]]:
+    """The parts that a batch with these filters and options reads."""
+
+    def plan(*filters: Filter, **options: str) -> list[LanePart]:
+        reader = BatchReader(read_options({"root": recorded.root, **options}, streaming=False), SCHEMA)
+        kept = list(reader.pushFilters(list(filters)))
+        assert kept == list(filters), "Spark still looks at each row"
+        return list(reader.partitions())
+
+    return plan
+
+
+def stream(recorded: Recorded, **options: str) -> StreamReader:
+    return StreamReader(read_options({"root": recorded.root, **options}), SCHEMA)
+
+
+def rows(reader: StreamReader, start: dict[str, int], end: dict[str, int]) -> int:
+    """How many rows a micro-batch reads; reader and parts travel as they do to executors."""
+    copy, planned = pickle.loads(pickle.dumps((reader._rows, list(reader.partitions(start, end)))))
+    return sum(batch.num_rows for part in planned for batch in copy.read(part))
+
+
+# --- batches ---
+
+
+def test_lanes_are_cut_into_parts_that_cover_each_record_once(recorded: Recorded, parts: Any) -> None:
+    recorded.topic("a", "p", 2500)
+    recorded.topic("b", "p", 10)
+    planned = parts(messagesPerPartition="1000")
+    covered = [(part.lane.subject, number) for part in planned for number in range(part.start, part.end)]
+    assert sorted(covered) == sorted([("a", n) for n in range(2500)] + [("b", n) for n in range(10)])
+    assert max(part.end - part.start for part in planned) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("filters", "subjects"),
+    [
+        ([EqualTo(("topic",), "a")], {"a", "orders"}),
+        ([EqualTo(("topic",), "a"), EqualTo(("kind",), "topic")], {"a"}),
+        ([In(("topic",), ("a", "b")), EqualTo(("inbox",), "orders")], {"orders"}),
+        ([EqualTo(("source",), "q")], {"b"}),
+        ([EqualTo(("kind",), "inbox")], {"orders"}),
+        ([EqualTo(("source",), "q"), EqualTo(("source",), "p")], set()),
+        ([IsNull(("topic",))], {"a", "b", "orders"}),
+        ([EqualTo(("n",), 5)], {"a", "b", "orders"}),
+    ],
+)
+def test_only_lanes_that_may_hold_what_is_asked_for_are_read(
+    recorded: Recorded, parts: Any, filters: list[Filter], subjects: set[str]
+) -> None:
+    """A message to an inbox may have any topic."""
+    recorded.topic("a", "p", 5)
+    recorded.topic("b", "q", 5)
+    recorded.inbox("orders", "p", 5)
+    assert {part.lane.subject for part in parts(*filters)} == subjects
+
+
+@pytest.mark.parametrize(
+    ("options", "subjects"),
+    [
+        ({"topic": "a.*"}, {"a.x", "a.y"}),
+        ({"inbox": "orders"}, {"orders"}),
+        ({"source": "q"}, {"a.y"}),
+        ({"topic": "c"}, set()),
+    ],
+)
+def test_options_choose_lanes_too(recorded: Recorded, parts: Any, options: dict[str, str], subjects: set[str]) -> None:
+    recorded.topic("a.x", "p", 5)
+    recorded.topic("a.y", "q", 5)
+    recorded.topic("b", "p", 5)
+    recorded.inbox("orders", "p", 5)
+    assert {part.lane.subject for part in parts(**options)} == subjects
+
+
+def test_blocks_before_the_time_that_is_asked_for_are_not_read(recorded: Recorded, parts: Any) -> None:
+    recorded.topic("a", "p", 100)
+    journal = recorded.journal
+    (lane,) = journal.lanes()
+    (*_, last) = journal.read(lane.id, 0, 100)
+    while True:  # until the clock of the journal has gone on
+        recorded.topic("a", "p", 1)
+        (*_, newest) = journal.read(lane.id, 100, journal.end(lane.id))
+        if newest.recorded_at_ms > last.recorded_at_ms:
+            break
+    later = datetime.fromtimestamp((last.recorded_at_ms + 1) / 1000, timezone.utc)
+    (part,) = parts(GreaterThanOrEqual(("recorded_at",), later))
+    assert part.start >= 100
+    assert parts(GreaterThan(("recorded_at",), later + timedelta(days=1))) == []
+    assert [part.until_ms for part in parts(LessThan(("recorded_at",), later))] == [last.recorded_at_ms + 1]
+
+
+def test_records_after_the_time_that_is_asked_for_are_not_given(recorded: Recorded, parts: Any) -> None:
+    recorded.topic("a", "p", 10)
+    early = datetime.now(timezone.utc) - timedelta(hours=1)
+    reader = BatchReader(read_options({"root": recorded.root}), SCHEMA)
+    reader.pushFilters([LessThan(("recorded_at",), early)])
+    assert [batch for part in reader.partitions() for batch in reader.read(part)] == []
+
+
+# --- streams ---
+
+
+def test_a_query_begins_at_the_first_kept_record_or_behind_the_last_one(recorded: Recorded) -> None:
+    recorded.topic("a", "p", 7)
+    (lane,) = recorded.journal.lanes()
+    assert stream(recorded).initialOffset() == {lane.id: 0}
+    assert stream(recorded, startingOffsets="latest").initialOffset() == {lane.id: 7}
+
+
+def test_lanes_that_appear_later_are_read_from_their_beginning(recorded: Recorded) -> None:
+    recorded.topic("a", "p", 7)
+    reader = stream(recorded, startingOffsets="latest")
+    start = reader.initialOffset()
+    recorded.topic("a", "p", 2)
+    recorded.topic("b", "q", 3)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert rows(reader, start, end) == 5
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert list(reader.partitions(end, end)) == []
+
+
+def test_a_limit_is_kept_and_everything_is_read_once_in_the_end(recorded: Recorded) -> None:
+    for source, count in (("p", 1000), ("q", 10), ("r", 1)):
+        recorded.topic("a", source, count)
+    reader = stream(recorded, maxMessagesPerTrigger="100")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(100)
+    offset, sizes = reader.initialOffset(), []
+    while (end := reader.latestOffset(offset, limit)) != offset:
+        sizes.append(rows(reader, offset, end))
+        offset = end
+    assert sizes == [100] * 10 + [11]
+    assert stream(recorded).getDefaultReadLimit() == ReadAllAvailable()
+
+
+def test_a_share_of_each_lane_is_taken_so_that_none_starves() -> None:
+    assert shares({"a": 990, "b": 10}, 100) == {"a": 99, "b": 1}
+    assert shares({"a": 5, "b": 5}, 1) in ({"a": 1, "b": 0}, {"a": 0, "b": 1})
+    assert shares({"a": 5}, 10) == {"a": 5}
+    assert sum(shares({str(n): n for n in range(50)}, 77).values()) == 77
+
+
+def test_what_comes_after_a_run_of_available_now_began_is_for_the_next_one(recorded: Recorded) -> None:
+    recorded.topic("a", "p", 5)
+    reader = stream(recorded)
+    reader.prepareForTriggerAvailableNow()
+    recorded.topic("a", "p", 5)
+    recorded.topic("b", "p", 5)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert sum(end.values()) == 5
+
+
+def expire(root: str) -> tuple[Recorded, str]:
+    """A journal whose first records are gone, and the lane."""
+    recorded = Recorded(root, max_bytes=1 << 20)
+    while True:
+        recorded.topic("a", "p", 100, payload=b"x" * 1000)
+        (lane,) = recorded.journal.lanes()
+        if recorded.journal.first(lane.id) > 0:
+            return recorded, lane.id
+
+
+def test_a_checkpoint_older_than_the_retention_is_an_error_that_says_what_is_lost(root: str) -> None:
+    recorded, lane = expire(root)
+    first, end = recorded.journal.first(lane), recorded.journal.end(lane)
+    with pytest.raises(JournalExpiredError, match=f"{first - 3} messages of topic a from p .*failOnDataLoss") as raised:
+        stream(recorded).partitions({lane: 3}, {lane: end})
+    assert raised.value.first == first
+    recorded.close()
+
+
+def test_a_query_may_go_on_behind_what_the_retention_removed(root: str, caplog: pytest.LogCaptureFixture) -> None:
+    recorded, lane = expire(root)
+    first, end = recorded.journal.first(lane), recorded.journal.end(lane)
+    reader = StreamReader(
+        read_options({"root": root, "failOnDataLoss": "false"}), pa.schema([("payload", pa.binary())])
+    )
+    assert rows(reader, {lane: 3}, {lane: end}) == end - first
+    assert f"{first - 3} messages of topic a from p" in caplog.text
+    recorded.close()
+
+
+def test_records_that_expire_between_planning_and_reading_are_an_error_of_the_task(root: str) -> None:
+    recorded, lane = expire(root)
+    reader = stream(recorded)
+    info = recorded.journal.lane(lane)
+    with pytest.raises(JournalExpiredError):
+        list(reader.read(LanePart(info, 0, 10)))
+    recorded.close()

@@ -1,0 +1,349 @@
+"""Journals read with the format ``speed``: batches, streams, and what happens when a query's process is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speed
+from speed.spark import register
+from speed.wire.journal import Subject
+from tests.system.conftest import Child
+from tests.system.journals_for_spark import PUBLISHED_MS, Recorded
+
+pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any) -> Any:
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def recorded(root: str) -> Iterator[Recorded]:
+    journal = Recorded(root)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def read(session: Any, recorded: Recorded) -> Callable[..., Any]:
+    """A DataFrame of the journal."""
+
+    def frame(schema: str | None = None, **options: str) -> Any:
+        reader = session.read.format("speed").options(root=recorded.root, **options)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return frame
+
+
+# --- batches ---
+
+
+def test_a_row_has_all_metadata_of_its_message(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.inbox(
+        "orders",
+        "shop",
+        1,
+        payload=b"\x00\x01",
+        topic="new",
+        priority=9,
+        ttl_seconds=60,
+        correlation_id="c",
+        causality_parent="p",
+        traceparent=TRACE,
+        labels={"a": "b"},
+    )
+    (row,) = read().selectExpr("*", "unix_millis(published_at) AS ms").collect()
+    (lane,) = recorded.journal.lanes()
+    (record,) = recorded.journal.read(lane.id, 0, 1)
+    expected = {
+        "message_id": record.view.message_id,
+        "kind": "inbox",
+        "topic": "new",
+        "inbox": "orders",
+        "source": "shop",
+        "priority": 9,
+        "ttl_seconds": 60,
+        "content_type": "application/octet-stream",
+        "content_encoding": "none",
+        "correlation_id": "c",
+        "causality_parent": "p",
+        "trace_id": TRACE[3:35],
+        "headers": {"a": "b"},
+        "lane": lane.id,
+        "offset": 0,
+        "redelivered": False,
+        "payload": b"\x00\x01",
+        "ms": PUBLISHED_MS,
+    }
+    assert {name: row[name] for name in expected} == expected
+    assert int(row.recorded_at.timestamp() * 1000) == record.recorded_at_ms
+
+
+def test_events_have_no_inbox_and_what_was_not_said_is_null(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.topic("flights.ua", "producer", 1)
+    row = read().first()
+    assert (row.kind, row.topic, row.inbox, row.priority) == ("topic", "flights.ua", None, 5)
+    assert (row.correlation_id, row.trace_id, row.ttl_seconds, row.headers) == (None, None, None, {})
+
+
+def test_payloads_come_as_text_or_as_columns(recorded: Recorded, read: Callable[..., Any]) -> None:
+    """msgpack and JSON alike; metadata columns may stand beside those of the payload."""
+    recorded.topic("t", "msgpack", 2)
+    recorded.topic("t", "json", 2, payload='{"n": 7, "s": "é", "l": [1.5]}', content_type="application/json")
+    texts = read(source="json", payload="string").select("payload").collect()
+    assert [row.payload for row in texts] == ['{"n": 7, "s": "é", "l": [1.5]}'] * 2
+    rows = read("source string, n long, s string, l array<double>").orderBy("source", "n").collect()
+    assert [tuple(row) for row in rows] == [
+        ("json", 7, "é", [1.5]),
+        ("json", 7, "é", [1.5]),
+        ("msgpack", 0, None, None),
+        ("msgpack", 1, None, None),
+    ]
+    nested = read(payloadSchema="n long, s string", source="json").select("payload.*", "topic").first()
+    assert tuple(nested) == (7, "é", "t")
+
+
+@pytest.mark.parametrize(
+    ("payload", "says"),
+    [
+        ({"n": "no number"}, "of another type"),
+        ({"n": 1 << 63}, "of another type"),
+        ([1], "payload is no map"),
+        (b"\xc1", "its content type has no columns"),
+        ("{", "it is no JSON"),
+    ],
+)
+def test_a_payload_that_does_not_fit_is_named_or_null(
+    recorded: Recorded, read: Callable[..., Any], payload: Any, says: str
+) -> None:
+    recorded.topic("t", "p", 2)
+    recorded.topic("t", "p", 1, payload=payload)
+    recorded.topic("t", "p", 1)
+    schema = "offset long, n long"
+    with pytest.raises(Exception, match=f"PayloadError: topic t from p, lane [0-9a-f]*, offset 2: .*{says}"):
+        read(schema).collect()
+    rows = read(schema, onError="null").orderBy("offset").collect()
+    assert [row.n for row in rows] == [0, 1, None, 3]
+
+
+def test_bytes_that_are_no_message_are_named(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.topic("t", "p", 1)
+    recorded.raw(Subject("topic", "t", "p"), b"garbage")
+    with pytest.raises(Exception, match="BAD_MESSAGE: topic t from p, lane [0-9a-f]*, offset 1"):
+        read().collect()
+
+
+def test_filters_give_the_rows_that_they_give_without_pruning(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.topic("a", "p", 300)
+    recorded.topic("b", "p", 30)
+    frame = read()
+    assert frame.where("topic = 'b'").count() == 30
+    assert frame.where("topic = 'b'").rdd.getNumPartitions() == 1
+    assert frame.where("recorded_at < current_timestamp() - INTERVAL 1 HOUR").count() == 0
+    assert frame.where("recorded_at > current_timestamp() - INTERVAL 1 HOUR AND offset >= 100").count() == 200
+    assert frame.where("topic = 'a' OR topic = 'b'").count() == 330
+
+
+def test_a_lane_is_read_by_several_tasks(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.topic("a", "p", 1000)
+    frame = read("n long", messagesPerPartition="300")
+    assert frame.rdd.getNumPartitions() == 4
+    assert sorted(row.n for row in frame.collect()) == list(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "says"),
+    [
+        ({"jurnal": "/j"}, None, "there is no option 'jurnal'"),
+        ({"topic": "a", "inbox": "b"}, None, "topic and inbox are both given"),
+        ({"startingOffsets": "latest"}, "n long", "startingOffsets is given for a batch"),
+        ({}, "topic long", "column 'topic' is asked for as bigint: it is string"),
+        ({"calls": "true"}, "n long", "the call log has no column 'n'; it has answered_at, service"),
+        ({"payloadSchema": "n long"}, "n long", "a schema and payloadSchema are both given"),
+        ({"key": "/nowhere/speed.key"}, None, "there is no key file /nowhere/speed.key"),
+        ({"journal": "/nowhere"}, None, "there is no journal in /nowhere"),
+    ],
+)
+def test_what_cannot_be_read_is_said_before_a_job_runs(
+    recorded: Recorded, read: Callable[..., Any], options: dict[str, str], schema: str | None, says: str
+) -> None:
+    from pyspark.errors import AnalysisException
+
+    recorded.topic("a", "p", 1)
+    with pytest.raises(AnalysisException, match=says):
+        read(schema, **options).collect()
+
+
+def test_the_plan_holds_the_path_of_the_key_and_never_the_key(recorded: Recorded, read: Callable[..., Any]) -> None:
+    recorded.topic("a", "p", 1)
+    key = Path(recorded.key).read_text().split()[-1]
+    frame = read(key=recorded.key)
+    plan = frame._jdf.queryExecution().toString()
+    assert "speed" in plan
+    assert key not in plan
+
+
+# --- streams ---
+
+
+def stream(session: Any, recorded: Recorded, schema: str = "source string, offset long, n long", **options: str) -> Any:
+    return session.readStream.format("speed").schema(schema).options(root=recorded.root, **options).load()
+
+
+def run(frame: Any, out: Path) -> Any:
+    """Write what there is to Parquet; the query, ended."""
+    writer = frame.writeStream.format("parquet").options(path=str(out / "rows"), checkpointLocation=str(out / "point"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(PATIENCE_SECONDS)
+    return query
+
+
+def test_a_query_goes_on_where_it_ended_and_finds_new_lanes(session: Any, recorded: Recorded, tmp_path: Path) -> None:
+    recorded.topic("t", "p", 100)
+    query = run(stream(session, recorded, maxMessagesPerTrigger="40"), tmp_path)
+    assert [progress["numInputRows"] for progress in query.recentProgress] == [40, 40, 20]
+    recorded.topic("t", "p", 10)
+    recorded.topic("t", "q", 20)
+    run(stream(session, recorded), tmp_path)
+    rows = sorted((row.source, row.offset, row.n) for row in session.read.parquet(str(tmp_path / "rows")).collect())
+    assert rows == [("p", n, n) for n in range(110)] + [("q", n, n) for n in range(20)]
+
+
+def test_a_checkpoint_older_than_the_retention_stops_the_query_unless_it_may_go_on(
+    session: Any, root: str, tmp_path: Path
+) -> None:
+    recorded = Recorded(root, max_bytes=1 << 20)
+    recorded.topic("t", "p", 10)
+    run(stream(session, recorded, "offset long"), tmp_path)
+    (lane,) = recorded.journal.lanes()
+    while recorded.journal.first(lane.id) <= 10:
+        recorded.topic("t", "p", 100, payload=b"x" * 1000)
+    first, end = recorded.journal.first(lane.id), recorded.journal.end(lane.id)
+    with pytest.raises(Exception, match=f"JournalExpiredError: {first - 10} messages of topic t from p"):
+        run(stream(session, recorded, "offset long"), tmp_path)
+    run(stream(session, recorded, "offset long", failOnDataLoss="false"), tmp_path)
+    offsets = sorted(row.offset for row in session.read.parquet(str(tmp_path / "rows")).collect())
+    assert offsets == [*range(10), *range(first, end)]
+    recorded.close()
+
+
+QUERY = """
+import sys
+from pyspark.sql import SparkSession
+from speed.spark import register
+root, out = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+register(spark)
+options = {"root": root, "maxMessagesPerTrigger": "500"}
+frame = spark.readStream.format("speed").schema("source string, offset long, n long").options(**options).load()
+writer = frame.writeStream.format("parquet").options(path=f"{out}/rows", checkpointLocation=f"{out}/point")
+query = writer.start()
+print("started", flush=True)
+query.awaitTermination()
+"""
+
+
+def test_a_query_killed_and_restarted_neither_loses_nor_repeats(
+    session: Any, recorded: Recorded, child: Callable[..., Child], tmp_path: Path
+) -> None:
+    """SIGKILL of driver and workers between any two steps, while messages come in; then the counts are exact."""
+    committed = tmp_path / "point" / "commits"
+    expected = set()
+    for round_ in range(2):
+        for source in (f"old{n}" for n in range(3)):
+            recorded.topic("t", source, 1000)
+        recorded.topic("t", f"new{round_}", 500)
+        query = child(QUERY, recorded.root, str(tmp_path))
+        assert query.line() == "started"
+        before = len(list(committed.glob("*"))) if committed.exists() else 0
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not committed.exists() or len(list(committed.glob("*"))) < before + 2:
+            assert time.monotonic() < deadline, "no micro-batch was committed"
+            time.sleep(0.01)
+        query.kill()
+    run(stream(session, recorded), tmp_path)
+    for lane in recorded.journal.lanes():
+        expected |= {(lane.source, offset, offset) for offset in range(recorded.journal.end(lane.id))}
+    rows = [tuple(row) for row in session.read.parquet(str(tmp_path / "rows")).collect()]
+    assert len(rows) == len(expected) == 7000
+    assert set(rows) == expected
+
+
+# --- with speedd ---
+
+CONFIG = """
+[node]
+root = "{root}"
+key = "{root}/speed.key"
+allow = ["client"]
+[python]
+path = ["{lib}"]
+[[service]]
+name = "half"
+entry = "svc:half"
+[journal]
+topics = ["alerts.*"]
+inboxes = ["orders"]
+allow = ["etl.*"]
+calls = true
+"""
+
+
+@pytest.fixture
+def speedd(root: str, tmp_path: Path) -> Iterator[str]:
+    """speedd with a journal and a service; gives the root."""
+    (tmp_path / "svc.py").write_text("def half(value: int) -> float:\n    return value / 2 if value else 1 / 0\n")
+    config = tmp_path / "speedd.toml"
+    config.write_text(CONFIG.format(root=root, lib=tmp_path))
+    command = [sys.executable, "-m", "speed.daemon", "run", "-c", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        events = (json.loads(line)["event"] for line in process.stderr if line.startswith("{"))
+        assert "ready" in events
+        yield root
+        process.terminate()
+
+
+def test_what_spark_writes_to_topics_and_inboxes_spark_reads_from_the_journal(session: Any, speedd: str) -> None:
+    def write(frame: Any, **options: str) -> None:
+        frame.write.format("speed").mode("append").options(root=speedd, **options).save()
+
+    numbers = session.range(1000).selectExpr("id AS n", "CAST(id AS STRING) AS s")
+    write(numbers, topic="alerts.late")
+    write(numbers.limit(10), node="orders")
+    frame = session.read.format("speed").options(root=speedd).schema("kind string, n long, s string").load()
+    rows = frame.groupBy("kind").agg({"n": "sum", "s": "count"}).orderBy("kind").collect()
+    assert [tuple(row) for row in rows] == [("inbox", 45, 10), ("topic", 499_500, 1000)]
+
+
+def test_the_call_log_is_a_table_without_what_was_said(session: Any, speedd: str) -> None:
+    with speed.Node("client", root=speedd) as client:
+        client.wait_for("speedd")
+        assert client.call("speedd", "half", {"value": 5}) == 2.5
+        with pytest.raises(speed.ExecutionFailedError):
+            client.call("speedd", "half", {"value": 0})
+    log = session.read.format("speed").options(root=speedd, calls="true").load()
+    assert {"answered_at", "service", "caller", "microseconds", "outcome"} < set(log.columns)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(rows := log.orderBy("answered_at", "offset").collect()) < 2:
+        assert time.monotonic() < deadline, "the calls are not in the log"
+    assert [(row.service, row.caller, row.outcome) for row in rows] == [
+        ("half", "client", "OK"),
+        ("half", "client", "EXECUTION_FAILED"),
+    ]
+    assert log.where("service = 'other'").count() == 0
+    assert log.where("service = 'half' AND outcome <> 'OK'").count() == 1

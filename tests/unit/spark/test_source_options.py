@@ -1,0 +1,71 @@
+"""The options of the format ``speed``: each mistake is named, with what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from speed.errors import ConfigurationError, InvalidNameError
+from speed.spark.source_options import check_names, read_options, write_options
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"nod": "billing"}, "there is no option 'nod' for writing; there are root, key, node"),
+        ({"journal": "/j", "node": "a"}, "there is no option 'journal' for writing"),
+        ({"node": "billing", "topic": "alerts"}, "node and topic are both given"),
+        ({"node": "billing", "durability": "memory"}, "durability is 'memory': use process or disk"),
+        ({"node": "billing", "timeoutSeconds": "soon"}, "timeoutSeconds is 'soon': use a whole number of at least 1"),
+        ({"topic": "alerts", "minSubscribers": "-1"}, "minSubscribers is '-1': use a whole number of at least 0"),
+    ],
+)
+def test_a_mistake_in_the_options_for_writing_is_named(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        write_options(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "journal is missing"),
+        ({"root": "/r", "node": "billing"}, "there is no option 'node' for reading; there are root, key, journal"),
+        ({"root": "/r", "topic": "a", "inbox": "b"}, "topic and inbox are both given"),
+        ({"root": "/r", "payload": "text"}, "payload is 'text': use binary or string"),
+        ({"root": "/r", "payload": "string", "payloadSchema": "a int"}, "payload and payloadSchema are both given"),
+        ({"root": "/r", "calls": "yes"}, "calls is 'yes': use true or false"),
+        ({"root": "/r", "calls": "true", "topic": "a"}, "topic is given with calls"),
+        ({"root": "/r", "onError": "skip"}, "onError is 'skip': use raise or null"),
+        ({"root": "/r", "maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is '0'"),
+        ({"root": "/r", "maxMessagesPerTrigger": "1e6"}, "maxMessagesPerTrigger is '1e6'"),
+        ({"root": "/r", "startingOffsets": "newest"}, "startingOffsets is 'newest': use earliest or latest"),
+        ({"root": "/r", "failOnDataLoss": "no"}, "failOnDataLoss is 'no': use true or false"),
+    ],
+)
+def test_a_mistake_in_the_options_for_reading_is_named(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        read_options(given)
+
+
+def test_what_is_for_streams_only_is_refused_for_a_batch() -> None:
+    with pytest.raises(ConfigurationError, match="maxMessagesPerTrigger is given for a batch: it is for readStream"):
+        read_options({"root": "/r", "maxMessagesPerTrigger": "5"}, streaming=False)
+
+
+@pytest.mark.parametrize("given", [{"node": "../x"}, {"topic": "a..b"}, {"node": "a", "prefix": "a/b"}])
+def test_names_are_checked_before_anything_runs(given: dict[str, str]) -> None:
+    with pytest.raises(InvalidNameError):
+        write_options(given)
+
+
+def test_options_may_be_written_in_any_case_and_default_to_the_root() -> None:
+    made = read_options({"ROOT": "/r", "MaxMessagesPerTrigger": "7"})
+    assert (made.journal, made.max_messages_per_trigger, made.fail_on_data_loss) == ("/r/journal", 7, True)
+
+
+def test_an_option_that_exists_nowhere_is_refused_by_the_data_source_itself() -> None:
+    source: Any = pytest.importorskip("speed.spark.source")
+    with pytest.raises(ConfigurationError, match="there is no option 'jurnal' for the format speed"):
+        source.SpeedDataSource({"jurnal": "/j"})
+    check_names({"journal": "/j"})

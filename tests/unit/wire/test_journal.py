@@ -1,0 +1,156 @@
+"""The bytes of a journal against its vectors, and its bounds (J-2 to J-6)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speed.errors import WireError
+from speed.journal.segment import End, Segment
+from speed.wire import names
+from speed.wire.journal import (
+    BLOCK_HEADER_BYTES,
+    Entry,
+    SegmentKeys,
+    Subject,
+    open_description,
+    parse_block_header,
+)
+from speed.wire.limits import JOURNAL_BLOCK_RECORDS, MAX_JOURNAL_BLOCK_BYTES
+from speed.wire.seal import Keyring
+from tests.vectors import case_name, load
+
+VECTORS = load("journal")
+RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
+LANE = bytes.fromhex(VECTORS["lane"])
+SUBJECT = Subject(**VECTORS["subject"])
+
+
+def test_the_id_of_a_lane_follows_from_its_subject() -> None:
+    """J-2."""
+    assert RING.journal_id(SUBJECT.name()) == LANE
+
+
+@pytest.mark.parametrize("case", VECTORS["valid"], ids=case_name)
+def test_a_description_says_what_the_lane_records(case: dict[str, Any]) -> None:
+    """J-2."""
+    assert open_description(bytes.fromhex(case["hex"]), LANE, RING) == SUBJECT
+
+
+@pytest.mark.parametrize("case", VECTORS["invalid"], ids=case_name)
+def test_a_bad_description_is_refused(case: dict[str, Any]) -> None:
+    """J-2."""
+    with pytest.raises(WireError) as caught:
+        open_description(bytes.fromhex(case["hex"]), LANE, RING)
+    assert caught.value.reason == "BAD_JOURNAL"
+
+
+@pytest.fixture
+def segment_file(tmp_path: Path) -> Path:
+    return tmp_path / "segment"
+
+
+@pytest.mark.parametrize("case", VECTORS["segments"], ids=case_name)
+def test_a_segment_is_read_up_to_its_end_and_the_end_is_called_by_its_name(
+    segment_file: Path, case: dict[str, Any]
+) -> None:
+    """J-4 to J-6."""
+    segment_file.write_bytes(bytes.fromhex(case["hex"]))
+    segment = Segment(os.open(segment_file, os.O_RDONLY), VECTORS["first"])
+    keys = SegmentKeys(RING, LANE, VECTORS["first"])
+    found, ended = [], ""
+    for header, block in segment.headers(bodies=True):
+        try:
+            records = keys.open(header, block)
+        except WireError as error:
+            ended = {"BAD_TAG": "damaged", "UNKNOWN_KEY": "unknown key"}[error.reason]
+            break
+        for place, (sequence, ms, flags, message) in enumerate(records, header.first):
+            fields = {"offset": place, "sequence": f"{sequence:016x}", "ms": ms, "flags": flags}
+            found.append({**fields, "message": message.hex()})
+    assert (found, ended or segment.ended.value) == (case["records"], case["ended"])
+    assert segment.offset == case["end"]
+    segment.close()
+
+
+def header_of(data: bytes, at: int, value: bytes) -> bytes:
+    """The header with one field replaced, and a CRC that fits."""
+    changed = data[:at] + value + data[at + len(value) : 60]
+    return changed + crc32(changed).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (0, b"SPJD"),
+        (4, b"\x02"),
+        (16, b"\xff" * 8),
+        (16, ((1 << 63) - 1).to_bytes(8, "big")),
+        (24, b"\xff" * 8),
+        (40, bytes(4)),
+        (40, (JOURNAL_BLOCK_RECORDS + 1).to_bytes(4, "big")),
+        (44, (23).to_bytes(4, "big")),
+        (44, (MAX_JOURNAL_BLOCK_BYTES + 1).to_bytes(4, "big")),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused_before_anything_is_read_for_it(at: int, value: bytes) -> None:
+    """J-4: also one whose CRC fits."""
+    block = SegmentKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12))
+    with pytest.raises(WireError, match="BAD_JOURNAL"):
+        parse_block_header(header_of(block, at, value))
+
+
+entries = st.builds(Entry, st.integers(0, (1 << 64) - 1), st.just(7), st.integers(0, 1), st.binary(max_size=300))
+
+
+@given(st.lists(entries, min_size=1, max_size=40), st.integers(0, 1 << 62))
+@settings(max_examples=200)
+def test_what_is_sealed_is_what_is_opened(written: list[Entry], first: int) -> None:
+    """J-5."""
+    keys = SegmentKeys(RING, LANE, 0)
+    block = keys.seal(first, written, bytes(12))
+    header = parse_block_header(block)
+    assert (header.first, header.end, header.whole_bytes) == (first, first + len(written), len(block))
+    assert [Entry(sequence, ms, flags, message) for sequence, ms, flags, message in keys.open(header, block)] == written
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_a_named_error_or_a_header(data: bytes) -> None:
+    """J-4: garbage gives one error and nothing else."""
+    padded = data.ljust(BLOCK_HEADER_BYTES, b"\0")
+    with pytest.raises(WireError):
+        parse_block_header(padded)
+    with pytest.raises(WireError):
+        open_description(data, LANE, RING)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("000000000000.segment", 0),
+        ("000000000041.segment", 41),
+        ("1234567890123.segment", 1234567890123),
+        ("9223372036854775807.segment", (1 << 63) - 1),
+        ("9223372036854775808.segment", None),
+        ("0000000000041.segment", None),
+        ("41.segment", None),
+        ("000000000041.lane", None),
+        ("00000000004\N{ARABIC-INDIC DIGIT ONE}.segment", None),
+    ],
+)
+def test_the_name_of_a_segment_is_spelled_in_one_way(name: str, first: int | None) -> None:
+    """J-1, L-1."""
+    assert names.parse_journal_segment(name) == first
+    if first is not None:
+        assert names.journal_segment_name(first) == name
+
+
+def test_ends_have_the_names_of_the_contract() -> None:
+    """J-6."""
+    assert {case["ended"] for case in VECTORS["segments"]} == {end.value for end in End} | {"unknown key"}
