@@ -30,8 +30,6 @@ _WRITE = {
     "timeoutSeconds": "how long to wait for a node, for room and for the acknowledgement",
     "minSubscribers": "how many nodes must subscribe to the topic",
 }
-_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""Options of every streaming query, which Spark hands on."""
 _READ = {
     "root": "communication directory",
     "key": "path of the key file, on every executor",
@@ -50,7 +48,7 @@ _READ = {
 }
 
 
-_OF_SPARK = frozenset({"checkpointlocation"})
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark itself reads and hands on."""
 _STREAM_ONLY = ("maxMessagesPerTrigger", "startingOffsets")
 
