@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 PLACES = ["lat1", "lon1", "lat2", "lon2"]
 LATE_MINUTES = 60
-ALERT_EUROS = 5_000
+ALERT_EUROS = 750
 ALERT_TOPIC = "alerts.owed"
 COUNTS = ("flights", "cancelled", "late", "diverted", "miles", "owed", "euros")
 """Of each carrier in each hour; whole numbers, so that sums do not depend on their order."""

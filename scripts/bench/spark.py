@@ -27,11 +27,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from on_spark import enrich, figures, session, steady  # noqa: E402
+from on_spark import enrich, figures, session, steady, streams  # noqa: E402
 
 import speed  # noqa: E402
 
-PARTS = ("enrich", "first", "memory")
+PARTS = ("enrich", "first", "streams", "memory")
 MINUTES, QUICK_MINUTES = 10.0, 1.0
 
 
@@ -46,6 +46,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
     measures: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
         "enrich": lambda spark, work: enrich.measure(spark, work, options.quick, say),
         "first": lambda spark, work: steady.first_result(spark, work, options.quick, say),
+        "streams": lambda spark, work: streams.measure(spark, work, options.quick, say),
         "memory": lambda spark, work: steady.memory(spark, work, minutes, say),
     }
     found: dict[str, Any] = {"machine": machine(), "figures": {}, "left_out": {}}

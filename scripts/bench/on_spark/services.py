@@ -1,4 +1,4 @@
-"""The service processes: ``python -m on_spark.services (python|grpc) WORK``; they end with their input."""
+"""The service processes: ``python -m on_spark.services (python|grpc|sink) WORK``; they end with their input."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def serve_grpc(work: Path) -> None:
     server.stop(1).wait()
 
 
+def serve_sink(work: Path) -> None:
+    """A node that takes every message."""
+    import speed
+
+    root, key = make_root(work)
+    with speed.Node("sink", root=root, key=key, workers=WORKERS) as node:
+        node.on_message(lambda message: None)
+        node.allow("etl.*")
+        ready()
+
+
 def ready() -> None:
     """Say so, then wait until the parent is gone."""
     print("ready", flush=True)
@@ -51,4 +62,4 @@ def ready() -> None:
 
 
 if __name__ == "__main__":
-    {"python": serve_speed, "grpc": serve_grpc}[sys.argv[1]](Path(sys.argv[2]))
+    {"python": serve_speed, "grpc": serve_grpc, "sink": serve_sink}[sys.argv[1]](Path(sys.argv[2]))
