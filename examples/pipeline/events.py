@@ -93,4 +93,3 @@ def _named(flights: pa.Table, times: pa.Array) -> pa.Table:
         "cancelled": flights["dep_time"].is_null(),
     }
     return pa.table(columns)
-

@@ -1,6 +1,6 @@
 """The Spark job: a stream of flights to hours of carriers in Parquet, and from there to alerts.
 
-    python -m examples.pipeline.job stream --root … --key … --work DIR    until the replay is over; starts again after a crash
+    python -m examples.pipeline.job stream --root … --key … --work DIR    until the replay is over, also after a crash
     python -m examples.pipeline.job batch --root … --key … --work DIR     the same of the tables, and a comparison
 
 Exit status: 0 done, 1 the comparison failed, or a service did.

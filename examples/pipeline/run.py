@@ -1,8 +1,9 @@
 """The whole pipeline: starts every part, kills the Spark job in the middle, starts it again, compares with a batch.
 
-    scripts/pipeline [--sample N | --full] [--rate R] [--out DIR]
+    scripts/pipeline [--sample N | --full] [--rate R] [--scratch DIR]
 
-Every part is a process group of its own, and ends with this program, however this ends. Exit status: 0 all equal, 1 not.
+Every part is a process group of its own, and ends with this program, however this ends. Exit status: 0 all equal,
+1 not, 128 + n ended by signal n.
 """
 
 from __future__ import annotations
@@ -196,11 +197,10 @@ class Pipeline:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A private directory that is removed afterwards."""
-    memory = "/dev/shm"
-    base = memory if os.access(memory, os.W_OK) else None
-    work = Path(tempfile.mkdtemp(prefix="speed-pipeline.", dir=base))
+def scratch(place: str | None) -> Iterator[Path]:
+    """A private directory, in memory unless there is a ``place``; it is removed afterwards."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    work = Path(tempfile.mkdtemp(prefix="speed-pipeline.", dir=place or memory))
     try:
         yield work
     finally:
@@ -215,14 +215,17 @@ def main() -> int:
     """One run."""
     parser = argparse.ArgumentParser(prog="scripts/pipeline", description="Flights as a stream, through a crash.")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})")
+    size.add_argument(
+        "--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})"
+    )
     size.add_argument("--full", action="store_true", help=f"all {ALL_FLIGHTS:,} flights")
     parser.add_argument("--rate", type=float, help=f"events a second (default: all within {REPLAY_SECONDS:.0f} s)")
+    parser.add_argument("--scratch", metavar="DIR", help="where to work (default: in memory)")
     chosen = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
     sample = None if chosen.full else chosen.sample
-    with scratch() as work:
+    with scratch(chosen.scratch) as work:
         pipeline = Pipeline(work, sample, chosen.rate or (sample or ALL_FLIGHTS) / REPLAY_SECONDS)
         try:
             pipeline.run()

@@ -89,7 +89,7 @@ def engine() -> str:
 def main() -> int:
     """What was measured, as a table, as JSON, in the README."""
     parser = argparse.ArgumentParser(description="SPEED in Spark: services on columns, streams, workers over time.")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object; with FILE also the table")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object, instead of the table")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help=f"comma-separated: {','.join(PARTS)}")
     parser.add_argument("--minutes", type=float, help="how long memory is watched (10; quick: 1)")
@@ -103,7 +103,8 @@ def main() -> int:
         Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2) if options.json == "-" else figures.text(found))
     if options.readme:
-        figures.write_readme(found, "scripts/bench/spark.py" + (" --quick" if options.quick else ""), ROOT / "README.md")
+        command = "scripts/bench/spark.py" + (" --quick" if options.quick else "")
+        figures.write_readme(found, command, ROOT / "README.md")
     if not found["figures"]:
         return 2
     return 0 if all(row["verdict"] == "reached" for row in found["verdicts"]) else 1

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
 from on_spark import session
 from on_spark.distance import PLACES, ask_grpc, in_process, places_of, with_miles
-
-from speed.spark import Speed
+from speed.spark import NodeSettings, Speed
 from speed.spark.executor import worker_node
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def contenders(spark: SparkSession, work: Path) -> tuple[dict[str, Contender], d
         "C++ service": enriched("geo"),
         "Python service": enriched("geo.python"),
     }
-    one_by_one = {"SPEED, one call a row": _called(sp), "gRPC, one call a row": _asked(f"unix:{work}/grpc")}
+    one_by_one = {"SPEED, one call a row": _called(work), "gRPC, one call a row": _asked(f"unix:{work}/grpc")}
     return whole, one_by_one
 
 
-def _called(sp: Speed) -> Contender:
+def _called(work: Path) -> Contender:
     """``node.call`` for each row, by the worker's own node."""
-    settings = sp._settings
+    settings = NodeSettings(root=str(work / "root"), key=str(work / "speed.key"), prefix="etl", application="rows")
 
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         node = worker_node(settings)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from contenders.root import make_root
-from on_spark.distance import ANSWER, GRPC_METHOD, ROW, distance as distances
+
+from on_spark.distance import ANSWER, GRPC_METHOD, ROW
+from on_spark.distance import distance as distances
 
 WORKERS = 4
 
@@ -50,7 +52,7 @@ def serve_sink(work: Path) -> None:
 
     root, key = make_root(work)
     with speed.Node("sink", root=root, key=key, workers=WORKERS) as node:
-        node.on_message(lambda message: None)
+        node.on_batch(lambda messages: None)
         node.allow("etl.*")
         ready()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contenders.root import make_root
-from on_spark import session
 
+from on_spark import session
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.spark import register
