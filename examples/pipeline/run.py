@@ -2,7 +2,7 @@
 
     scripts/pipeline [--sample N | --full] [--rate R] [--scratch DIR]
 
-Every part is a process group of its own, and ends with this program, however this ends. Exit status: 0 all equal,
+Every part is in a session of its own, and ends with this program, however this ends. Exit status: 0 all equal,
 1 not, 128 + n ended by signal n.
 """
 
@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 import speed
 from examples.pipeline.producer import JOURNAL
 from speed.fs.keyfile import write_key_file
@@ -37,6 +39,7 @@ START_SECONDS = 60.0
 PART_SECONDS = 900.0
 STOP_SECONDS = 15.0
 BATCHES_BEFORE_KILL = 2
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Failed(Exception):
@@ -98,7 +101,7 @@ class Pipeline:
         return [] if self.sample is None else ["--sample", str(self.sample)]
 
     def start(self, command: Sequence[str], log: str | None = None) -> subprocess.Popen[bytes]:
-        """Start a part in a process group of its own; what it prints goes to ``log``, or is seen."""
+        """Start a part in a session of its own, out of reach of Ctrl-C; what it prints goes to ``log``, or is seen."""
         places = {"SPEED_ROOT": str(self.root), "SPEED_KEY": str(self.key), "PYTHONPATH": str(SOURCES)}
         spark = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         environment = {**os.environ, **places, **spark}
@@ -130,11 +133,11 @@ class Pipeline:
             if time.monotonic() > end:
                 raise Failed("no micro-batch was under way")
             time.sleep(0.005)
-        os.killpg(job.pid, signal.SIGKILL)
+        killed = _kill(_family(job))
         job.wait()
         self._running.remove(job)
         planned, done = self.batches("offsets"), self.batches("commits")
-        self.say(f"SIGKILL for the Spark job, its Java machine and its workers: {planned} batches begun, {done} done")
+        self.say(f"SIGKILL for all {killed} processes of the Spark job: {planned} batches begun, {done} done")
 
     def batches(self, kind: str) -> int:
         """How many micro-batches are in the checkpoint, as ``offsets`` (begun) or ``commits`` (done)."""
@@ -173,16 +176,13 @@ class Pipeline:
         """Ask a part to end, and end it."""
         if part in self._running:
             self._running.remove(part)
-        if part.poll() is None:
-            part.terminate()
-            try:
-                part.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
+        family = _family(part)
+        part.terminate()
         try:
-            os.killpg(part.pid, signal.SIGKILL)  # what it may have left behind
-        except ProcessLookupError:
+            part.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
             pass
+        _kill(family)
         part.wait()
 
     def close(self) -> None:
@@ -194,6 +194,27 @@ class Pipeline:
         """The end of what speedd said."""
         log = self.work / "speedd.log"
         return log.read_text(errors="replace")[-4000:] if log.exists() else ""
+
+
+def _family(part: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """A part and all it started, Spark's Java machine and its workers among them; empty when it ended."""
+    try:
+        process = psutil.Process(part.pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _kill(family: list[psutil.Process]) -> int:
+    """SIGKILL for those that still run; returns their number."""
+    killed = 0
+    for process in family:
+        try:
+            process.kill()
+            killed += 1
+        except psutil.NoSuchProcess:
+            pass
+    return killed
 
 
 @contextmanager
@@ -208,6 +229,8 @@ def scratch(place: str | None) -> Iterator[Path]:
 
 
 def _interrupt(number: int, _frame: object) -> None:
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # nothing may cut short what ends the parts
     raise SystemExit(128 + number)
 
 
@@ -222,7 +245,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, help=f"events a second (default: all within {REPLAY_SECONDS:.0f} s)")
     parser.add_argument("--scratch", metavar="DIR", help="where to work (default: in memory)")
     chosen = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, _interrupt)
     sample = None if chosen.full else chosen.sample
     with scratch(chosen.scratch) as work:
