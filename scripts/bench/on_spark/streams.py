@@ -34,19 +34,19 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     register(spark)
     root, key = make_root(work)
     batches = QUICK_BATCHES if quick else BATCHES
-    record(work, batches * BATCH_MESSAGES)
     options = {"root": str(root), "key": str(key)}
-    read = rates(spark, work / "read", recorded(spark, options), "noop", {})
-    say(f"streaming read: {_thousands(read)}")
-    parts = str(work / "parts")
-    messages = spark.range(batches * BATCH_MESSAGES).selectExpr(f"unhex(repeat('5a', {PAYLOAD_BYTES})) AS payload")
-    messages.repartition(2 * batches).write.parquet(parts)
-    waiting = spark.readStream.schema(messages.schema).option("maxFilesPerTrigger", 2).parquet(parts)
+    record(work, batches * BATCH_MESSAGES)
+    found = {"read": rates(recorded(spark, options), "noop", {"checkpointLocation": str(work / "read")})}
     with session.services(work, "sink"):
-        write = rates(spark, work / "write", waiting, "speed", {**options, "node": "sink"})
-    say(f"streaming write: {_thousands(write)}")
-    figures = {"read_thousand": statistics.median(read) / 1e3, "write_thousand": statistics.median(write) / 1e3}
-    return {"read_per_second": read, "write_per_second": write, "figures": figures}
+        sent = {**options, "node": "sink", "checkpointLocation": str(work / "write")}
+        found["write"] = rates(waiting(spark, work, batches), "speed", sent)
+    for what, (per_second, cpu_us) in found.items():
+        low, high = min(per_second) / 1e3, max(per_second) / 1e3
+        median = statistics.median(per_second) / 1e3
+        say(f"streaming {what}: {median:.0f} thousand/s ({low:.0f} to {high:.0f}), {cpu_us:.1f} us of processors each")
+    figures = {f"{what}_thousand": statistics.median(per_second) / 1e3 for what, (per_second, _) in found.items()}
+    figures |= {f"{what}_cpu_us": cpu_us for what, (_, cpu_us) in found.items()}
+    return {"per_second": {what: per_second for what, (per_second, _) in found.items()}, "figures": figures}
 
 
 def record(work: Path, count: int) -> None:
@@ -77,14 +77,19 @@ def recorded(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     return spark.readStream.format("speed").options(**options, topic="bench.events", **limits).load()
 
 
-def rates(spark: SparkSession, work: Path, frame: DataFrame, sink: str, options: dict[str, str]) -> list[float]:
-    """Rows a second of each micro-batch but the first, until the stream has no more."""
-    writer = frame.writeStream.format(sink).options(**options, checkpointLocation=str(work))
-    query = writer.trigger(availableNow=True).start()
+def waiting(spark: SparkSession, work: Path, batches: int) -> DataFrame:
+    """As many messages in Parquet files, as a stream."""
+    parts = str(work / "parts")
+    messages = spark.range(batches * BATCH_MESSAGES).selectExpr(f"unhex(repeat('5a', {PAYLOAD_BYTES})) AS payload")
+    messages.repartition(2 * batches).write.parquet(parts)
+    return spark.readStream.schema(messages.schema).option("maxFilesPerTrigger", 2).parquet(parts)
+
+
+def rates(frame: DataFrame, sink: str, options: dict[str, str]) -> tuple[list[float], float]:
+    """Rows a second of each micro-batch but the first, until the stream has no more; and the processors' us a row."""
+    cpu = session.cpu_seconds()
+    query = frame.writeStream.format(sink).options(**options).trigger(availableNow=True).start()
     query.awaitTermination()
     full = [one for one in query.recentProgress if one.numInputRows]
-    return [1e3 * one.numInputRows / one.batchDuration for one in full[1:]]
-
-
-def _thousands(rates: list[float]) -> str:
-    return f"{statistics.median(rates) / 1e3:.0f} thousand/s ({min(rates) / 1e3:.0f} to {max(rates) / 1e3:.0f})"
+    rows = sum(one.numInputRows for one in full)
+    return [1e3 * one.numInputRows / one.batchDuration for one in full[1:]], 1e6 * (session.cpu_seconds() - cpu) / rows
