@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import re
 import socket
@@ -19,19 +20,25 @@ from speed.spark.targets import LiveNodes
 _DRIVER = "driver"
 _EXECUTOR_OPTION = "--executor-id"
 _APPLICATION_OPTION = "--app-id"
+_EXECUTOR_CHARACTERS = 20
 _END_BYTES = 40
 """Room in a node's name for an executor's id and a pid."""
 _HEARTBEAT_SECONDS = 1.0
 """How soon a worker notices that the node that owes it an answer died."""
 
 _lock = threading.Lock()
-_nodes: dict[tuple[int, str], LiveNodes] = {}
-"""By process, since a Python worker is a fork of its daemon, and by root and family."""
+_nodes: dict[tuple[int, str | None, str], LiveNodes] = {}
+"""By process, since a Python worker is a fork of its daemon, root and name."""
 
 
-def worker_node(settings: NodeSettings) -> LiveNodes:
-    """This process's node, and what it sees. Raises what ``speed.Node`` raises, saying which executor it was."""
-    place = (os.getpid(), f"{settings.root} {family(settings)}")
+def worker_node(settings: NodeSettings) -> speed.Node:
+    """This process's node. Raises what ``speed.Node`` raises, saying which executor it was."""
+    return live_nodes(settings).node
+
+
+def live_nodes(settings: NodeSettings) -> LiveNodes:
+    """This process's node with what it sees of others; made when it is first asked for. Raises as ``worker_node``."""
+    place = (os.getpid(), settings.root, worker_name(settings))
     with _lock:
         live = _nodes.get(place)
         if live is None or live.node.closed:
@@ -53,9 +60,10 @@ def worker_name(settings: NodeSettings) -> str:
     return f"{family(settings)}.{executor_id()}.{os.getpid()}"
 
 
+@functools.cache
 def executor_id() -> str:
     """The id of the executor that this worker belongs to; ``driver`` in local mode. Spark does not tell its workers."""
-    return (_given_to_executor(_EXECUTOR_OPTION) or _DRIVER)[:20]
+    return (_given_to_executor(_EXECUTOR_OPTION) or _DRIVER)[:_EXECUTOR_CHARACTERS]
 
 
 def application_id() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from speed.errors import ConfigurationError, SpeedError
 from speed.spark.answers import null_arrays, promised_arrays
 from speed.spark.calls import Batch, BatchCalls
-from speed.spark.executor import worker_node
+from speed.spark.executor import live_nodes, worker_node
 from speed.spark.metrics import Counts
 from speed.spark.settings import CallSettings, NodeSettings
 
@@ -38,7 +38,7 @@ class Work(NamedTuple):
 
     def answers(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
         """Each batch with the promised arrays; what was counted is told to the driver, however it ends."""
-        calls = BatchCalls(worker_node(self.node), self.call, self.columns)
+        calls = BatchCalls(live_nodes(self.node), self.call, self.columns)
         try:
             for batch in calls.answers(batches):
                 yield batch.rows, self._arrays(batch)
@@ -64,7 +64,7 @@ class Work(NamedTuple):
             self.counts.add(counts)
 
     def _report(self, counts: Counts) -> None:
-        node = worker_node(self.node).node
+        node = worker_node(self.node)
         try:
             node.send(self.driver, counts.payload(), ack=True, timeout=_REPORT_SECONDS, topic=self.topic)
         except SpeedError:

@@ -14,7 +14,7 @@ import speed
 from speed.errors import ServiceNotFoundError
 from speed.fs.keyfile import default_root
 from speed.spark.driver import _close_with
-from speed.spark.executor import family, worker_node
+from speed.spark.executor import family, live_nodes
 from speed.spark.functions import Work, enrich_function, map_function, udf_function
 from speed.spark.metrics import Counts, Reports
 from speed.spark.schema import arrow_schema, check_names, check_types, joined, promised_schema
@@ -64,7 +64,7 @@ class Speed:
             application=str(spark.conf.get("spark.app.id") if context is None else context.applicationId),
             lease_seconds=lease_seconds,
         )
-        self._live = worker_node(self._settings)
+        self._live = live_nodes(self._settings)
         self._node = self._live.node
         self._node.remove_stale()  # workers that were killed
         self._lock = threading.Lock()

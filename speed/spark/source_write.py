@@ -72,7 +72,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc, unused-ig
 
 def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: str) -> Written:
     """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
-    node = worker_node(replace(options.settings, application=_application(options))).node
+    node = worker_node(replace(options.settings, application=_application(options)))
     ids = MessageIds(*work, str(_task().partitionId()))
     rows = RowEncoder(ids, options.topic, options.content_type, node.name)
     receivers = OneNode(node, options) if options.node else Subscribers(node, options)

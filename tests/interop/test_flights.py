@@ -5,23 +5,16 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-import speed
+from tests.interop.hosted import START_SECONDS, Hosted
 from tests.interop.languages import LANGUAGES, ROOT
-from tests.interop.pool import make_root
 
-FLIGHTS = ROOT / "examples" / "flights"
 CALLS = 300
-START_SECONDS = 60
 CLIENTS = {
     "cpp": [str(ROOT / "build" / "cpp" / "examples" / "speed-example-client")],
     "java": [str(ROOT / "bindings" / "java" / "bin" / "speed-java"), "speed.examples.Client"],
@@ -32,39 +25,6 @@ four hours late: delayed, long haul, 600 euros
 all pairs: 22710.6 miles
 model: rmse 0.000000, f(10) = 21.000
 """
-
-
-class Hosted:
-    """speedd with one of the example's configurations, and a node that may call its services."""
-
-    def __init__(self, config: str) -> None:
-        self.root = make_root()
-        self.environment = dict(
-            os.environ, SPEED_ROOT=self.root, SPEED_KEY=f"{self.root}/speed.key", PYTHONPATH=str(ROOT)
-        )
-        command = [sys.executable, "-m", "speed.daemon", "run", "-c", str(FLIGHTS / config)]
-        self._daemon = subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
-        self.node = speed.Node("etl.test", root=self.root)
-
-    def wait(self) -> dict[str, str]:
-        """The language of each service once it is there."""
-        return {name: self.node.wait_for(name, timeout=START_SECONDS).language for name in ("geo", "rules")}
-
-    def answer(self, node: str, service: str, arguments: dict[str, Any]) -> Any:
-        """The result, or the code of the error."""
-        try:
-            return self.node.call(node, service, arguments)
-        except speed.CallError as error:
-            return error.code
-
-    def close(self) -> None:
-        self.node.close(drain_seconds=1)
-        self._daemon.send_signal(signal.SIGTERM)
-        try:
-            self._daemon.wait(30)
-        finally:
-            self._daemon.kill()
-            shutil.rmtree(self.root, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

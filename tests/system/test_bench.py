@@ -116,7 +116,6 @@ def test_the_readme_tells_every_target_every_case_and_what_failed(modules: None,
 def test_the_picture_is_drawn(modules: None, tmp_path: Path, whole: dict[str, Any], suffix: str) -> None:
     import plot
 
-    pytest.importorskip("matplotlib")
     picture = tmp_path / "made" / f"bench.{suffix}"
     plot.draw(whole, picture)
     begin = {"svg": b"<?xml", "png": b"\x89PNG"}[suffix]

@@ -20,9 +20,9 @@ SESSION_ROOT = "/dev/shm/first-try"
 PATIENCE = 120.0
 
 
-def block(language: str) -> str:
-    """The README's first fenced block of a language."""
-    found = re.search(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def block(language: str, section: str = "") -> str:
+    """The README's first fenced block of a language, behind the heading of ``section``."""
+    found = re.search(rf"{section}.*?^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     assert found is not None, f"the README has no {language} block"
     return found[1]
 
@@ -93,6 +93,25 @@ def test_the_twenty_lines_of_the_readme_run_as_they_stand(tmp_path: Path, enviro
     assert lines[:3] == ["{'tax': 180.0}", "{'tax': 360.0}", "analytics {'hello': 1} False"]
     assert re.fullmatch(r"\d\.\d+(e-\d+)? \['calculateTax'\]", lines[3])
     assert (len(lines), done.stderr) == (4, "")
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark-connect")
+def test_the_spark_example_of_the_readme_runs_as_it_stands(tmp_path: Path, environment: dict[str, str]) -> None:
+    root = tmp_path / "root"
+    root.mkdir(mode=0o700)
+    write_key_file(f"{root}/speed.key", (os.urandom(32),))
+    own = {**environment, "SPEED_ROOT": str(root), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", block("python", "^## Spark$")]
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr[-4000:]
+    words = [re.sub(r"[|+-]+", " ", line).split() for line in done.stdout.splitlines()]
+    assert [line for line in words if line] == [
+        ["dest", "miles", "haul"],
+        ["BOS", "186.0", "short"],
+        ["LAX", "2470.0", "long"],
+        ["4", "rows"],
+    ]
 
 
 def test_the_example_in_two_processes_runs(environment: dict[str, str]) -> None:

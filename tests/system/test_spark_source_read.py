@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import speed
@@ -21,7 +22,7 @@ from tests.system.journals_for_spark import PUBLISHED_MS, Recorded
 pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 200.0
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,7 @@ def test_a_payload_that_does_not_fit_is_named_or_null(
 def test_bytes_that_are_no_message_are_named(recorded: Recorded, read: Callable[..., Any]) -> None:
     recorded.topic("t", "p", 1)
     recorded.raw(Subject("topic", "t", "p"), b"garbage")
-    with pytest.raises(Exception, match="BAD_MESSAGE: topic t from p, lane [0-9a-f]*, offset 1"):
+    with pytest.raises(Exception, match=r"BAD_MESSAGE: topic t from p, lane [0-9a-f]*, offset 1"):
         read().collect()
 
 
@@ -251,35 +252,48 @@ register(spark)
 options = {"root": root, "maxMessagesPerTrigger": "500"}
 frame = spark.readStream.format("speed").schema("source string, offset long, n long").options(**options).load()
 writer = frame.writeStream.format("parquet").options(path=f"{out}/rows", checkpointLocation=f"{out}/point")
-query = writer.start()
-print("started", flush=True)
-query.awaitTermination()
+writer.start().awaitTermination()
 """
 
 
+def kill(pid: int) -> None:
+    """SIGKILL of a process, its JVM and its workers."""
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in family:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            pass
+    psutil.wait_procs(family, PATIENCE_SECONDS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # two more sessions of Spark start
 def test_a_query_killed_and_restarted_neither_loses_nor_repeats(
     session: Any, recorded: Recorded, child: Callable[..., Child], tmp_path: Path
 ) -> None:
     """SIGKILL of driver and workers between any two steps, while messages come in; then the counts are exact."""
-    committed = tmp_path / "point" / "commits"
-    expected = set()
-    for round_ in range(2):
-        for source in (f"old{n}" for n in range(3)):
-            recorded.topic("t", source, 1000)
-        recorded.topic("t", f"new{round_}", 500)
-        query = child(QUERY, recorded.root, str(tmp_path))
-        assert query.line() == "started"
-        before = len(list(committed.glob("*"))) if committed.exists() else 0
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not committed.exists() or len(list(committed.glob("*"))) < before + 2:
-            assert time.monotonic() < deadline, "no micro-batch was committed"
-            time.sleep(0.01)
-        query.kill()
+    sources = [f"p{number}" for number in range(3)]
+    for source in sources:
+        recorded.topic("t", source, 5000)
+    query = child(QUERY, recorded.root, str(tmp_path))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (tmp_path / "point" / "commits" / "1").exists():
+        assert time.monotonic() < deadline, "no micro-batch was committed"
+        assert query.process.poll() is None, "the query ended"
+        recorded.topic("t", sources[0], 1)
+        time.sleep(0.01)
+    kill(query.process.pid)
+    before = session.read.parquet(str(tmp_path / "rows")).count()
+    recorded.topic("t", "new", 500)
     run(stream(session, recorded), tmp_path)
-    for lane in recorded.journal.lanes():
-        expected |= {(lane.source, offset, offset) for offset in range(recorded.journal.end(lane.id))}
+    expected = {
+        (lane.source, offset, offset)
+        for lane in recorded.journal.lanes()
+        for offset in range(recorded.journal.end(lane.id))
+    }
     rows = [tuple(row) for row in session.read.parquet(str(tmp_path / "rows")).collect()]
-    assert len(rows) == len(expected) == 7000
+    assert 0 < before < len(rows) == len(expected)
     assert set(rows) == expected
 
 
@@ -303,9 +317,10 @@ calls = true
 """
 
 
-@pytest.fixture
-def speedd(root: str, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def speedd(module_root: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """speedd with a journal and a service; gives the root."""
+    root, tmp_path = module_root, tmp_path_factory.mktemp("speedd")
     (tmp_path / "svc.py").write_text("def half(value: int) -> float:\n    return value / 2 if value else 1 / 0\n")
     config = tmp_path / "speedd.toml"
     config.write_text(CONFIG.format(root=root, lib=tmp_path))
@@ -319,6 +334,9 @@ def speedd(root: str, tmp_path: Path) -> Iterator[str]:
 
 
 def test_what_spark_writes_to_topics_and_inboxes_spark_reads_from_the_journal(session: Any, speedd: str) -> None:
+    from pyspark.sql.functions import count
+    from pyspark.sql.functions import sum as sum_
+
     def write(frame: Any, **options: str) -> None:
         frame.write.format("speed").mode("append").options(root=speedd, **options).save()
 
@@ -326,7 +344,7 @@ def test_what_spark_writes_to_topics_and_inboxes_spark_reads_from_the_journal(se
     write(numbers, topic="alerts.late")
     write(numbers.limit(10), node="orders")
     frame = session.read.format("speed").options(root=speedd).schema("kind string, n long, s string").load()
-    rows = frame.groupBy("kind").agg({"n": "sum", "s": "count"}).orderBy("kind").collect()
+    rows = frame.groupBy("kind").agg(sum_("n"), count("s")).orderBy("kind").collect()
     assert [tuple(row) for row in rows] == [("inbox", 45, 10), ("topic", 499_500, 1000)]
 
 

@@ -127,6 +127,7 @@ def test_a_stream_writes_each_micro_batch_under_ids_of_its_own(
     stream = session.readStream.schema("id long").option("maxFilesPerTrigger", "1").json(str(source))
     query = (
         stream.writeStream.format("speed")
+        .queryName("numbers")
         .options(root=module_root, node="billing", checkpointLocation=str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from examples.flights import routes
-from examples.flights.services import geo, rules
-
-np = pytest.importorskip("numpy")
-model = pytest.importorskip("examples.flights.services.model")
+from examples.flights.services import geo, model, rules
 
 JFK, LAX = (40.639751, -73.778925), (33.942536, -118.408075)
 

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from speed.errors import ConfigurationError
-
-spark = pytest.importorskip("speed.spark.driver")
+from speed.spark import driver as spark
 
 
 class Context:

@@ -1,0 +1,75 @@
+"""Messages that are encoded already, sent as they are (M-1, M-12)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import speed
+from speed.wire.message import encode_message
+
+MakeNode = Callable[..., speed.Node]
+
+
+def encoded(number: int, size: int = 0, topic: str = "a.b") -> bytes:
+    return encode_message(
+        b"x" * size if size else number,
+        topic=topic,
+        namespace="default",
+        message_id=f"mine-{number}",
+        published_at_ms=1_700_000_000_000,
+    )
+
+
+class Taken:
+    """A handler that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.messages: list[speed.Message] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, message: speed.Message) -> None:
+        with self._lock:
+            self.messages.append(message)
+
+
+def test_messages_arrive_in_order_byte_by_byte_and_all_before_the_last_is_acknowledged(node: MakeNode) -> None:
+    """M-12."""
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.on_message(taken)
+    messages = [encoded(number) for number in range(1000)]
+    node("etl").forward("billing", messages, ack=True, timeout=30)
+    assert [message.metadata.to_bytes() for message in taken.messages] == messages
+    assert taken.messages[7].message_id == "mine-7"
+
+
+def test_events_are_forwarded_to_one_subscriber(node: MakeNode) -> None:
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.subscribe("a.*", taken)
+    node("etl").forward("billing", [encoded(1), encoded(2)], event=True, ack=True, timeout=30)
+    assert [message.payload for message in taken.messages] == [1, 2]
+
+
+def test_large_messages_and_none_at_all_are_forwarded(node: MakeNode) -> None:
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.on_message(taken)
+    etl = node("etl")
+    etl.forward("billing", [], ack=True)
+    etl.forward("billing", [encoded(number, size=3 << 20) for number in range(5)], ack=True, timeout=30)
+    assert [len(message.payload) for message in taken.messages] == [3 << 20] * 5
+
+
+def test_bytes_that_are_no_message_are_refused_by_the_receiver(node: MakeNode) -> None:
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.on_message(taken)
+    etl = node("etl")
+    etl.forward("billing", [b"garbage", encoded(1)], ack=True, timeout=30)
+    assert [message.payload for message in taken.messages] == [1]
+
+
+def test_nothing_is_forwarded_without_a_grant(node: MakeNode) -> None:
+    node("billing")
+    with pytest.raises(speed.AccessDeniedError):
+        node("etl").forward("billing", [encoded(1)])
