@@ -1,5 +1,5 @@
-// Node `geo`: distances between places on the Earth, as a sphere. The service of examples/flights/services/geo.py,
-// for one pair of places or for columns of them.
+// Node `geo`: distances between places on the Earth, as a sphere. The service of examples/flights/services/geo.py: of two
+// places, or of columns of them.
 //
 //   speed-example-geo [NAME] [--allow PATTERN]... [--root DIR] [--key FILE]
 //
@@ -7,8 +7,6 @@
 // It ends in order at SIGTERM or SIGINT.
 #include <signal.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -21,7 +19,6 @@
 
 namespace {
 
-constexpr std::array names{"lat1", "lon1", "lat2", "lon2"};
 constexpr double earth_radius_miles = 3958.7613;  // mean radius R1 of the WGS84 ellipsoid (6371.0088 km)
 
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
@@ -40,34 +37,62 @@ double distance(double lat1, double lon1, double lat2, double lon2) {
   for (const double lon : {lon1, lon2}) check_within(lon, 180, "longitude");
   const double half_lat = radians(lat2 - lat1) / 2;
   const double half_lon = radians(lon2 - lon1) / 2;
-  const double square = std::pow(std::sin(half_lat), 2) +
-                        std::cos(radians(lat1)) * std::cos(radians(lat2)) * std::pow(std::sin(half_lon), 2);
-  return 2 * earth_radius_miles * std::asin(std::sqrt(std::min(1.0, square)));
+  const double half_chord =
+      std::hypot(std::sin(half_lat), std::sqrt(std::cos(radians(lat1)) * std::cos(radians(lat2))) * std::sin(half_lon));
+  return 2 * earth_radius_miles * std::asin(std::min(1.0, half_chord));
 }
 
-// A whole batch: row by row over the spans of its columns. A row with a null has a null distance.
-speed::Column distances(const speed::Request& request, const speed::Columns& batch) {
-  std::array<std::span<const double>, 4> places;
-  for (std::size_t at = 0; at < names.size(); ++at) places[at] = request.get<speed::Column>(names[at]).float64();
-  const auto& [lat1, lon1, lat2, lon2] = places;
-  std::vector<std::optional<double>> miles(lat1.size());
-  for (std::size_t row = 0; row < miles.size(); ++row) {
-    if (std::ranges::any_of(batch, [row](const auto& named) { return named.second.is_null(row); })) continue;
+// One argument of a batch: the rows of a column where they lie, or one number for all rows (C-6). Whole numbers will do.
+class Degrees {
+ public:
+  Degrees(const speed::Request& request, std::string_view name, std::size_t rows) : value_(request.get<speed::Value>(name)) {
+    column_ = value_.get_if<speed::Column>();
+    if (column_ != nullptr && column_->kind() != speed::Column::Kind::int64) {
+      rows_ = column_->float64();
+      return;
+    }
+    if (column_ == nullptr) {
+      widened_.assign(rows, request.get<double>(name));
+    } else {
+      widened_.assign(column_->int64().begin(), column_->int64().end());
+    }
+    rows_ = widened_;
+  }
+  Degrees(const Degrees&) = delete;
+  Degrees& operator=(const Degrees&) = delete;
+
+  double operator[](std::size_t row) const { return rows_[row]; }
+  bool is_null(std::size_t row) const { return column_ != nullptr && column_->is_null(row); }
+
+ private:
+  speed::Value value_;
+  const speed::Column* column_;
+  std::vector<double> widened_;
+  std::span<const double> rows_;
+};
+
+// `distance` for all rows of a batch. A row without a place has no distance; the first one that is no place is named (C-7).
+speed::Column distances(const speed::Request& request, std::size_t rows) {
+  const Degrees lat1(request, "lat1", rows), lon1(request, "lon1", rows);
+  const Degrees lat2(request, "lat2", rows), lon2(request, "lon2", rows);
+  std::vector<std::optional<double>> miles(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (lat1.is_null(row) || lon1.is_null(row) || lat2.is_null(row) || lon2.is_null(row)) continue;
     try {
       miles[row] = distance(lat1[row], lon1[row], lat2[row], lon2[row]);
     } catch (const std::domain_error& error) {
-      throw speed::ExecutionFailedError("row " + std::to_string(row) + ": " + error.what(), {{"row", row}});
+      throw speed::ExecutionFailedError("row " + std::to_string(row) + ": " + error.what(), {{"row", std::uint64_t{row}}});
     }
   }
   return speed::Column::of(miles);
 }
 
 speed::Response answer(const speed::Request& request) {
-  request.allow_only({names[0], names[1], names[2], names[3]});
-  if (const speed::Columns batch = request.columns(); !batch.empty()) return speed::Value(distances(request, batch));
-  std::array<double, 4> place{};
-  std::ranges::transform(names, place.begin(), [&](const char* name) { return request.get<double>(name); });
-  return speed::Value(distance(place[0], place[1], place[2], place[3]));
+  request.allow_only({"lat1", "lon1", "lat2", "lon2"});
+  const speed::Columns batch = request.columns();
+  if (!batch.empty()) return speed::Value(distances(request, batch.front().second.rows()));
+  return speed::Value(distance(request.get<double>("lat1"), request.get<double>("lon1"), request.get<double>("lat2"),
+                               request.get<double>("lon2")));
 }
 
 std::string environment(const char* name, const std::string& otherwise = "") {

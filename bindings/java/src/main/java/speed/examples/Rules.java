@@ -1,19 +1,22 @@
 package speed.examples;
 
-import java.nio.DoubleBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntPredicate;
+import java.util.function.IntToDoubleFunction;
 import speed.Node;
 import speed.NodeBuilder;
 import speed.Request;
 import speed.columns.Column;
 import speed.columns.Kind;
 import speed.errors.ExecutionFailedException;
+import speed.errors.InvalidArgumentsException;
 
 /**
  * Node {@code rules}: what a passenger is owed, after the amounts and limits of Regulation (EC) 261/2004. The Java
- * version of {@code examples/flights/services/rules.py}: same node, service, arguments and results.
+ * version of {@code examples/flights/services/rules.py}: same node, service, arguments and results, of one flight or of
+ * columns of flights.
  *
  * <p>Started by speedd as a command ({@code command = ["bindings/java/bin/speed-java", "speed.examples.Rules"]}), it
  * learns name, grants, root and key from its environment. It runs until it is told to stop.
@@ -45,43 +48,81 @@ public final class Rules {
 
     private Rules() {}
 
-    /** The service: category and amount in euros for one flight, or for each row of columns. */
+    /** The service, for one flight or for columns of flights. */
     static Object compensation(Request request) {
         request.allowOnly("delay_minutes", "distance_miles", "cancelled");
-        if (request.columns().isEmpty()) {
-            Rule rule = applying(request.get("delay_minutes", Double.class), request.get("distance_miles", Double.class),
-                    request.get("cancelled", Boolean.class));
-            return Map.of("category", rule.category, "amount", rule.amount);
+        Map<String, Column> batch = request.columns();
+        if (!batch.isEmpty()) {
+            return compensations(request, batch.values().iterator().next().rows());
         }
-        return compensations(request.get("delay_minutes", Column.class), request.get("distance_miles", Column.class),
-                request.get("cancelled", Column.class));
+        Rule rule = rule(
+                request.get("delay_minutes", Double.class),
+                request.get("distance_miles", Double.class),
+                request.get("cancelled", Boolean.class));
+        return Map.of("category", rule.category, "amount", rule.amount);
     }
 
-    /** A whole batch. Where a row has a null, nothing is known: category and amount are null. */
-    private static Map<String, Column> compensations(Column delays, Column distances, Column cancelled) {
-        DoubleBuffer minutes = delays.doubles();
-        DoubleBuffer miles = distances.doubles();
-        List<String> categories = new ArrayList<>(delays.rows());
-        List<Long> amounts = new ArrayList<>(delays.rows());
-        for (int row = 0; row < delays.rows(); row++) {
-            boolean isKnown = !delays.isNull(row) && !distances.isNull(row) && !cancelled.isNull(row);
-            Rule rule = isKnown ? applying(row, minutes.get(row), miles.get(row), (Boolean) cancelled.get(row)) : null;
+    /** Both columns of a batch; a flight of which anything is null gets nulls. The first bad row is named (C-7). */
+    private static Map<String, Column> compensations(Request request, int rows) {
+        IntToDoubleFunction delays = numbers(request, "delay_minutes");
+        IntToDoubleFunction distances = numbers(request, "distance_miles");
+        IntPredicate cancellations = flags(request, "cancelled");
+        List<Column> columns = List.copyOf(request.columns().values());
+        List<String> categories = new ArrayList<>(rows);
+        List<Long> amounts = new ArrayList<>(rows);
+        for (int row = 0; row < rows; row++) {
+            Rule rule = null;
+            if (isPresent(columns, row)) {
+                rule = named(row, delays.applyAsDouble(row), distances.applyAsDouble(row), cancellations.test(row));
+            }
             categories.add(rule == null ? null : rule.category);
             amounts.add(rule == null ? null : (long) rule.amount);
         }
         return Map.of("category", Column.of(Kind.UTF8, categories), "amount", Column.of(Kind.INT64, amounts));
     }
 
-    private static Rule applying(int row, double delay, double distance, boolean cancelled) {
+    private static boolean isPresent(List<Column> columns, int row) {
+        for (Column column : columns) {
+            if (column.isNull(row)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** The rows of an argument, read where they lie; a single number holds for all rows (C-6). */
+    private static IntToDoubleFunction numbers(Request request, String name) {
+        if (!(request.arguments().get(name) instanceof Column column)) {
+            double all = request.get(name, Double.class);
+            return row -> all;
+        }
+        if (column.kind() == Kind.INT64) {
+            return column.longs()::get;
+        }
+        return column.doubles()::get;
+    }
+
+    private static IntPredicate flags(Request request, String name) {
+        if (!(request.arguments().get(name) instanceof Column column)) {
+            boolean all = request.get(name, Boolean.class);
+            return row -> all;
+        }
+        if (column.kind() != Kind.BOOL) {
+            throw new InvalidArgumentsException("argument '" + name + "' must be BOOL, not " + column.kind());
+        }
+        return row -> (Boolean) column.get(row);
+    }
+
+    private static Rule named(int row, double delay, double distance, boolean cancelled) {
         try {
-            return applying(delay, distance, cancelled);
+            return rule(delay, distance, cancelled);
         } catch (IllegalArgumentException error) {
             throw new ExecutionFailedException("row " + row + ": " + error.getMessage(), Map.of("row", (long) row));
         }
     }
 
-    /** The first row that fits; the delay of a cancelled flight is ignored. */
-    private static Rule applying(double delay, double distance, boolean cancelled) {
+    /** The rule for one flight; the delay of a cancelled flight is ignored. */
+    private static Rule rule(double delay, double distance, boolean cancelled) {
         if (!(distance > 0)) {
             throw new IllegalArgumentException("distance_miles must be positive, not " + distance);
         }
