@@ -15,7 +15,7 @@ SpeedError
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
 │   └── ExecutionFailedError  CallTimeoutError  InternalError
 ├── JournalError           a journal cannot be written or read
-│   └── JournalTakenError  JournalExpiredError  JournalDamagedError
+│   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
 """
 
@@ -213,6 +213,12 @@ class JournalTakenError(JournalError):
     """Another process writes this journal."""
 
     code = "JOURNAL_TAKEN"
+
+
+class JournalFullError(JournalError):
+    """A journal has as many lanes as it can have: nothing of another topic or source is recorded."""
+
+    code = "JOURNAL_FULL"
 
 
 class JournalExpiredError(JournalError):

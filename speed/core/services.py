@@ -154,7 +154,7 @@ class ServiceRegistry:
             raise ConfigurationError(f"service {name!r}: allow must be a collection of names, not one string")
         if name in self._services:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
-        made = _as_service(name, service)
+        made = as_service(name, service)
         self._services[name] = _Registered(made, None if allow is None else AccessPolicy(allow))
         return made
 
@@ -200,7 +200,7 @@ def run(service: Service, request: Request) -> Response:
     return answer if type(answer) is Response else Response(answer)
 
 
-def _as_service(name: str, service: Service | Callable[..., Any]) -> Service:
+def as_service(name: str, service: Service | Callable[..., Any]) -> Service:
     """The object itself when it has ``invoke``, else a FunctionService around a callable."""
     if callable(getattr(service, "invoke", None)) and not inspect.isclass(service):
         return service  # type: ignore[return-value]

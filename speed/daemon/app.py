@@ -168,7 +168,9 @@ class Daemon:
             self._log.warning("sweep_failed", reason=str(error))
 
     def _look_after(self, recording: Recording) -> None:
-        recording.retain()
+        trouble = recording.retain()
+        if trouble:
+            self._log.error("journal_not_written", reason=trouble)
         lost = recording.lost()
         if lost is not None:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")

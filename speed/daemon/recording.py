@@ -61,9 +61,10 @@ class Recording:
         node = self._recorder.lost if self._recorder else None
         return node.name if node else None
 
-    def retain(self) -> None:
-        """Remove what retention does not keep."""
+    def retain(self) -> str:
+        """Remove what retention does not keep. Returns why the journal cannot be written, empty if it can."""
         self._writer.retain()
+        return self._writer.trouble
 
     def close(self) -> None:
         """Record what is at hand, and end."""

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from speed import Request, Response
-from speed.core.services import FunctionService, Service, run
+from speed.core.services import Service, as_service, run
 from speed.errors import SpeedError
 from speed.journal.lane_writer import Incoming
 from speed.journal.record import call_bytes
@@ -45,8 +45,7 @@ class CallLog:
 
     def logging(self, name: str, service: Service | Callable[..., Any]) -> Service:
         """``service`` with a row for each of its answers."""
-        made = service if callable(getattr(service, "invoke", None)) else FunctionService(name, service)  # type: ignore[arg-type]
-        return _Logged(self, made)  # type: ignore[arg-type]
+        return _Logged(self, as_service(name, service))
 
     def add(self, service: str, caller: str, seconds: float, outcome: str) -> None:
         """Have one row written soon."""

@@ -35,7 +35,7 @@ class Record:
 
     @property
     def redelivered(self) -> bool:
-        """Whether its sender's lane gave it a second time, and it could not be told whether it is recorded (J-9)."""
+        """Whether it came marked as perhaps handled before; what is recorded is not recorded again (J-9)."""
         return bool(self.flags & FLAG_REDELIVERED)
 
     def __repr__(self) -> str:

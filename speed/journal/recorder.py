@@ -12,13 +12,11 @@ from functools import partial
 from typing import Any
 
 from speed import Message, Node
-from speed.errors import JournalError, SpeedError
+from speed.errors import JournalError, JournalFullError, SpeedError
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import Subject
 from speed.wire.names import matches
-
-Groups = dict[Subject, list[Incoming]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Recorder:
         """Starts the nodes; raises what ``Node`` does, and then none is left running."""
         self._writer = writer
         self._nodes: list[Node] = []
-        self._allow = recorded.allow
+        self._recorded = recorded
         try:
             if recorded.topics:
                 self._start(name, "", widest(recorded.topics), options)
@@ -56,7 +54,7 @@ class Recorder:
         node = Node(name, workers=1, **options)
         self._nodes.append(node)
         node.on_batch(partial(self._record, inbox), topics)
-        node.allow(*self._allow)
+        node.allow(*self._recorded.allow)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -70,19 +68,20 @@ class Recorder:
 
     def _record(self, inbox: str, messages: Sequence[Message]) -> dict[int, SpeedError]:
         """Write a batch, lane by lane; raises StorageError, and then the whole batch comes again."""
-        groups: Groups = {}
+        groups: dict[Subject, list[int]] = {}
         refused: dict[int, SpeedError] = {}
         for place, message in enumerate(messages):
-            subject = Subject(*(("inbox", inbox) if inbox else ("topic", message.topic)), message.source)
-            group = groups.get(subject)
-            if group is None:
-                if not self._writer.accepts(subject, len(groups)):
-                    refused[place] = JournalError("the journal has as many lanes as it can have: use fewer topics")
-                    continue
-                group = groups[subject] = []
-            group.append(Incoming(message.sequence, message.redelivered, message.metadata.to_bytes()))
-        for subject, incoming in groups.items():
-            self._writer.record(subject, incoming)
+            if inbox:
+                groups.setdefault(Subject("inbox", inbox, message.source), []).append(place)
+            elif any(matches(one, message.topic) for one in self._recorded.topics):
+                groups.setdefault(Subject("topic", message.topic, message.source), []).append(place)
+            else:
+                refused[place] = JournalError(f"topic {message.topic!r} is not recorded: send to an inbox instead")
+        for subject, places in groups.items():
+            try:
+                self._writer.record(subject, [_incoming(messages[place]) for place in places])
+            except JournalFullError as error:
+                refused.update(dict.fromkeys(places, error))
         return refused
 
     def close(self) -> None:
@@ -90,6 +89,10 @@ class Recorder:
         for node in self._nodes:
             if not node.closed:
                 node.close()
+
+
+def _incoming(message: Message) -> Incoming:
+    return Incoming(message.sequence, message.redelivered, message.metadata.to_bytes())
 
 
 def widest(patterns: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from speed.journal.lane_files import LaneFiles
@@ -26,6 +27,8 @@ class Retention:
         self.max_bytes = max_bytes
         self.max_age_seconds = max_age_seconds
         self._began: dict[tuple[str, int], int] = {}
+        self._ended: dict[str, tuple[list[int], int, int]] = {}
+        """Of lanes that others wrote: their segments, the size of the last one, and when their last record came."""
 
     def expired(self, directory: str, lanes: dict[str, int | None], now_ms: int) -> Iterator[Kept]:
         """The segments to remove, the oldest first. ``lanes``: ids, and the last time (ms) where it is known."""
@@ -47,7 +50,7 @@ class Retention:
                 segments = files.segments()
                 sizes = [files.size(first) for first in segments]
                 began = [self._first_ms(files, first) for first in segments]
-                end = last_ms if last_ms is not None else _last_ms(files, segments)
+                end = last_ms if last_ms is not None else self._last_ms(files, segments, sizes)
         except OSError:
             return
         for at, first in enumerate(segments):
@@ -70,17 +73,24 @@ class Retention:
             known = self._began[(files.id, first)] = header.first_ms
         return known
 
+    def _last_ms(self, files: LaneFiles, segments: list[int], sizes: list[int]) -> int:
+        """When the last record of a lane was recorded; 0 if there is none to be read, or nobody asks."""
+        if self.max_age_seconds is None or not segments:
+            return 0
+        known = self._ended.get(files.id)
+        if known is None or known[:2] != (segments, sizes[-1]):
+            last = next((time for time in map(partial(_end_ms, files), reversed(segments)) if time), 0)
+            known = self._ended[files.id] = segments, sizes[-1], last
+        return known[2]
 
-def _last_ms(files: LaneFiles, segments: list[int]) -> int:
-    """When the last record of a lane was recorded; 0 if there is none to be read."""
-    for first in reversed(segments):
-        segment = Segment(files.open(first), first)
-        try:
-            last = 0
-            for header, _ in segment.headers():
-                last = header.last_ms
-        finally:
-            segment.close()
-        if last:
-            return last
-    return 0
+
+def _end_ms(files: LaneFiles, first: int) -> int:
+    """When a segment's last record was recorded, 0 without one."""
+    segment = Segment(files.open(first), first)
+    last = 0
+    try:
+        for header, _ in segment.headers():
+            last = header.last_ms
+    finally:
+        segment.close()
+    return last

@@ -8,11 +8,16 @@ from enum import Enum
 
 from speed.errors import WireError
 from speed.wire.journal import BLOCK_HEADER_BYTES, BlockHeader, parse_block_header
+from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_BLOCK_BYTES
 
 Opens = Callable[[BlockHeader, bytes], bool]
 """Whether a block is authentic."""
 CHUNK_BYTES = 1 << 20
 MAGIC = b"SPJB"
+LARGEST_BYTES = 2 * JOURNAL_SEGMENT_BYTES + MAX_JOURNAL_BLOCK_BYTES
+"""No segment grows beyond: what lies behind, such as the hole of a sparse giant, is not looked at (J-6)."""
+TRIED_BYTES = 4 * LARGEST_BYTES
+"""Bytes of forged blocks that a search behind damage tries to open."""
 
 
 class End(Enum):
@@ -39,7 +44,7 @@ class Segment:
         self.ended = End.CLEAN
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        return min(os.fstat(self._fd).st_size, LARGEST_BYTES)
 
     def seek(self, position: int, offset: int) -> None:
         """Go on at a block's beginning that an earlier walk of this segment gave."""
@@ -72,9 +77,8 @@ class Segment:
         if header.first != self.offset:
             self.ended = End.DAMAGED
             return None
-        if not bodies and self.position + header.whole_bytes <= self._start + len(self._data):
-            return header, head
-        if self.position + header.whole_bytes > self.size():
+        end = self.position + header.whole_bytes
+        if end > self._start + len(self._data) and end > self.size():
             self.ended = End.TORN
             return None
         if not bodies:
@@ -89,44 +93,54 @@ class Segment:
         """At most ``wanted`` bytes at ``position``: fewer at the end of the file."""
         at = self.position - self._start
         if not 0 <= at <= len(self._data) - wanted:
-            self._data = _pread(self._fd, max(wanted, CHUNK_BYTES), self.position)
+            there = max(0, self.size() - self.position)  # a buffer that is never filled costs more than the read
+            self._data = _pread(self._fd, min(there, max(wanted, CHUNK_BYTES)), self.position)
             self._start, at = self.position, 0
         return memoryview(self._data)[at : at + wanted]
 
     def _only_zeros(self) -> bool:
         """Whether nothing but zero bytes follows: what a file system leaves of a write that power cut off."""
-        position = self.position
-        while chunk := _pread(self._fd, CHUNK_BYTES, position):
+        size = self.size()
+        for position in range(self.position, size, CHUNK_BYTES):
+            chunk = _pread(self._fd, min(CHUNK_BYTES, size - position), position)
             if chunk.count(0) != len(chunk):
                 return False
-            position += len(chunk)
         return True
 
     def search(self, opens: Opens) -> bool:
         """Pass damage: go to the next place where a block begins that ``opens``; False if there is none."""
-        size = self.size()
-        position = self.position + 1
-        while position + BLOCK_HEADER_BYTES <= size:
-            chunk = _pread(self._fd, CHUNK_BYTES, position)
-            found = chunk.find(MAGIC)
-            while found >= 0:
-                header = self._block_at(position + found, size, opens)
-                if header is not None:
-                    self.seek(position + found, header.first)
-                    return True
-                found = chunk.find(MAGIC, found + 1)
-            position += max(1, len(chunk) - len(MAGIC) + 1)
+        size, tried = self.size(), 0
+        for position in self._magics(self.position + 1, size):
+            header = self._header_at(position, size)
+            if header is None:
+                continue
+            if opens(header, _pread(self._fd, header.whole_bytes, position)):
+                self.seek(position, header.first)
+                return True
+            tried += header.whole_bytes
+            if tried > TRIED_BYTES:
+                return False
         return False
 
-    def _block_at(self, position: int, size: int, opens: Opens) -> BlockHeader | None:
+    def _magics(self, start: int, size: int) -> Iterator[int]:
+        """Where a header may begin."""
+        for position in range(start, size, CHUNK_BYTES):
+            chunk = _pread(self._fd, min(CHUNK_BYTES + len(MAGIC) - 1, size - position), position)
+            found = chunk.find(MAGIC)
+            while found >= 0:
+                yield position + found
+                found = chunk.find(MAGIC, found + 1)
+
+    def _header_at(self, position: int, size: int) -> BlockHeader | None:
+        """A header of a later offset whose block is whole."""
+        data = _pread(self._fd, BLOCK_HEADER_BYTES, position)
+        if len(data) < BLOCK_HEADER_BYTES:
+            return None
         try:
-            header = parse_block_header(_pread(self._fd, BLOCK_HEADER_BYTES, position))
-        except Exception:  # too short, or no header
+            header = parse_block_header(data)
+        except WireError:
             return None
-        if header.first < self.offset or position + header.whole_bytes > size:
-            return None
-        block = _pread(self._fd, header.whole_bytes, position)
-        return header if opens(header, block) else None
+        return header if header.first >= self.offset and position + header.whole_bytes <= size else None
 
     def close(self) -> None:
         if self._fd >= 0:

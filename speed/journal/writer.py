@@ -10,7 +10,16 @@ import threading
 import time
 from collections.abc import Sequence
 
-from speed.errors import ConfigurationError, DurabilityError, JournalError, JournalTakenError, RootError, StorageError
+from speed.errors import (
+    ConfigurationError,
+    DurabilityError,
+    JournalError,
+    JournalFullError,
+    JournalTakenError,
+    RootError,
+    SpeedError,
+    StorageError,
+)
 from speed.fs.keyfile import load_key_file
 from speed.fs.open import make_private_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import filesystem_of
@@ -66,6 +75,8 @@ class JournalWriter:
         most = JOURNAL_SEGMENT_BYTES if max_bytes is None else max_bytes // SEGMENTS_KEPT
         self._segment_bytes = max(MIN_SEGMENT_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
         self._written = 0
+        self.trouble = ""
+        """Why the last write failed; empty while writing works."""
         self._lanes: dict[str, LaneWriter] = {}
         self._ids: dict[Subject, str] = {}
         for lane_id in lanes_in(self.directory, MAX_JOURNAL_LANES):
@@ -78,20 +89,22 @@ class JournalWriter:
     def record(self, subject: Subject, incoming: Sequence[Incoming]) -> None:
         """Append messages to the lane of ``subject``; they are as durable as asked when this returns.
 
-        Raises StorageError (try again), JournalError if there would be too many lanes.
+        Raises StorageError (try again), JournalFullError if there would be too many lanes.
         """
         with self._lock:
+            if self._lock_fd < 0:
+                raise JournalError(f"the journal {self.directory} was closed: make a new writer")
             try:
-                written = self._lane(subject).append(incoming, _unix_ms())
+                self._written += self._lane(subject).append(incoming, _unix_ms())
             except OSError as error:
+                self.trouble = str(error.strerror)
                 raise StorageError(f"the journal {self.directory} cannot be written: {error.strerror}") from error
-            self._written += written
+            except SpeedError as error:
+                self.trouble = str(error)
+                raise
+            self.trouble = ""
             if self._written >= self._segment_bytes:
                 self._retain()
-
-    def accepts(self, subject: Subject, others: int = 0) -> bool:
-        """Whether the lane exists, or may be made beside so many ``others`` that are about to be made."""
-        return subject in self._ids or len(self._ids) + others < MAX_JOURNAL_LANES
 
     def retain(self) -> None:
         """Remove what is too old or too much. Never raises for a failing file system: it is tried again."""
@@ -118,8 +131,8 @@ class JournalWriter:
 
     def _make_lane(self, subject: Subject) -> str:
         """A directory with its description; one that a crash left without is completed."""
-        if not self.accepts(subject):
-            raise JournalError(
+        if len(self._ids) >= MAX_JOURNAL_LANES:
+            raise JournalFullError(
                 f"the journal {self.directory} has {MAX_JOURNAL_LANES} lanes: record fewer topics, or allow fewer nodes"
             )
         raw = self._keyring.journal_id(subject.name())

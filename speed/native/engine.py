@@ -236,12 +236,18 @@ def _handling(handler: Handler) -> Callable[..., None]:
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str]]]:
     """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
 
+    said = ""
+
     def handle(batch: list[tuple[Any, ...]]) -> list[tuple[int, str]]:
+        nonlocal said
         try:
             refused = handler([received_message(*fields) for fields in batch])
         except Exception as error:
-            log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), error)
+            if said != str(error):
+                said = str(error)
+                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
             raise
+        said = ""
         return [(place, str(error)) for place, error in (refused or {}).items()]
 
     return handle

@@ -82,12 +82,15 @@ class Batches:
 
     def _handle(self, batch: list[Arrival]) -> None:
         messages = [arrival.message for arrival in batch]
+        said = ""
         while not self.leaving and self._context.failure is None:
             try:
                 refused = self._handler(messages) or {}
             except Exception as error:
                 self._context.stats.count("batches_failed")
-                log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), error)
+                if said != str(error):
+                    said = str(error)
+                    log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
                 self._context.stopping.wait(AGAIN_SECONDS)
             else:
                 self._finish(batch, refused)

@@ -48,8 +48,8 @@ class Delivery:
         """Handle messages by ``handler``; those that already wait are handled first."""
         self._pool.serves = True
         with self._arrived:
-            if self._handler is not None:
-                raise ConfigurationError("this node already has a message handler")
+            if self._handler is not None or self._batches is not None:
+                raise ConfigurationError("this node already has a message handler: use one")
             for message in self._received:
                 self._enqueue(Arrival(message, False, lambda: None, lambda code, text: None))
             self._received.clear()
@@ -58,6 +58,8 @@ class Delivery:
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
         """Add a subscription; returns all patterns, for the published entry."""
         self._pool.serves = True
+        if self._batches is not None:
+            raise ConfigurationError("this node already has a handler: one for batches is the only one")
         self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
         return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
 

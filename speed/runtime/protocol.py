@@ -19,6 +19,7 @@ from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.own_core import OwnCore, leave_this_core
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -32,6 +33,7 @@ EXPIRE_SECONDS = 0.001
 """How exactly deadlines are kept."""
 SPIN_LANES = 4
 """Lanes polled at most; the others are found by their rings."""
+LOOKS_A_YIELD = 2
 BELL_SECONDS = 0.0005
 """How long polling may go on without a look at the bell: no busy lane keeps others waiting."""
 SILENT_SECONDS = (0.001, 0.3)
@@ -65,6 +67,7 @@ class Protocol:
         self._vain_share = VAIN_SHARE
         self._credited_at = 0.0
         self._bell_until = 0.0
+        self._core = OwnCore()
         self._departed: deque[str] = deque()
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
@@ -199,12 +202,14 @@ class Protocol:
             return None
         until = now + self._spin_seconds
         while now < until:
-            for lane in self._hot:
+            for lane in self._hot * LOOKS_A_YIELD:
                 if lane.reader.has_more():
                     self._vain_credit = min(credit, VAIN_SECONDS)
                     self._vain_share = VAIN_SHARE
+                    if self._core.hit(now):
+                        leave_this_core()
                     return lane
-            now = perf_counter()
+            now = self._core.give_turn()
         self._vain_credit = min(credit, VAIN_SECONDS) - self._spin_seconds
         self._vain_share = VAIN_AGAIN_SHARE
         return None

@@ -15,6 +15,7 @@ from speed import (
     DurabilityError,
     JournalError,
     JournalExpiredError,
+    JournalFullError,
     JournalTakenError,
     KeyFileError,
     StorageError,
@@ -217,6 +218,38 @@ def test_retention_looks_at_lanes_that_this_writer_never_wrote(place: Place, clo
     assert place.reader.first(place.lane) == 5
 
 
+WRITER = """
+import sys
+from pathlib import Path
+from speed.journal.writer import JournalWriter
+from tests.fs.journals import SUBJECT, incoming
+with JournalWriter(sys.argv[1], sys.argv[2], max_bytes=1 << 20) as writer:
+    for start in range(0, 12_000, 4):
+        writer.record(SUBJECT, incoming(range(start, start + 4), size=2_000))
+"""
+
+
+def test_a_reader_beside_a_writer_that_removes_segments_misses_nothing_unnamed(place: Place) -> None:
+    """J-7, J-8: whatever meets, a record is read, or the reader is told what is gone."""
+    program = [sys.executable, "-c", WRITER, str(place.directory), str(place.key)]
+    place.write()
+    writer = subprocess.Popen(program, cwd=Path(__file__).parents[2])
+    reader, offset, expired = place.reader, 0, 0
+    while writer.poll() is None or offset < 12_000:
+        assert not writer.poll()
+        try:
+            for info in reader.lanes():
+                for record in reader.read(info.id, offset, reader.end(info.id)):
+                    assert record.offset == offset
+                    assert record.view.payload["number"] == offset
+                    offset += 1
+        except JournalExpiredError as error:
+            assert error.first > offset
+            offset, expired = error.first, expired + 1
+    print("expired", expired)
+    assert place.reader.first(place.lane) > 0
+
+
 # --- time ---
 
 
@@ -327,6 +360,46 @@ def test_a_journal_that_is_not_there_is_named(place: Place) -> None:
     for name in ("../x", "", "0" * 31, str(place.key)):
         with pytest.raises(JournalError, match="there is no lane"):
             place.reader.read(name, 0, 1)
+
+
+# --- bounds ---
+
+
+def test_a_journal_has_a_bounded_number_of_lanes_and_those_go_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-1."""
+    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 3)
+    subjects = [SUBJECT._replace(subject=f"flights.{number}") for number in range(4)]
+    with place.writer() as writer:
+        for subject in subjects[:3]:
+            writer.record(subject, incoming([0]))
+        with pytest.raises(JournalFullError, match="3 lanes"):
+            writer.record(subjects[3], incoming([0]))
+        writer.record(subjects[0], incoming([1]))
+    assert len(place.reader.lanes()) == 3
+
+
+def test_more_lanes_than_descriptors_are_held_go_on_where_they_were(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-6: a segment that was closed is opened again, not left."""
+    monkeypatch.setattr(writer_module, "OPEN_LANES", 2)
+    subjects = [SUBJECT._replace(source=f"n{number}") for number in range(7)]
+    with place.writer() as writer:
+        for number in range(3):
+            for subject in subjects:
+                writer.record(subject, incoming([number]))
+    reader = place.reader
+    for info in reader.lanes():
+        assert [record.view.payload["number"] for record in reader.read(info.id, 0, 9)] == [0, 1, 2]
+    assert len(list(place.directory.rglob("*.segment"))) == 7
+
+
+def test_a_closed_writer_writes_nothing(place: Place) -> None:
+    """J-1: without its lock it might not be the only one."""
+    writer = place.writer()
+    writer.close()
+    with pytest.raises(JournalError, match="closed"):
+        writer.record(SUBJECT, incoming([0]))
 
 
 # --- a full disk ---

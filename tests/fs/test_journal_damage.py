@@ -151,6 +151,17 @@ def test_random_bytes_in_place_of_a_segment_give_a_named_error_and_nothing_else(
                 assert not skip
 
 
+def test_a_sparse_giant_costs_no_time_and_no_memory(place: Place) -> None:
+    """J-6: a hole of a terabyte behind the last block is a torn rest, and nobody reads it."""
+    (segment,) = place.segments()
+    os.truncate(segment, 1 << 40)
+    assert place.reader.end(place.lane) == 6
+    assert place.numbers(skip_damaged=True) == [0, 1, 2, 3, 4, 5]
+    place.write([6])
+    assert place.numbers() == list(range(7))
+    assert segment.stat().st_size < 10_000
+
+
 def test_links_pipes_and_foreign_files_are_ignored_and_never_followed(place: Place, tmp_path: Path) -> None:
     """J-1, L-10."""
     lane = place.directory / place.lane

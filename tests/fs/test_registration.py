@@ -6,54 +6,16 @@ import dataclasses
 import os
 import pathlib
 import time
-from typing import Any
 
 import pytest
 
 from speed.core.lease import Verdict
 from speed.errors import ConfigurationError, LeaseLostError, NameTakenError, RegistrationError
-from speed.fs import claim
 from speed.fs.entry_file import remove_entry_file
-from speed.fs.identity import identity
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire import names
-from speed.wire.entry import Entry, encode_entry
-
-LONG = {"lease_ms": 30_000, "heartbeat_ms": 5_000}
-SHORT = {"lease_ms": 60, "heartbeat_ms": 15}
-
-
-def now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def put(registry: Registry, entry: Entry) -> None:
-    """Install an entry as another process would."""
-    path = names.entry_path(registry.root, entry.name)
-    pathlib.Path(path + "~").write_bytes(encode_entry(entry, registry.keyring.registry_key))
-    os.rename(path + "~", path)
-
-
-def template(registry: Registry, **changes: Any) -> Entry:
-    """An entry of this process under the name billing, never registered."""
-    registration = registry.register("template", **LONG)
-    registration.remove()
-    return dataclasses.replace(registration.entry, name="billing", **changes)
-
-
-def run_out(registration: Registration) -> None:
-    """Wait until the lease has run out."""
-    while now_ms() <= registration.entry.heartbeat_monotonic_ms + registration.entry.lease:
-        time.sleep(0.001)
-
-
-def make_claim(registry: Registry, generation: int, **changes: Any) -> None:
-    """A claim on billing that no entry follows, by this process unless said otherwise."""
-    made = changes.pop("made_ms", now_ms())
-    lease = changes.pop("lease_ms", 30_000)
-    maker = dataclasses.replace(identity(), **changes)
-    assert claim.take(registry.root, "billing", generation, claim.Claimant(maker, lease, made))
+from tests.fs.entries import LONG, SHORT, now_ms, put, run_out, template
 
 
 def test_a_registered_node_is_read_back_as_it_was_published(registry: Registry, reader: Registry):
@@ -153,87 +115,6 @@ def test_a_heartbeat_from_the_future_of_the_same_boot_is_watched(registry: Regis
     began = now_ms()
     registry.register("billing", **LONG)
     assert now_ms() - began >= 100
-
-
-def test_the_claim_of_a_dead_process_is_passed_at_once(registry: Registry):
-    """R-5: its maker died between claim and entry."""
-    make_claim(registry, 1, pid_start=1)
-    began = now_ms()
-    assert registry.register("billing", **LONG).entry.generation == 2
-    assert now_ms() - began < 1000
-
-
-def test_the_fresh_claim_of_a_living_process_holds_the_name(registry: Registry):
-    """R-5."""
-    make_claim(registry, 1)
-    with pytest.raises(NameTakenError, match="being claimed"):
-        registry.register("billing", **LONG)
-
-
-def test_the_claim_of_a_living_process_holds_the_name_for_one_lease_only(registry: Registry):
-    """R-5: a stopped process, or one that gave up, does not keep a name for ever."""
-    make_claim(registry, 1, lease_ms=1000, made_ms=now_ms() - 1001)
-    assert registry.register("billing", **LONG).entry.generation == 2
-
-
-def test_the_claim_of_another_boot_is_respected_for_its_lease(registry: Registry):
-    """R-5."""
-    make_claim(registry, 1, boot_id="elsewhere", lease_ms=120)
-    began = now_ms()
-    assert registry.register("billing", **LONG).entry.generation == 2
-    assert now_ms() - began >= 120
-
-
-def test_a_claim_of_a_later_version_with_more_fields_is_understood(registry: Registry):
-    """R-4: unknown fields are ignored."""
-    make_claim(registry, 1, pid_start=1)
-    path = pathlib.Path(names.claim_path(registry.root, "billing", 1))
-    path.write_bytes(path.read_bytes().replace(b"{", b'{"novelty": [1], ', 1))
-    assert registry.register("billing", **LONG).entry.generation == 2
-
-
-def test_a_claim_that_is_being_written_is_respected_although_the_entry_of_a_dead_owner_is_there(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
-):
-    """R-5: that entry does not follow the claim; only one of its generation would."""
-    put(registry, template(registry, generation=1, pid_start=1))
-    path = pathlib.Path(names.claim_path(registry.root, "billing", 2))
-    path.touch()
-
-    def written(_: float) -> None:
-        path.unlink()
-        make_claim(registry, 2)
-
-    monkeypatch.setattr("speed.fs.registration.time.sleep", written)
-    with pytest.raises(NameTakenError, match="being claimed"):
-        registry.register("billing", **LONG)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"lease": 1}', b"\xff" * 5000, b"[" * 4000])
-def test_an_unreadable_claim_is_waited_for_and_then_passed(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, content: bytes
-):
-    """R-5: as another language, or a torn write, may leave it."""
-    monkeypatch.setattr("speed.fs.registration.UNCLEAR_LEASE_MS", 60)
-    pathlib.Path(names.claim_path(registry.root, "billing", 1)).write_bytes(content)
-    began = now_ms()
-    assert registry.register("billing", **LONG).entry.generation == 2
-    assert now_ms() - began >= 60
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_higher_claim_beats_a_slow_registrant(registry: Registry, moment: str):
-    """R-5: seen before its entry, and after it at the next heartbeat that finds another file."""
-    if moment == "before":
-        with pytest.raises(LeaseLostError):
-            registry.register("billing", before_publish=lambda generation: make_claim(registry, 2), **LONG)
-    else:
-        registration = registry.register("billing", **LONG)
-        make_claim(registry, 2)
-        os.unlink(names.entry_path(registry.root, "billing"))
-        with pytest.raises(LeaseLostError):
-            registration.heartbeat()
-    assert registry.read("billing") is None
 
 
 def test_a_registration_that_fails_gives_the_name_back(registry: Registry):

@@ -18,10 +18,14 @@ import speed
 from speed.fs.keyfile import write_key_file
 
 Make = Callable[..., speed.Node]
+
+
 Start = Callable[..., Any]
 
 
 DOCTOR_ON_FIFOS = "warning polling: this filesystem has no FIFOs"
+
+
 WITHOUT_FIFOS = """
 import errno, logging, os, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
@@ -64,37 +68,6 @@ def reports(root: str, check: str, says: str) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"", "line 1"),
-        (b"SPEED-KEY-V1\n\n", "no key"),
-        (b"SPEED-KEY-V1\n\nnot base64!\n", "line 3"),
-        (b"SPEED-KEY-V1\n\nAAAA\n", "3 bytes"),
-        (b"\xff\xfe\x00", "text"),
-    ],
-)
-def test_a_malformed_key_file_is_named_and_never_shown(root: str, content: bytes, says: str) -> None:
-    path = f"{root}/bad.key"
-    with open(path, "wb") as file:
-        file.write(content)
-    os.chmod(path, 0o600)
-    with pytest.raises(speed.KeyFileError, match=says) as caught:
-        speed.Node("billing", root=root, key=path)
-    assert "base64!" not in str(caught.value)
-
-
-def test_a_missing_key_file_says_how_to_make_one(root: str) -> None:
-    with pytest.raises(speed.KeyFileError, match="speed key new"):
-        speed.Node("billing", root=root, key=f"{root}/none.key")
-
-
-def test_a_key_file_that_others_can_read_is_refused(root: str) -> None:
-    os.chmod(f"{root}/speed.key", 0o644)
-    with pytest.raises(speed.KeyFileError, match="chmod 600"):
-        speed.Node("billing", root=root)
-
-
 def test_nodes_with_another_key_do_not_see_each_other(root: str, node: Make) -> None:
     node("billing", allow=["analytics"])
     write_key_file(f"{root}/other.key", (os.urandom(32),))
@@ -102,81 +75,6 @@ def test_nodes_with_another_key_do_not_see_each_other(root: str, node: Make) -> 
     with pytest.raises(speed.UnknownNodeError, match="use the key of"):
         analytics.call("billing", "any")
     assert reports(root, "registry", "of another key")
-
-
-def test_a_node_with_another_key_cannot_wait_for_a_name_to_be_free(root: str, node: Make) -> None:
-    """R-5: its holder lives, although its entry cannot be read."""
-    billing = node("billing", lease_seconds=0.2, heartbeat_seconds=0.05)
-    write_key_file(f"{root}/other.key", (os.urandom(32),))
-    until_lease_has_passed = time.monotonic() + 0.3
-    while True:
-        passed = time.monotonic() > until_lease_has_passed
-        with pytest.raises(speed.NameTakenError, match="use the key of this root"):
-            node("billing", key=f"{root}/other.key", lease_seconds=0.2, heartbeat_seconds=0.05)
-        if passed:
-            break
-    assert billing.generation == 1
-
-
-def test_a_root_that_is_a_file_is_refused(root: str) -> None:
-    with pytest.raises(speed.RootError, match="directory"):
-        speed.Node("billing", root=f"{root}/speed.key", key=f"{root}/speed.key")
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a" * 129, "speed_registry", "é", "a b", "a.", "inbox"])
-def test_a_name_that_breaks_the_rule_is_refused(root: str, name: str) -> None:
-    """W-1."""
-    with pytest.raises(speed.InvalidNameError, match=r"use letters|choose another|choose a shorter"):
-        speed.Node(name, root=root)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"lease_seconds": 1.0},
-        {"lease_seconds": float("nan")},
-        {"lease_seconds": "30"},
-        {"heartbeat_seconds": 0},
-        {"workers": 0},
-        {"workers": "4"},
-        {"durability": "later"},
-        {"bell": "loud"},
-        {"max_lane_bytes": 0},
-    ],
-    ids=str,
-)
-def test_an_impossible_option_is_named_with_what_is_possible(root: str, options: dict[str, Any]) -> None:
-    """R-7."""
-    with pytest.raises(speed.ConfigurationError, match=r"use |must exceed") as caught:
-        speed.Node("billing", root=root, **options)
-    assert next(iter(options)).split("_")[0] in str(caught.value)
-    assert not os.path.exists(f"{root}/billing")
-
-
-@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), "5"])
-def test_a_timeout_that_is_no_span_is_refused(node: Make, timeout: Any) -> None:
-    """S-4."""
-    node("billing", allow=["analytics"])
-    analytics = node("analytics")
-    for verb in (analytics.call, analytics.submit, analytics.send):
-        with pytest.raises(speed.ConfigurationError, match="seconds"):
-            verb("billing", "any", timeout=timeout)
-    with pytest.raises(speed.ConfigurationError, match="seconds"):
-        analytics.ping("billing", timeout=timeout)
-
-
-def test_nobody_can_be_granted_to_everyone(node: Make) -> None:
-    """A-2."""
-    with pytest.raises(speed.InvalidNameError, match="everyone"):
-        node("billing").allow("*")
-
-
-def test_disk_durability_is_refused_in_memory(root: str) -> None:
-    """L-7."""
-    if not root.startswith("/dev/shm"):
-        pytest.fail("this test needs a root in memory")
-    with pytest.raises(speed.DurabilityError, match="memory"):
-        speed.Node("billing", root=root, durability="disk")
 
 
 def test_a_full_inbox_is_an_error_and_loses_nothing(node: Make) -> None:

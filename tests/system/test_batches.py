@@ -115,6 +115,17 @@ def test_a_batch_handler_is_the_only_one(node: Make, other: str) -> None:
         billing.on_batch(lambda messages: None)
 
 
+@pytest.mark.parametrize("other", ["on_message", "subscribe"])
+def test_there_is_no_handler_beside_one_for_batches(node: Make, other: str) -> None:
+    billing = node("billing")
+    billing.on_batch(lambda messages: None)
+    with pytest.raises(speed.ConfigurationError, match="already has a"):
+        if other == "on_message":
+            billing.on_message(lambda message: None)
+        else:
+            billing.subscribe("a", lambda message: None)
+
+
 def test_what_was_not_taken_when_the_node_closed_comes_again_with_the_same_sequence(node: Make) -> None:
     analytics = node("analytics")
     sequences: list[int] = []

@@ -17,6 +17,9 @@ import pytest
 import speed
 from speed.fs.keyfile import write_key_file
 from speed.journal import Journal
+from speed.journal import writer as writer_module
+from speed.journal.recorder import Recorded, Recorder, widest
+from speed.journal.writer import JournalWriter
 
 pytestmark = pytest.mark.system
 PATIENCE = 60.0
@@ -134,9 +137,9 @@ def test_events_and_messages_are_in_the_journal_once_they_are_acknowledged(site:
     client.wait_for("speedd.journal")
     for topic in ("flights.ua.late", "weather", "other"):
         client.publish(topic, topic)
-    until(lambda: len(site.journal.lanes()) == 3)
+    until(lambda: site.payloads("topic", "weather") == ["weather"])
     assert site.payloads("topic", "flights.ua.late") == ["flights.ua.late"]
-    assert site.payloads("topic", "weather") == ["weather"]
+    assert {info.subject for info in site.journal.lanes()} == {"orders", "flights.ua.late", "weather"}
 
 
 def test_a_record_has_all_metadata_of_its_message(site: Site, client: speed.Node) -> None:
@@ -293,3 +296,55 @@ def test_a_full_disk_delays_the_acknowledgement_and_loses_nothing(site: Site, cl
     filler.unlink()
     client.send("orders", [sent + 1, b""], ack=True, timeout=30)
     assert [payload[0] for payload in site.payloads("inbox", "orders")] == list(range(sent + 2))  # type: ignore[index]
+
+
+def test_what_is_no_topic_of_the_journal_is_refused_and_its_sender_told(site: Site) -> None:
+    """J-9: also a message that was sent, not published, to the node that records topics."""
+    with JournalWriter(site.path / "journal", site.key) as writer:
+        options = {"root": site.root, "key": site.key}
+        recorder = Recorder(writer, Recorded(("flights.*",), (), ("test",)), "recorder", **options)
+        try:
+            with speed.Node("test", root=site.root, key=site.key) as node:
+                with pytest.raises(speed.ExecutionFailedError, match="not recorded"):
+                    node.send("recorder", 1, ack=True)
+                node.send("recorder", 2, topic="flights.ua", ack=True)
+        finally:
+            recorder.close()
+    assert site.payloads("topic", "flights.ua") == [2]
+
+
+def test_a_full_journal_refuses_what_needs_another_lane_and_records_the_rest(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-1, J-9."""
+    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 1)
+    with JournalWriter(site.path / "journal", site.key) as writer:
+        recorder = Recorder(writer, Recorded((), ("orders",), ("a", "b")), "recorder", root=site.root, key=site.key)
+        try:
+            with (
+                speed.Node("a", root=site.root, key=site.key) as first,
+                speed.Node("b", root=site.root, key=site.key) as second,
+            ):
+                first.send("orders", 1, ack=True)
+                with pytest.raises(speed.ExecutionFailedError, match="1 lanes"):
+                    second.send("orders", 2, ack=True)
+                first.send("orders", 3, ack=True)
+        finally:
+            recorder.close()
+    assert site.payloads("inbox", "orders") == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (("flights.*", "flights.ua", "flights.ua.*"), ("flights.*",)),
+        (("*", "a", "b.*"), ("*",)),
+        (("a", "a", "b"), ("a", "b")),
+        (("a.*", "a"), ("a.*", "a")),
+    ],
+)
+def test_each_event_comes_once_though_several_patterns_cover_it(
+    patterns: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    """J-9, W-2."""
+    assert widest(patterns) == kept

@@ -127,7 +127,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 two = speed.Node("two", root=sys.argv[1], engine="native")
 asked = threading.Event()
 def interrupt():
-    asked.set(); time.sleep(0.2); os.kill(os.getpid(), signal.SIGINT); threading.Event().wait(30)
+    asked.set(); os.kill(os.getpid(), signal.SIGINT); threading.Event().wait(30)
 node.register("slow", interrupt)
 for wait in (lambda: two.call("one", "slow", timeout=25), lambda: two.receive(25)):
     try:

@@ -1,7 +1,9 @@
 // Messages and events between nodes, over real files and processes.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
+#include <mutex>
 #include <thread>
 
 #include "fabric.hpp"
@@ -149,6 +151,74 @@ TEST_F(DeliveryTest, a_denied_sender_is_heard_no_more_a_4) {
   EXPECT_TRUE(receiver.receive(10));
   receiver.deny({"sender"});
   EXPECT_THROW(sender.send("receiver", 2), AccessDeniedError);
+}
+
+// Payloads that a handler of batches took, seen from another thread.
+struct Taken {
+  std::mutex lock;
+  std::vector<std::int64_t> numbers;
+  std::size_t batches = 0;
+
+  void take(const std::vector<Message>& messages) {
+    const std::lock_guard guard(lock);
+    for (const Message& message : messages) numbers.push_back(message.payload().as<std::int64_t>());
+    ++batches;
+  }
+  bool holds(std::size_t count) {
+    const std::lock_guard guard(lock);
+    return numbers.size() >= count;
+  }
+};
+
+TEST_F(DeliveryTest, batches_hold_messages_and_events_in_the_order_of_their_sender) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  Taken taken;
+  receiver.on_batch({"orders.*"}, [&](std::vector<Message>& messages) {
+    taken.take(messages);
+    return Node::Refusals{};
+  });
+  std::vector<Value> batch;
+  for (int n = 0; n < 1000; ++n) batch.emplace_back(n);
+  sender.send_all("receiver", batch);
+  for (int n = 1000; n < 1100; ++n) sender.publish("orders.new", n);
+  ASSERT_TRUE(test::eventually([&] { return taken.holds(1100); }));
+  receiver.close();
+  for (std::size_t n = 0; n < 1100; ++n) EXPECT_EQ(taken.numbers[n], static_cast<std::int64_t>(n));
+  EXPECT_LT(taken.batches, 1000U);
+}
+
+TEST_F(DeliveryTest, a_batch_whose_handler_throws_comes_again_and_is_acknowledged_once_it_is_taken) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  std::atomic<int> attempts = 0;
+  receiver.on_batch({}, [&](std::vector<Message>&) {
+    if (++attempts < 3) throw std::runtime_error("no room");
+    return Node::Refusals{};
+  });
+  SendOptions options;
+  options.ack = true;
+  options.timeout_seconds = 20;
+  sender.send("receiver", 1, options);
+  EXPECT_EQ(attempts, 3);
+}
+
+TEST_F(DeliveryTest, a_place_of_a_batch_that_is_refused_is_told_to_its_sender_and_no_other) {
+  Node receiver("receiver", root_.options({"sender"}));
+  Node sender("sender", root_.options());
+  receiver.on_batch({}, [](std::vector<Message>& messages) {
+    Node::Refusals refused;
+    for (std::size_t place = 0; place < messages.size(); ++place) {
+      if (messages[place].payload() == Value(3)) refused[place] = "no threes";
+    }
+    return refused;
+  });
+  SendOptions options;
+  options.ack = true;
+  sender.send("receiver", 2, options);
+  EXPECT_THROW(sender.send("receiver", 3, options), ExecutionFailedError);
+  sender.send("receiver", 4, options);
+  EXPECT_THROW(receiver.on_message([](Message&) {}), ConfigurationError);
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ void Delivery::on_message(Node::MessageHandler handler) {
   {
     // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
-    if (handler_ != nullptr) throw ConfigurationError("this node already has a message handler: use one");
+    if (handler_ != nullptr || batches_ != nullptr) {
+      throw ConfigurationError("this node already has a message handler: use one");
+    }
     handler_ = std::move(handler);
     for (const Arrival& arrival : received_) {
       if (auto first = order_.push(arrival->source(), arrival)) runnable.push_back(std::move(*first));
@@ -36,6 +38,7 @@ std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::M
   wire::check_topic_pattern(pattern);
   workers_.serve();
   const std::lock_guard guard(lock_);
+  if (batches_ != nullptr) throw ConfigurationError("this node already has a handler: one for batches is the only one");
   subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler)}));
   std::vector<std::string> patterns;
   for (const auto& one : subscriptions_) {

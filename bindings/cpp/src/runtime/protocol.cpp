@@ -156,10 +156,12 @@ std::optional<fs::Rings> Protocol::poll(double now) {
   for (unsigned looks = 1; now < until; ++looks) {
     if (std::optional<fs::Rings> rings = poll_once(now)) {
       polling_.hit();
+      if (core_.hit(now)) leave_this_core();
       return rings;
     }
     if (looks % looks_a_yield == 0) std::this_thread::yield();  // the other side may wait for this very core
     const double before = std::exchange(now, fs::monotonic_seconds());
+    core_.looked(now - before);
     if (polling_.is_crowded(now - before, now)) break;
   }
   fs::Rings rings = look_at_bell(now);

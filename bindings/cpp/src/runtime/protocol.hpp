@@ -10,6 +10,7 @@
 #include "fs/bell.hpp"
 #include "fs/inbox.hpp"
 #include "runtime/dispatch.hpp"
+#include "runtime/own_core.hpp"
 #include "runtime/polling.hpp"
 
 namespace speed::runtime {
@@ -56,6 +57,7 @@ class Protocol {
   Dispatch* dispatch_ = nullptr;
   fs::Fd epoll_;
   Polling polling_;
+  OwnCore core_;
   double idle_seconds_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
   std::vector<LanePtr> busy_;          // that brought something lately, the latest first

@@ -74,5 +74,11 @@ final class Libc {
 
     static native int epoll_wait(int epoll, long events, int most, int timeoutMs);
 
+    static native int sched_getcpu();
+
+    static native int sched_getaffinity(int thread, long bytes, long mask);
+
+    static native int sched_setaffinity(int thread, long bytes, long mask);
+
     static native String strerror(int errno);
 }

@@ -12,6 +12,7 @@ import org.slf4j.LoggerFactory;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.fs.Bell;
+import speed.fs.Cores;
 import speed.fs.Inbox;
 import speed.fs.LaneReader;
 import speed.fs.PosixException;
@@ -41,6 +42,7 @@ final class Protocol implements Introspection.Lanes {
     private final Inbox inbox;
     private final Dispatch dispatch;
     private final Spin spin = new Spin();
+    private final OwnCore core = new OwnCore();
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     private final Map<String, Long> ungranted = new HashMap<>();
     private final Map<String, Object> closedCounts = new HashMap<>();
@@ -168,10 +170,14 @@ final class Protocol implements Introspection.Lanes {
     }
 
     private Set<NodeId> spin(long until) throws PosixException {
+        long now = System.nanoTime();
         Set<NodeId> rung = Set.of();
-        while (rung != null && rung.isEmpty() && System.nanoTime() < until) {
-            Thread.onSpinWait();
+        while (rung != null && rung.isEmpty() && now < until) {
+            now = core.giveTurn();
             rung = bell.drain();
+        }
+        if ((rung == null || !rung.isEmpty()) && core.hit(now)) {
+            Cores.leaveThisCore();
         }
         return rung;
     }

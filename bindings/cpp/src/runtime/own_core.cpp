@@ -1,0 +1,34 @@
+#include "runtime/own_core.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace speed::runtime {
+
+bool OwnCore::hit(double now) {
+  if (!std::exchange(shared_, false)) {
+    turns_ = 0;
+    if (++alone_ == paid) rest_seconds_ = shortest_rest;
+    return false;
+  }
+  if (++turns_ < patience || now < rests_until_) return false;
+  turns_ = alone_ = 0;
+  rests_until_ = now + rest_seconds_;
+  rest_seconds_ = std::min(2 * rest_seconds_, longest_rest);
+  return true;
+}
+
+bool leave_this_core() {
+  cpu_set_t allowed;
+  const int here = sched_getcpu();
+  if (here < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  cpu_set_t others = allowed;
+  CPU_CLR(static_cast<std::size_t>(here), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  return true;
+}
+
+}  // namespace speed::runtime

@@ -1,0 +1,82 @@
+// A thread that polls looks for a core of its own (registry_spec/decisions/0033).
+#include "runtime/own_core.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <thread>
+
+namespace speed::runtime {
+namespace {
+
+cpu_set_t affinity() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  sched_getaffinity(0, sizeof mask, &mask);
+  return mask;
+}
+
+TEST(OwnCore, a_thread_leaves_its_core_and_may_use_as_many_as_before) {
+  std::thread([] {
+    const cpu_set_t before = affinity();
+    EXPECT_EQ(leave_this_core(), CPU_COUNT(&before) > 1);
+    const cpu_set_t after = affinity();
+    EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  }).join();
+}
+
+TEST(OwnCore, a_thread_bound_to_one_core_stays) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_FALSE(leave_this_core());
+  }).join();
+}
+
+// Polls that bring something, by turns with another or not, at times of a clock of its own.
+struct Turns {
+  double now = 1000;
+  OwnCore core;
+
+  int poll(int times, bool by_turns) {
+    int moves = 0;
+    for (int at = 0; at < times; ++at) {
+      core.looked(by_turns ? 8e-6 : 1e-6);
+      moves += core.hit(now) ? 1 : 0;
+    }
+    return moves;
+  }
+};
+
+TEST(OwnCore, only_turns_in_a_row_lead_to_a_move) {
+  Turns turns;
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_EQ(turns.poll(OwnCore::patience - 1, true), 0);
+    EXPECT_EQ(turns.poll(1, false), 0);
+  }
+  EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
+}
+
+TEST(OwnCore, moves_that_do_not_pay_become_seldom) {
+  Turns turns;
+  for (double rest = OwnCore::shortest_rest; rest < OwnCore::longest_rest; rest *= 2) {
+    EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
+    turns.now += 0.9 * rest;
+    EXPECT_EQ(turns.poll(OwnCore::patience, true), 0);
+    turns.now += 0.2 * rest;
+  }
+}
+
+TEST(OwnCore, a_move_that_paid_may_soon_be_repeated) {
+  Turns turns;
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
+    EXPECT_EQ(turns.poll(OwnCore::paid, false), 0);
+    turns.now += 2.2 * OwnCore::shortest_rest;
+  }
+}
+
+}  // namespace
+}  // namespace speed::runtime

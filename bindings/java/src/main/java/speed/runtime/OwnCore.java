@@ -1,0 +1,58 @@
+package speed.runtime;
+
+/**
+ * A core of its own for a thread that polls. Who rings has the kernel wake the reader on the ringing thread's core,
+ * where the two then poll by turns while another core idles, until the balancer looks
+ * (registry_spec/decisions/0033). Used by the thread that holds the protocol role.
+ */
+final class OwnCore {
+    /** A yield takes less than a microsecond where nobody else wants the core: meanwhile somebody ran here. */
+    static final long TURN_NANOS = 4_000;
+
+    static final int PATIENCE = 4;
+    /** So many polls without a turn: the last move was worth it. */
+    static final int PAID = 32;
+
+    static final long SHORTEST_REST_NANOS = 2_000_000;
+    static final long LONGEST_REST_NANOS = 1_000_000_000;
+
+    private boolean shared;
+    private int turns;
+    private int alone;
+    private long restNanos = SHORTEST_REST_NANOS;
+    private long restsUntil = Long.MIN_VALUE;
+
+    /** Lets another that waits for this core run; returns the time behind that. */
+    long giveTurn() {
+        long before = System.nanoTime();
+        Thread.yield();
+        long now = System.nanoTime();
+        took(now - before);
+        return now;
+    }
+
+    /** A turn of another took this long, if there was one. */
+    void took(long nanos) {
+        shared |= nanos > TURN_NANOS;
+    }
+
+    /** A poll brought something: whether to leave this core, after several in a row by turns with another. */
+    boolean hit(long now) {
+        if (!shared) {
+            turns = 0;
+            if (++alone == PAID) {
+                restNanos = SHORTEST_REST_NANOS;
+            }
+            return false;
+        }
+        shared = false;
+        if (++turns < PATIENCE || now < restsUntil) {
+            return false;
+        }
+        turns = 0;
+        alone = 0;
+        restsUntil = now + restNanos;
+        restNanos = Math.min(2 * restNanos, LONGEST_REST_NANOS);
+        return true;
+    }
+}

@@ -1,0 +1,61 @@
+package speed.runtime;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.Test;
+import speed.fs.Cores;
+
+/** A thread that polls looks for a core of its own (registry_spec/decisions/0033). */
+class OwnCoreTest {
+    private final OwnCore core = new OwnCore();
+    private long now = 1_000_000_000L;
+
+    /** How many moves so many polls lead to that bring something. */
+    private int poll(int times, boolean byTurns) {
+        int moves = 0;
+        for (int at = 0; at < times; at++) {
+            core.took(byTurns ? 2 * OwnCore.TURN_NANOS : OwnCore.TURN_NANOS / 4);
+            moves += core.hit(now) ? 1 : 0;
+        }
+        return moves;
+    }
+
+    private static int cores() {
+        return java.lang.Runtime.getRuntime().availableProcessors();
+    }
+
+    @Test
+    void aThreadLeavesItsCoreAndMayUseAsManyAsBefore() {
+        int before = cores();
+        assertEquals(before > 1, Cores.leaveThisCore());
+        assertEquals(before, cores());
+    }
+
+    @Test
+    void onlyTurnsInARowLeadToAMove() {
+        for (int round = 0; round < 10; round++) {
+            assertEquals(0, poll(OwnCore.PATIENCE - 1, true));
+            assertEquals(0, poll(1, false));
+        }
+        assertEquals(1, poll(OwnCore.PATIENCE, true));
+    }
+
+    @Test
+    void movesThatDoNotPayBecomeSeldom() {
+        for (long rest = OwnCore.SHORTEST_REST_NANOS; rest < OwnCore.LONGEST_REST_NANOS; rest *= 2) {
+            assertEquals(1, poll(OwnCore.PATIENCE, true));
+            now += rest * 9 / 10;
+            assertEquals(0, poll(OwnCore.PATIENCE, true));
+            now += rest / 5;
+        }
+    }
+
+    @Test
+    void aMoveThatPaidMaySoonBeRepeated() {
+        for (int round = 0; round < 10; round++) {
+            assertEquals(1, poll(OwnCore.PATIENCE, true));
+            assertEquals(0, poll(OwnCore.PAID, false));
+            now += OwnCore.SHORTEST_REST_NANOS * 22 / 10;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""Claims on a name, of the living, the dead and the slow (R-4, R-5): real files, some put there as others would."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+from speed.errors import LeaseLostError, NameTakenError
+from speed.fs import claim
+from speed.fs.identity import identity
+from speed.fs.registry import Registry
+from speed.wire import names
+from tests.fs.entries import LONG, now_ms, put, template
+
+
+def make_claim(registry: Registry, generation: int, **changes: Any) -> None:
+    """A claim on billing that no entry follows, by this process unless said otherwise."""
+    made = changes.pop("made_ms", now_ms())
+    lease = changes.pop("lease_ms", 30_000)
+    maker = dataclasses.replace(identity(), **changes)
+    assert claim.take(registry.root, "billing", generation, claim.Claimant(maker, lease, made))
+
+
+def test_the_claim_of_a_dead_process_is_passed_at_once(registry: Registry):
+    """R-5: its maker died between claim and entry."""
+    make_claim(registry, 1, pid_start=1)
+    began = now_ms()
+    assert registry.register("billing", **LONG).entry.generation == 2
+    assert now_ms() - began < 1000
+
+
+def test_the_fresh_claim_of_a_living_process_holds_the_name(registry: Registry):
+    """R-5."""
+    make_claim(registry, 1)
+    with pytest.raises(NameTakenError, match="being claimed"):
+        registry.register("billing", **LONG)
+
+
+def test_the_claim_of_a_living_process_holds_the_name_for_one_lease_only(registry: Registry):
+    """R-5: a stopped process, or one that gave up, does not keep a name for ever."""
+    make_claim(registry, 1, lease_ms=1000, made_ms=now_ms() - 1001)
+    assert registry.register("billing", **LONG).entry.generation == 2
+
+
+def test_the_claim_of_another_boot_is_respected_for_its_lease(registry: Registry):
+    """R-5."""
+    make_claim(registry, 1, boot_id="elsewhere", lease_ms=120)
+    began = now_ms()
+    assert registry.register("billing", **LONG).entry.generation == 2
+    assert now_ms() - began >= 120
+
+
+def test_a_claim_of_a_later_version_with_more_fields_is_understood(registry: Registry):
+    """R-4: unknown fields are ignored."""
+    make_claim(registry, 1, pid_start=1)
+    path = pathlib.Path(names.claim_path(registry.root, "billing", 1))
+    path.write_bytes(path.read_bytes().replace(b"{", b'{"novelty": [1], ', 1))
+    assert registry.register("billing", **LONG).entry.generation == 2
+
+
+def test_a_claim_that_is_being_written_is_respected_although_the_entry_of_a_dead_owner_is_there(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5: that entry does not follow the claim; only one of its generation would."""
+    put(registry, template(registry, generation=1, pid_start=1))
+    path = pathlib.Path(names.claim_path(registry.root, "billing", 2))
+    path.touch()
+
+    def written(_: float) -> None:
+        path.unlink()
+        make_claim(registry, 2)
+
+    monkeypatch.setattr("speed.fs.registration.time.sleep", written)
+    with pytest.raises(NameTakenError, match="being claimed"):
+        registry.register("billing", **LONG)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"lease": 1}', b"\xff" * 5000, b"[" * 4000])
+def test_an_unreadable_claim_is_waited_for_and_then_passed(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, content: bytes
+):
+    """R-5: as another language, or a torn write, may leave it."""
+    monkeypatch.setattr("speed.fs.registration.UNCLEAR_LEASE_MS", 60)
+    pathlib.Path(names.claim_path(registry.root, "billing", 1)).write_bytes(content)
+    began = now_ms()
+    assert registry.register("billing", **LONG).entry.generation == 2
+    assert now_ms() - began >= 60
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_higher_claim_beats_a_slow_registrant(registry: Registry, moment: str):
+    """R-5: seen before its entry, and after it at the next heartbeat that finds another file."""
+    if moment == "before":
+        with pytest.raises(LeaseLostError):
+            registry.register("billing", before_publish=lambda generation: make_claim(registry, 2), **LONG)
+    else:
+        registration = registry.register("billing", **LONG)
+        make_claim(registry, 2)
+        os.unlink(names.entry_path(registry.root, "billing"))
+        with pytest.raises(LeaseLostError):
+            registration.heartbeat()
+    assert registry.read("billing") is None

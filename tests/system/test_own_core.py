@@ -1,0 +1,77 @@
+"""A thread that polls looks for a core of its own (registry_spec/decisions/0033)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from speed.runtime.own_core import PAID, PATIENCE, REST_SECONDS, TURN_SECONDS, OwnCore, leave_this_core
+
+
+def in_a_thread(do: Callable[[], object]) -> object:
+    """What it returns in a thread of its own, whose affinity ends with it."""
+    answers: list[object] = []
+    thread = threading.Thread(target=lambda: answers.append(do()))
+    thread.start()
+    thread.join(20)
+    return answers[0]
+
+
+def test_a_thread_leaves_its_core_and_may_use_as_many_as_before() -> None:
+    def leave() -> object:
+        allowed = os.sched_getaffinity(0)
+        return leave_this_core() == (len(allowed) > 1) and os.sched_getaffinity(0) == allowed
+
+    assert in_a_thread(leave) is True
+
+
+def test_a_thread_bound_to_one_core_stays() -> None:
+    def leave() -> object:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        return leave_this_core()
+
+    assert in_a_thread(leave) is False
+
+
+class Turns:
+    """Polls that bring something, by turns with another or not, at times of a clock of its own."""
+
+    def __init__(self) -> None:
+        self.core = OwnCore()
+        self.now = 1000.0
+
+    def poll(self, times: int, *, by_turns: bool) -> int:
+        """How many moves that led to."""
+        moves = 0
+        for _ in range(times):
+            self.core.took(2 * TURN_SECONDS if by_turns else TURN_SECONDS / 4)
+            moves += self.core.hit(self.now)
+        return moves
+
+
+def test_only_turns_in_a_row_lead_to_a_move() -> None:
+    turns = Turns()
+    for _ in range(10):
+        assert turns.poll(PATIENCE - 1, by_turns=True) == 0
+        assert turns.poll(1, by_turns=False) == 0
+    assert turns.poll(PATIENCE, by_turns=True) == 1
+
+
+def test_moves_that_do_not_pay_become_seldom() -> None:
+    turns = Turns()
+    rest = REST_SECONDS[0]
+    while rest < REST_SECONDS[1]:
+        assert turns.poll(PATIENCE, by_turns=True) == 1
+        turns.now += 0.9 * rest
+        assert turns.poll(PATIENCE, by_turns=True) == 0
+        turns.now += 0.2 * rest
+        rest *= 2
+
+
+def test_a_move_that_paid_may_soon_be_repeated() -> None:
+    turns = Turns()
+    for _ in range(10):
+        assert turns.poll(PATIENCE, by_turns=True) == 1
+        assert turns.poll(PAID, by_turns=False) == 0
+        turns.now += 1.1 * 2 * REST_SECONDS[0]
