@@ -79,6 +79,8 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     few = session.cached(flights.limit(ROWS_ONE_BY_ONE).repartition(4))
     with session.services(work, "cpp", "python", "grpc"):
         whole, one_by_one = contenders(spark, work)
+        check_same(flights, whole)
+        check_same(few, one_by_one)
         found = {name: _rounds(whole, frame, rounds, name, say) for name, frame in frames.items()}
         rows = {name: frame.count() for name, frame in frames.items()}
         singles = _rounds(one_by_one, few, min(rounds, QUICK_ROUNDS), f"{ROWS_ONE_BY_ONE:,} rows", say)
@@ -87,6 +89,18 @@ def measure(spark: SparkSession, work: Path, quick: bool, say: Callable[[str], N
     samples = {frame: {name: vars(one) for name, one in by.items()} for frame, by in found.items()}
     figures = _figures(medians, rows, {name: one.medians()[0] for name, one in singles.items()})
     return {"samples": samples, "medians": medians, "figures": figures}
+
+
+def check_same(frame: DataFrame, contenders: dict[str, Contender]) -> None:
+    """All compute the same; an unknown place is null to some and NaN to others. Raises RuntimeError."""
+    from pyspark.sql import functions as f
+
+    known = f.col("lat2").isNotNull()
+    sums = {
+        name: compute(frame).where(known).agg(f.sum("miles")).collect()[0][0] for name, compute in contenders.items()
+    }
+    if max(sums.values()) - min(sums.values()) > 1e-9 * max(sums.values()):
+        raise RuntimeError(f"the contenders do not compute the same: {sums}")
 
 
 @dataclass
