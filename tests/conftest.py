@@ -1,6 +1,37 @@
-"""Settings for all tests: nothing is judged by how long it takes on a busy machine."""
+"""For all tests: nothing is judged by how long it takes on a busy machine, and Spark starts as rarely as can be."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+_SPARK = {"test_spark_cluster": "cluster", "test_spark_connect": "processes", "test_readme": "processes"}
+
+
+def same_process(file: str) -> str | None:
+    """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
+
+    A session of Spark takes seconds to start, and a process has one: tests on a local session share it.
+    """
+    name = Path(file).stem
+    return _SPARK.get(name, "local" if name.startswith("test_spark") else None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """How pytest-xdist hands out the tests, unless another way was asked for. Its groups fail with pytest 9.2."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySession(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            return same_process(nodeid.split("::", maxsplit=1)[0]) or nodeid
+
+    return BySession(config, log)

@@ -54,6 +54,8 @@ class Batch:
     started: float = 0.0
     answer: Future[Any] | None = None
     result: Any = None
+    failed: bool = False
+    """It has no result, and that is allowed."""
 
     def __str__(self) -> str:
         last_row = self.first_row + self.rows.num_rows - 1
@@ -80,7 +82,7 @@ class BatchCalls:
         self._under_way: deque[Batch] = deque()
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-        """Each batch with its result, in order; None where ``on_error`` makes nulls of a batch that failed.
+        """Each batch with its result, in order; ``failed`` where ``on_error`` makes nulls of it.
 
         Raises what ended the first bad batch; the message names node, service, batch and row.
         """
@@ -159,6 +161,7 @@ class BatchCalls:
         """Raise ``error``, unless it becomes nulls."""
         if isinstance(error, _OF_THE_ROWS) and self._settings.on_error == "null":
             self.counts.failed_rows += batch.rows.num_rows
+            batch.failed = True
             return
         if isinstance(error, SpeedError):
             raise located(error, batch) from None

@@ -53,7 +53,7 @@ class Work(NamedTuple):
     def _arrays(self, batch: Batch) -> list[pa.Array]:
         """The promised arrays out of an answer; nulls where a batch failed and that is allowed."""
         rows = batch.rows.num_rows if self.same_rows else None
-        if batch.result is None:
+        if batch.failed:
             return null_arrays(self.promised, rows or 0)
         return promised_arrays(batch.result, self.promised, rows, str(batch))
 

@@ -39,6 +39,8 @@ def promised_schema(ddl: str, call: CallSettings) -> StructType:
         schema = StructType.fromDDL(ddl)
     except Exception as error:  # pyspark wraps what its parser says in several classes
         raise ConfigurationError(f"{ddl!r} is no schema such as 'miles double, hours double'") from error
+    if len(set(schema.names)) < len(schema.names):
+        raise ConfigurationError(f"{ddl!r} names one column twice")
     for field in schema.fields:
         _check_type(field, "no service can answer")
         if not field.nullable and call.on_error == "null":

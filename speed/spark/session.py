@@ -74,7 +74,10 @@ class Speed:
         _close_with(spark if context is None else context, self._node)
 
     def close(self) -> None:
-        """Close the driver's own node now; otherwise it closes with the session. Jobs that run go on."""
+        """Close the driver's own node now, which otherwise closes with the session. Jobs that run go on.
+
+        Several ``Speed`` of one session with the same root and name have it in common.
+        """
         self._node.close()
 
     @property

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from speed.errors import JournalExpiredError
-from speed.journal import Journal, LaneInfo
+from speed.journal import Journal, LaneInfo, Record
 from speed.spark.source_calls import CallBatches
 from speed.spark.source_columns import MessageBatches
 from speed.spark.source_options import ReadOptions
@@ -59,16 +59,16 @@ class JournalRows:
         if not isinstance(part, LanePart):  # Spark's own, where no lane is asked for
             return iter(())
         journal = open_journal(self._options)
-        records = _until(journal.read(part.lane.id, self._start(journal, part), part.end), part.until_ms)
+        fail = self._options.fail_on_data_loss
+        start = first_kept(journal, part.lane, part.start, part.end, fail)
+        found = journal.read(part.lane.id, start, part.end, skip_damaged=not fail)
+        records = _until(_counted(found, part.lane, start, part.end), part.until_ms)
         return self._batches(part.lane).batches(records, BATCH_ROWS)
 
     def _batches(self, lane: LaneInfo) -> CallBatches | MessageBatches:
         if lane.kind == "calls":
             return CallBatches(self._schema, lane)
         return MessageBatches(self._schema, lane, self._options.on_error)
-
-    def _start(self, journal: Journal, part: LanePart) -> int:
-        return first_kept(journal, part.lane, part.start, part.end, self._options.fail_on_data_loss)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
@@ -185,8 +185,7 @@ def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: boo
     if start >= first or start >= end:
         return start
     lost = min(first, end) - start
-    what = f"{lost} messages of {lane.kind} {lane.subject} from {lane.source} "
-    what += f"(lane {lane.id}, offsets {start} to {start + lost - 1})"
+    what = f"{lost} messages of {_named(lane)} (lane {lane.id}, offsets {start} to {start + lost - 1})"
     if fail:
         raise JournalExpiredError(
             f"{what} were removed by the journal's retention before they were read: keep more "
@@ -197,7 +196,23 @@ def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: boo
     return min(first, end)
 
 
-def _until(records: Iterator[Any], until_ms: int) -> Iterator[Any]:
+def _counted(records: Iterator[Record], lane: LaneInfo, start: int, end: int) -> Iterator[Record]:
+    """The records; a warning says how many between them could not be read."""
+    following = start
+    for record in records:
+        if record.offset > following:
+            log.warning("%d messages of %s are damaged (lane %s)", record.offset - following, _named(lane), lane.id)
+        following = record.offset + 1
+        yield record
+    if following < end:
+        log.warning("%d messages of %s are damaged (lane %s)", end - following, _named(lane), lane.id)
+
+
+def _named(lane: LaneInfo) -> str:
+    return f"{lane.kind} {lane.subject} from {lane.source}"
+
+
+def _until(records: Iterator[Record], until_ms: int) -> Iterator[Record]:
     """Records up to a time; that of a lane never goes back (J-5)."""
     for record in records:
         if record.recorded_at_ms > until_ms:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from speed.errors import ConfigurationError, SpeedError, UnserialisableError, WireError
+from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.wire.content import BYTES_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
-from speed.wire.limits import MAX_VALUE_DEPTH
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_VALUE_DEPTH
 from speed.wire.message import DEFAULT_NAMESPACE, DEFAULT_TOPIC, encode_message
 from speed.wire.message_series import MessageIds, MessageSeries
 from speed.wire.value import pack
@@ -113,7 +113,7 @@ class RowEncoder:
     def __init__(self, ids: MessageIds, topic: str | None, content_type: str | None, publisher: str) -> None:
         self.rows = 0
         self._ids = ids
-        self._topic = topic or DEFAULT_TOPIC
+        self._topic = topic
         self._content_type = content_type
         self._publisher = publisher
         self._series: dict[Any, MessageSeries] = {}
@@ -128,12 +128,10 @@ class RowEncoder:
         if PAYLOAD in batch.schema.names and batch.num_columns > 1:
             yield from self._encode_each(batch, first, ids, payloads, content_type, now_ms)
             return
-        encode = self._series_of(_Metadata(), content_type, now_ms).encode
-        try:
-            yield self._topic, list(map(encode, ids, payloads))
-        except (SpeedError, TypeError) as error:
-            _find_row(error, payloads, first)
-            raise
+        topic = self._topic or DEFAULT_TOPIC
+        encode = self._series_of(_Metadata(topic=topic), content_type, now_ms).encode
+        _check_payloads(payloads, first)
+        yield topic, list(map(encode, ids, payloads))
 
     def _encode_each(
         self,
@@ -144,30 +142,34 @@ class RowEncoder:
         content_type: str,
         now_ms: int,
     ) -> Iterator[tuple[str, list[bytes]]]:
-        topic, run = self._topic, list[bytes]()
+        topic, run = "", list[bytes]()
+        _check_payloads(payloads, first)
         for number, (row, message_id, data) in enumerate(zip(_metadata(batch), ids, payloads, strict=True), first):
+            if row.topic is None:
+                row = row._replace(topic=self._topic)
             try:
                 encoded = self._encode(row, message_id, data, row.content_type or content_type, now_ms)
             except SpeedError as error:
                 raise type(error)(*_located(error, number)) from None
-            if run and (row.topic or self._topic) != topic:
+            assert row.topic is not None
+            if run and row.topic != topic:
                 yield topic, run
                 run = []
-            topic = row.topic or self._topic
+            topic = row.topic
             run.append(encoded)
         if run:
             yield topic, run
 
     def _encode(self, row: _Metadata, message_id: bytes, data: bytes, content_type: str, now_ms: int) -> bytes:
-        if data is None:
-            raise UnserialisableError("payload is null")
+        if row.topic is None:
+            raise UnserialisableError("topic is null, and no option names one")
         if row.message_id is not None:
             message_id = row.message_id.encode()
         if row.is_plain():
             return self._series_of(row, content_type, now_ms).encode(message_id, data)
         return encode_message(
             data,
-            topic=row.topic or self._topic,
+            topic=row.topic,
             namespace=DEFAULT_NAMESPACE,
             message_id=message_id.decode(),
             published_at_ms=now_ms,
@@ -190,7 +192,7 @@ class RowEncoder:
             series = self._series[key] = MessageSeries(
                 _content(content_type),
                 now_ms,
-                topic=row.topic or self._topic,
+                topic=row.topic or DEFAULT_TOPIC,
                 namespace=DEFAULT_NAMESPACE,
                 priority=row.priority,
                 ttl_seconds=row.ttl_seconds,
@@ -226,10 +228,17 @@ def _content(content_type: str) -> Content:
     return encode_content({}) if content_type == MSGPACK_TYPE else encode_content(b"", content_type)
 
 
-def _find_row(error: Exception, payloads: Sequence[bytes | None], first: int) -> None:
-    """Raise for the first row without a payload, if that is what was wrong."""
+def _check_payloads(payloads: Sequence[bytes | None], first: int) -> None:
+    """Raises for the first row whose payload is null, or too large for any message."""
     if None in payloads:
-        raise UnserialisableError(f"row {first + payloads.index(None)} of the partition: payload is null") from error
+        raise UnserialisableError(f"row {first + payloads.index(None)} of the partition: payload is null")
+    sizes = [len(payload) for payload in payloads if payload is not None]
+    if sizes and max(sizes) > MAX_PAYLOAD_BYTES:
+        number = next(at for at, size in enumerate(sizes) if size > MAX_PAYLOAD_BYTES)
+        raise PayloadTooLargeError(
+            f"row {first + number} of the partition: the payload has {sizes[number]} bytes; "
+            f"the limit is {MAX_PAYLOAD_BYTES}"
+        )
 
 
 def _located(error: SpeedError, number: int) -> tuple[str, ...]:

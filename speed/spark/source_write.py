@@ -24,6 +24,7 @@ from speed.spark.executor import application_id, worker_node
 from speed.spark.source_options import WriteOptions
 from speed.spark.source_rows import RowEncoder
 from speed.wire import names
+from speed.wire.message import DEFAULT_TOPIC
 from speed.wire.message_series import MessageIds
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def send_rows(batches: Iterable[pa.RecordBatch], options: WriteOptions, *work: s
     """Send all rows of the partition at hand; when this returns, all receivers have acknowledged them."""
     node = worker_node(replace(options.settings, application=_application(options)))
     ids = MessageIds(*work, str(_task().partitionId()))
-    rows = RowEncoder(ids, options.topic, options.content_type, node.name)
+    rows = RowEncoder(ids, options.topic or (DEFAULT_TOPIC if options.node else None), options.content_type, node.name)
     receivers = OneNode(node, options) if options.node else Subscribers(node, options)
     for batch in batches:
         for topic, messages in rows.encode(batch):

@@ -44,7 +44,7 @@ def spark_sessions() -> Iterator[Sessions]:
 
 @pytest.fixture(scope="module")
 def spark(spark_sessions: Sessions) -> Any:
-    """A session on two cores of this machine. Tests that use it belong to the group ``spark-local``."""
+    """A session on two cores. Modules that use it are called ``test_spark…``: see ``tests/conftest.py``."""
     return spark_sessions.get()
 
 

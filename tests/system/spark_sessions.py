@@ -30,7 +30,7 @@ class Sessions:
     def get(self, master: str = "local[2]", config: Mapping[str, str] | None = None) -> Any:
         """The session that runs on ``master``."""
         asked = (master, dict(config or {}))
-        if asked != self._asked:
+        if asked != self._asked or self._session.sparkContext._jsc is None:  # someone else stopped it
             self.stop()
             self._session = _start(master, asked[1])
             self._asked = asked

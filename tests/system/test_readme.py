@@ -96,7 +96,6 @@ def test_the_twenty_lines_of_the_readme_run_as_they_stand(tmp_path: Path, enviro
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark-connect")
 def test_the_spark_example_of_the_readme_runs_as_it_stands(tmp_path: Path, environment: dict[str, str]) -> None:
     root = tmp_path / "root"
     root.mkdir(mode=0o700)

@@ -17,7 +17,7 @@ from speed.fs.keyfile import read_keys
 from speed.spark import Speed
 from tests.system.spark_sessions import Sessions, StandaloneCluster
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-cluster")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 ROWS = 1000
 EXECUTOR = {"spark.executor.memory": "512m", "spark.task.maxFailures": "1"}

@@ -13,7 +13,7 @@ from speed import columns
 from speed.column_services import by_array, by_row
 from speed.spark import Speed
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -22,6 +22,7 @@ def geo(module_root: str) -> Iterator[speed.Node]:
     with speed.Node("geo", root=module_root) as node:
         node.register("hypot", by_array(lambda a, b: np.hypot(a, b)))
         node.register("label", by_row(label))
+        node.register("nothing", lambda a: None)
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
         node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
         node.allow("etl.*")
@@ -94,13 +95,14 @@ def test_a_batch_that_fails_may_become_nulls(spark: Any, sp: Speed) -> None:
     [
         ("c long", "label", "answered with utf8 for 'c', promised was int64"),
         ("c double, d double", "hypot", r"answered with one column, promised were columns \['c', 'd'\]"),
+        ("c long", "nothing", "answered with NoneType, promised were columns"),
         ("c long", "first_half", r"answered with \[.*\] rows, promised were"),
     ],
 )
 def test_an_answer_other_than_promised_is_an_error(
     spark: Any, sp: Speed, returns: str, service: str, says: str
 ) -> None:
-    names = ["a"] if service == "first_half" else ["a", "b"]
+    names = ["a"] if service in ("first_half", "nothing") else ["a", "b"]
     with pytest.raises(Exception, match=says):
         sp.enrich(frame(spark), node="geo", service=service, columns=names, returns=returns).collect()
 
@@ -111,11 +113,12 @@ def test_an_answer_other_than_promised_is_an_error(
         ({"columns": ["a", "z"]}, speed.ConfigurationError, "the DataFrame has no column 'z'"),
         ({"columns": []}, speed.ConfigurationError, "at least one column"),
         ({"returns": "b double"}, speed.ConfigurationError, "has a column 'b' already"),
+        ({"returns": "c double, c long"}, speed.ConfigurationError, "names one column twice"),
         ({"returns": "c double double"}, speed.ConfigurationError, "is no schema"),
         ({"paralel": 3}, speed.ConfigurationError, "there is no option 'paralel'"),
         ({"retries": 3}, speed.ConfigurationError, "idempotent=True"),
         ({"on_error": "ignore"}, speed.ConfigurationError, "use one of raise, null"),
-        ({"service": "nothing"}, speed.ServiceNotFoundError, "geo has no service 'nothing'; it has first_half"),
+        ({"service": "none"}, speed.ServiceNotFoundError, "geo has no service 'none'; it has first_half"),
         ({"node": "nobody", "wait_seconds": 0.1}, speed.UnknownNodeError, "no node 'nobody' is there"),
         ({"node": "closed", "wait_seconds": 0.1}, speed.AccessDeniedError, "closed does not allow etl"),
     ],

@@ -13,7 +13,7 @@ import pytest
 
 from tests.system.spark_sessions import ADDRESS, SOURCES
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-connect")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 PATIENCE = 200.0
 
@@ -23,6 +23,7 @@ def results(module_root: str) -> dict[str, Any]:
     """What a session of Spark Connect on two cores of this machine came to."""
     script = str(Path(__file__).with_name("spark_connect_job.py"))
     own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": SOURCES, "SPARK_LOCAL_IP": ADDRESS}
+    own["SPARK_TESTING"] = "1"  # the server takes a free port
     done = subprocess.run(
         [sys.executable, script, module_root],
         env={**os.environ, **own},

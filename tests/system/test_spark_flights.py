@@ -13,7 +13,7 @@ from examples.flights.services import geo, rules
 from speed.spark import Speed
 from tests.interop.hosted import Hosted
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 FLIGHTS = 336_776
 PLACES = {"origin_lat": "lat1", "origin_lon": "lon1", "dest_lat": "lat2", "dest_lon": "lon2"}

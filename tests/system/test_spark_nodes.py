@@ -20,7 +20,7 @@ from speed.spark import Speed
 from tests.interop.harness import until
 from tests.system.spark_sessions import ROWS_A_BATCH, SOURCES
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 ROWS = 1000
 PATIENCE = 60.0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from speed.errors import JournalExpiredError
+from speed.errors import JournalDamagedError, JournalExpiredError
+from speed.journal.record import call_bytes
 from speed.spark.source_options import read_options
+from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
 
 pytest.importorskip("pyspark")
@@ -19,7 +22,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from speed.spark.source_read import BatchReader, LanePart
+from speed.spark.source_read import BatchReader, JournalRows, LanePart
 from speed.spark.source_stream import StreamReader, shares
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -222,3 +225,39 @@ def test_records_that_expire_between_planning_and_reading_are_an_error_of_the_ta
     with pytest.raises(JournalExpiredError):
         list(reader.read(LanePart(info, 0, 10)))
     recorded.close()
+
+
+def test_damage_is_an_error_unless_the_query_may_go_on(
+    recorded: Recorded, parts: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        recorded.topic("a", "p", 10)  # a block each
+    (lane,) = recorded.journal.lanes()
+    (segment,) = Path(recorded.root, "journal", lane.id).glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    (part,) = parts()
+    schema = pa.schema([("n", pa.int64())])
+    with pytest.raises(JournalDamagedError):
+        list(JournalRows(read_options({"root": recorded.root}), schema).read(part))
+    tolerant = JournalRows(read_options({"root": recorded.root, "failOnDataLoss": "false"}), schema)
+    numbers = [n for batch in tolerant.read(part) for n in batch["n"].to_pylist()]
+    assert numbers == [*range(10), *range(20, 30)]
+    assert "10 messages of topic a from p are damaged" in caplog.text
+
+
+def test_the_call_log_is_a_stream_too_and_never_mixed_with_messages(recorded: Recorded) -> None:
+    recorded.topic("half", "p", 5)
+    for caller in ("a", "b", "c"):
+        recorded.raw(Subject("calls", "half", "speedd"), call_bytes(caller, 70, "OK"))
+    schema = pa.schema(
+        [("caller", pa.string()), ("microseconds", pa.int64()), ("answered_at", pa.timestamp("us", "UTC"))]
+    )
+    reader = StreamReader(read_options({"root": recorded.root, "calls": "true"}), schema)
+    start = reader.initialOffset()
+    (part,) = reader.partitions({}, reader.latestOffset(start, ReadMaxRows(2)))
+    (batch,) = reader.read(part)
+    assert batch["caller"].to_pylist() == ["a", "b"]
+    assert batch["microseconds"].to_pylist() == [70, 70]
+    assert rows(stream(recorded), {}, stream(recorded).latestOffset({}, ReadAllAvailable())) == 5

@@ -14,7 +14,7 @@ from speed.spark import Speed
 from tests.interop.harness import Agent
 from tests.interop.languages import LANGUAGES
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 TYPES = {
     "tinyint": ["1Y", "-128Y"],
@@ -132,7 +132,7 @@ def test_an_argument_of_another_kind_is_refused_by_the_service(spark: Any, sp: S
 
 
 def test_a_batch_over_the_size_limit_is_split(spark: Any, sp: Speed) -> None:
-    """W-19: 48 MiB of text in one batch of Arrow; each part and its answer fit into an envelope."""
+    """``max_payload_bytes``: 48 MiB of text in one batch of Arrow; each part and its answer fit into an envelope."""
     wide = spark.range(12).coalesce(1).selectExpr("id", "repeat(chr(65 + id), 4 << 20) AS data")
     before = sp.metrics["calls"]
     back = sp.enrich(wide, node="echo.python", service="echo", columns=["data"], returns="back string")

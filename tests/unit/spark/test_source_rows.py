@@ -10,13 +10,14 @@ import pytest
 
 from speed.errors import SpeedError
 from speed.spark.source_rows import RowEncoder
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message_series import MessageIds
 
 WORK = ("stream", "4c1f", "17", "3")
 
 
-def encoder(topic: str | None = None, content_type: str | None = None, *work: str) -> RowEncoder:
+def encoder(topic: str | None = "message", content_type: str | None = None, *work: str) -> RowEncoder:
     return RowEncoder(MessageIds(*(work or WORK)), topic, content_type, "etl.app.1.2")
 
 
@@ -45,7 +46,7 @@ def test_a_content_type_may_be_given_for_all_or_by_a_column() -> None:
     rows = pa.RecordBatch.from_pylist(
         [{"payload": "{}", "content_type": None}, {"payload": "<a/>", "content_type": "text/xml"}]
     )
-    found = views(rows, rows=encoder(None, "application/json"))
+    found = views(rows, rows=encoder("message", "application/json"))
     assert [view.content_type for view in found] == ["application/json", "text/xml"]
 
 
@@ -92,7 +93,7 @@ def test_ids_are_the_same_again_however_the_rows_are_cut_into_batches() -> None:
 def test_ids_of_other_work_differ(other: tuple[str, ...]) -> None:
     """M-13: also where the names joined would read the same."""
     rows = pa.RecordBatch.from_pylist([{"n": 1}])
-    assert views(rows)[0].message_id != views(rows, rows=encoder(None, None, *other))[0].message_id
+    assert views(rows)[0].message_id != views(rows, rows=encoder("message", None, *other))[0].message_id
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,7 @@ def test_ids_of_other_work_differ(other: tuple[str, ...]) -> None:
         ({"payload": None}, "row 1 of the partition: payload is null"),
         ({"payload": b"", "topic": "a b"}, "row 1 of the partition: .*topic"),
         ({"payload": b"", "priority": 11}, "row 1 of the partition: .*priority"),
+        ({"payload": b"x" * (MAX_PAYLOAD_BYTES + 1)}, "row 1 of the partition: the payload has 67108865 bytes"),
         ({"payload": b"", "message_id": ""}, "row 1 of the partition: .*message_id"),
         ({"payload": b"", "traceparent": "00"}, "row 1 of the partition: .*traceparent"),
     ],
@@ -109,3 +111,9 @@ def test_a_row_that_is_no_message_is_named(bad: dict[str, object], says: str) ->
     good = {**dict.fromkeys(bad), "payload": b"x"}
     with pytest.raises(SpeedError, match=says):
         views(pa.RecordBatch.from_pylist([good, bad]))
+
+
+def test_an_event_needs_a_topic_in_each_row_if_no_option_names_one() -> None:
+    rows = pa.RecordBatch.from_pylist([{"payload": b"x", "topic": "a"}, {"payload": b"x", "topic": None}])
+    with pytest.raises(SpeedError, match="row 1 of the partition: topic is null"):
+        views(rows, rows=encoder(None))

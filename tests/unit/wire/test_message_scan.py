@@ -107,3 +107,4 @@ def test_ids_of_one_work_count_its_messages() -> None:
     first, second = MessageIds("batch", "run", "0").take(4095, 2)
     assert first[:-12] == second[:-12]
     assert (first[-12:], second[-12:]) == (b"000000000fff", b"000000001000")
+    assert first == b"4ba12347-a61e-8817-9212-000000000fff"  # SHA-256 begins 4ba12347 a61e 6817 5212
