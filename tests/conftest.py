@@ -11,8 +11,6 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-_SPARK = {"test_spark_cluster": "cluster", "test_spark_connect": "processes", "test_readme": "processes"}
-
 
 def same_process(file: str) -> str | None:
     """Tests of files with the same answer run in one process, one after the other; None: wherever there is room.
@@ -20,7 +18,11 @@ def same_process(file: str) -> str | None:
     A session of Spark takes seconds to start, and a process has one: tests on a local session share it.
     """
     name = Path(file).stem
-    return _SPARK.get(name, "local" if name.startswith("test_spark") else None)
+    if name in ("test_readme", "test_spark_connect"):
+        return "Spark started by others"
+    if not name.startswith("test_spark"):
+        return None
+    return "Spark on a cluster" if "cluster" in name else "Spark on this machine"
 
 
 @pytest.hookimpl(optionalhook=True)

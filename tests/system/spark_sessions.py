@@ -48,8 +48,8 @@ def _start(master: str, config: Mapping[str, str]) -> Any:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = ADDRESS
-    path = os.pathsep.join(filter(None, [SOURCES, os.environ.get("PYTHONPATH")]))
-    os.environ["PYTHONPATH"] = path
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", SOURCES)]
+    path = os.environ["PYTHONPATH"] = os.pathsep.join([SOURCES, *others])
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
