@@ -62,6 +62,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
             say(f"{part} FAILED: {error}")
         finally:
             session.remove(work)
+    found["machine"]["load"] = max(found["machine"]["load"], round(os.getloadavg()[0], 2))
     found["verdicts"] = figures.verdicts(found["figures"], parts)
     return found
 

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 BEGIN, END = "<!-- spark-bench:begin -->", "<!-- spark-bench:end -->"
 
 
+RATIOS = "Beside the worker itself, the larger of two ratios counts: of time, and of processors' time."
+BUSY = " The machine was busy with other work."
+
+
 class Target(NamedTuple):
     """A bound on one figure."""
 
@@ -63,12 +67,20 @@ def markdown(found: dict[str, Any], command: str) -> str:
     today = datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat()
     rows = found["verdicts"]
     reached = sum(row["verdict"] == "reached" for row in rows)
-    lines = [f"`{command}`, {today}: {_where(found)}. {reached} of {len(rows)} targets reached.", ""]
+    lines = [
+        f"`{command}`, {today}: {_where(found)}. {reached} of {len(rows)} targets reached. {RATIOS}{_busy(found)}",
+        "",
+    ]
     lines += ["| | target | measured | |", "|---|---:|---:|---|"]
     for row in rows:
         verdict = row["verdict"] if row["verdict"] == "reached" else f"**{row['verdict']}**"
         lines.append(f"| {row['what']} | {row['target']} | {_value(row['measured'])} | {verdict} |")
     return "\n".join([*lines, *_seconds(found)])
+
+
+def _busy(found: dict[str, Any]) -> str:
+    """A bench of two tasks and their services loads a machine by a few processes for each processor, no more."""
+    return BUSY if found["machine"]["load"] > 3 * found["machine"]["cpus"] else ""
 
 
 def _seconds(found: dict[str, Any]) -> list[str]:
