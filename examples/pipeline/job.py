@@ -57,7 +57,7 @@ def count_hours(spark: SparkSession, sp: Speed, places: Places) -> StreamingQuer
 
 def tell_alerts(spark: SparkSession, places: Places) -> StreamingQuery:
     """The query from Parquet to events, for whoever subscribes."""
-    Path(places.hours).mkdir(exist_ok=True)
+    Path(places.hours).mkdir(parents=True, exist_ok=True)
     hours = spark.readStream.schema(hours_schema()).parquet(places.hours)
     writer = windows.alerts(hours).writeStream.format("speed").options(root=places.root, key=places.key)
     options = {"topic": windows.ALERT_TOPIC, "checkpointLocation": str(places.checkpoints / "alerts")}
