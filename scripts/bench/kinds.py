@@ -28,7 +28,7 @@ KINDS = {
     "large": Kind("echo", MIB, "large", java_warm=200),
     "pipelined": Kind("pipeline", SMALL, "pipelined", java_warm=20_000),
     "one_way": Kind("send", SMALL, "one_way", java_warm=20_000, members={"batch": False}),
-    "batched": Kind("send", SMALL, "one_way", members={"batch": True}),
+    "batched": Kind("send", SMALL, "one_way", java_warm=20_000, members={"batch": True}),
 }
 LOADED = {"loaded": Kind("echo", SMALL, "small", share=4)}
 """Measured while every core is busy with something else."""

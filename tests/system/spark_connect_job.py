@@ -12,7 +12,8 @@ from typing import Any
 
 import speed
 from speed.column_services import by_array, by_row
-from speed.spark import Speed, driver_node
+from speed.spark import Speed, driver_node, register
+from tests.system.journals_for_spark import Recorded
 
 warnings.filterwarnings("ignore", "Failed to set spark")  # settings of the server, which is not started by the session
 
@@ -61,6 +62,21 @@ def results(spark: Any, root: str) -> dict[str, Any]:
     }
 
 
+def streams(spark: Any, root: str, messages: list[speed.Message]) -> dict[str, Any]:
+    """Rows written with the format ``speed``, and rows read."""
+    recorded = Recorded(root)
+    recorded.topic("numbers", "p", 100)
+    recorded.close()
+    register(spark)
+    spark.range(10).write.format("speed").mode("append").options(root=root, node="math").save()
+    journal = spark.read.format("speed").options(root=root).schema("topic string, n long").load()
+    return {
+        "written": sorted(message.payload["id"] for message in messages),
+        "read": journal.where("topic = 'numbers'").selectExpr("sum(n)").first()[0],
+        "unknown": refusal(lambda: spark.read.format("speed").options(rot=root).load().count()),
+    }
+
+
 def main(root: str) -> None:
     from pyspark.sql import SparkSession
 
@@ -69,10 +85,12 @@ def main(root: str) -> None:
         node.register("twice", service)
         node.register("large", by_array(lambda a: a[a >= 990], any_rows=True))
         node.register("number", by_row(lambda text: int(f"{text}.")))
+        messages: list[speed.Message] = []
+        node.on_message(messages.append)
         node.allow("etl.*")
         spark = SparkSession.builder.remote("local[2]").getOrCreate()
         try:
-            found = results(spark, root)
+            found = {**results(spark, root), **streams(spark, root, messages)}
             print(json.dumps({**found, "callers": sorted(service.callers)}), flush=True)
         finally:
             spark.stop()

@@ -65,3 +65,9 @@ def test_what_can_be_known_is_said_before_a_job_starts(results: dict[str, Any]) 
 
 def test_driver_node_says_that_there_is_no_driver_here(results: dict[str, Any]) -> None:
     assert results["driver_node"].startswith("ConfigurationError: this session has no local Spark context")
+
+
+def test_rows_are_written_and_a_journal_is_read(results: dict[str, Any]) -> None:
+    assert results["written"] == list(range(10))
+    assert results["read"] == sum(range(100))
+    assert "ConfigurationError: there is no option 'rot'" in results["unknown"]

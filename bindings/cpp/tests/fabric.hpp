@@ -21,9 +21,9 @@ namespace speed::test {
 
 class TestRoot {
  public:
-  TestRoot() {
+  explicit TestRoot(const std::filesystem::path& place = std::filesystem::temp_directory_path()) {
     if (sodium_init() < 0) throw std::runtime_error("libsodium");
-    std::string pattern = (std::filesystem::temp_directory_path() / "speed-cpp-XXXXXX").string();
+    std::string pattern = (place / "speed-cpp-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
     path = pattern;
     wire::Key key;

@@ -1,9 +1,15 @@
 // A node itself: its name, its lease, its settings, its end.
 #include <gtest/gtest.h>
 
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 
+#include <fstream>
+#include <future>
+
 #include "fabric.hpp"
+#include "fs/files.hpp"
 #include "wire/names.hpp"
 
 namespace speed {
@@ -25,6 +31,23 @@ TEST_F(NodeTest, a_name_is_held_by_one_node_at_a_time_r_5) {
   first.close();
   Node second("worker", root_.options());
   EXPECT_EQ(second.generation(), 2U);
+}
+
+TEST_F(NodeTest, a_claim_seen_before_its_content_holds_the_name_of_a_dead_node_r_5) {
+  AgentProcess(root_, "worker").kill(SIGKILL);
+  const Node living("living", root_.options());
+  const std::string claim = wire::claim_path(root_.path, "worker", 2);
+  std::ofstream(claim).flush();
+  const fs::Fd looks(inotify_init1(IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(looks.get(), claim.c_str(), IN_CLOSE_NOWRITE), 0);
+  std::future<void> second =
+      std::async(std::launch::async, [&] { const Node worker("worker", root_.options()); });
+  pollfd look{looks.get(), POLLIN, 0};
+  ASSERT_EQ(poll(&look, 1, 20'000), 1) << "it never looked at the claim";
+  std::filesystem::copy_file(wire::claim_path(root_.path, "living", 1), claim,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THROW(second.get(), NameTakenError);
+  EXPECT_FALSE(std::filesystem::exists(wire::claim_path(root_.path, "worker", 3))) << "it claimed the name as well";
 }
 
 TEST_F(NodeTest, a_closed_node_says_so_and_leaves_nothing_in_the_registry_r_15) {

@@ -101,7 +101,7 @@ PEERS: dict[str, Peer] = {
     "grpc.cpp": _peer("cpp", "gRPC C++ unary, unix socket", NOTHING, SPEED | BATCHES, built("grpc_echo")),
     "speed.cpp": _peer("cpp", "SPEED C++ to C++", SEALED, SPEED | BATCHES, built("speed_echo")),
     "grpc.java": _peer("java", "grpc-java unary, unix socket", NOTHING, SPEED, java("grpc")),
-    "speed.java": _peer("java", "SPEED Java to Java", SEALED, SPEED, java("speed")),
+    "speed.java": _peer("java", "SPEED Java to Java", SEALED, SPEED | BATCHES, java("speed")),
 }
 
 SPEEDS = {"python": ("Python", python("speed")), "cpp": ("C++", built("speed_echo")), "java": ("Java", java("speed"))}

@@ -120,7 +120,8 @@ class Node {
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
   // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5) ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
-  // Several in one write and one ring; on InboxFullError none was accepted of the batch of 64 that failed.
+  // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
+  // that write and those after it were not accepted, except those that a StorageError counts (L-5).
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
   void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.

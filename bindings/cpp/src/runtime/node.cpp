@@ -15,7 +15,9 @@ using wire::EnvelopeType;
 
 namespace {
 
+// What goes in one write: so many messages, or so many bytes and one message.
 constexpr std::size_t sent_at_once = 64;
+constexpr std::size_t bytes_at_once = 64 << 10;
 constexpr double wait_pause_seconds = 0.01;
 
 // A function as a service object.
@@ -179,6 +181,7 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
 
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
   Runtime& node = open();
+  if (options.ack) throw ConfigurationError("send_all gets no acknowledgements: ask for one with a send behind it");
   const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
   wire::Buffer encoded = node.context.buffers.take();
   std::vector<std::size_t> ends;
@@ -187,7 +190,8 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
     node.stamp(fields);
     wire::encode_message(payload, fields, encoded);
     ends.push_back(encoded.size());
-    if (ends.size() < sent_at_once && &payload != &payloads.back()) continue;
+    const bool full = ends.size() == sent_at_once || encoded.size() >= bytes_at_once;
+    if (!full && &payload != &payloads.back()) continue;
     send_batch(node, target, encoded, ends, deadline);
     encoded.clear();
     ends.clear();

@@ -34,6 +34,30 @@ public interface Messenger {
     String send(String target, Object payload, SendOptions options);
 
     /**
+     * Sends many messages in their order, up to 64 in one write and one ring.
+     *
+     * @param target name of the node
+     * @param payloads values, or protobuf messages
+     * @throws speed.errors.DeliveryException when one could not be handed over
+     */
+    default void sendAll(String target, Iterable<?> payloads) {
+        sendAll(target, payloads, SendOptions.DEFAULT);
+    }
+
+    /**
+     * Sends many messages in their order, up to 64 in one write and one ring. One {@code send} behind them can ask for
+     * an acknowledgement, since they are handled in order.
+     *
+     * @param target name of the node
+     * @param payloads values, or protobuf messages
+     * @param options longest wait for all of them, metadata of each
+     * @throws speed.errors.ConfigurationException for options that ask for an acknowledgement; nothing was sent
+     * @throws speed.errors.DeliveryException when one could not be handed over: the writes before were accepted, the one
+     *     that failed and those after it were not, but for as many envelopes as a StorageException counts
+     */
+    void sendAll(String target, Iterable<?> payloads, SendOptions options);
+
+    /**
      * Handles messages on the workers, in order for each sender. One handler a node.
      *
      * @param handler an exception is reported to a sender that asked for an acknowledgement

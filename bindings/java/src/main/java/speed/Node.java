@@ -170,6 +170,12 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     }
 
     @Override
+    public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
+        checkOpen();
+        runtime.outbox().sendAll(target, payloads, options);
+    }
+
+    @Override
     public void onMessage(Consumer<Message> handler) {
         checkOpen();
         runtime.delivery().onMessage(handler);

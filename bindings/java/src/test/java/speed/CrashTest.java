@@ -1,6 +1,7 @@
 package speed;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -10,20 +11,25 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import speed.errors.NameTakenException;
 import speed.errors.NodeLeftException;
 import speed.tool.Agent;
 import speed.tool.BenchRoot;
 import speed.wire.Json;
+import speed.wire.Names;
 
 /** What survives kill -9: real processes, real files. */
 @Timeout(120)
@@ -109,6 +115,33 @@ class CrashTest {
         try (Node heir = root.node("billing", "analytics")) {
             assertEquals(2, heir.generation());
             assertNotNull(analytics.waitFor("billing", SOON));
+        }
+    }
+
+    /** of two that want the name at once, the second sees the first's claim before its content. */
+    @Test
+    void aClaimSeenBeforeItsContentHoldsTheNameOfAKilledNode() throws Exception {
+        startBilling();
+        kill();
+        Path claim = Files.createFile(claim("billing", 2));
+        FutureTask<Node> second = new FutureTask<>(() -> root.node("billing", "analytics"));
+        Thread waiting = new Thread(second, "second");
+        waiting.start();
+        awaitPauseOf(waiting);
+        Files.write(claim, Files.readAllBytes(claim("analytics", 1))); // its maker lives
+        ExecutionException refused = assertThrows(ExecutionException.class, () -> second.get(30, TimeUnit.SECONDS));
+        assertEquals(NameTakenException.class, refused.getCause().getClass());
+        assertFalse(Files.exists(claim("billing", 3)), "it claimed the name as well");
+    }
+
+    private Path claim(String name, int generation) {
+        return Path.of(Names.claimPath(root.path().toString(), name, generation));
+    }
+
+    /** Returns when it has looked at the claim and is about to look again, or has ended. */
+    private static void awaitPauseOf(Thread registrant) {
+        while (registrant.isAlive() && registrant.getState() != Thread.State.TIMED_WAITING) {
+            Thread.yield();
         }
     }
 }

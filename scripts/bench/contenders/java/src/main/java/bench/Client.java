@@ -11,6 +11,11 @@ interface Client extends AutoCloseable {
     /** Messages without an answer; returns when the last is handled. */
     void send(byte[] data, int count);
 
+    /** The same, many in one write. */
+    default void sendAll(byte[] data, int count) {
+        throw new UnsupportedOperationException("sends one by one");
+    }
+
     @Override
     void close();
 }

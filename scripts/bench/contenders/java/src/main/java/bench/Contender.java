@@ -30,13 +30,14 @@ public final class Contender {
     }
 
     /** The one line that a command is. */
-    private record Command(String what, int bytes, int count, int warm, int threads) {
+    private record Command(String what, int bytes, int count, int warm, int threads, boolean batch) {
         static Command of(String line) {
             String what = "";
             int bytes = 0;
             int count = 0;
             int warm = 0;
             int threads = 1;
+            boolean batch = false;
             for (Matcher member = MEMBER.matcher(line); member.find(); ) {
                 switch (member.group(1)) {
                     case "do" -> what = member.group(2);
@@ -44,10 +45,11 @@ public final class Contender {
                     case "count" -> count = Integer.parseInt(member.group(2));
                     case "warm" -> warm = Integer.parseInt(member.group(2));
                     case "threads" -> threads = Integer.parseInt(member.group(2));
+                    case "batch" -> batch = Boolean.parseBoolean(member.group(2));
                     default -> { }
                 }
             }
-            return new Command(what, bytes, count, warm, threads);
+            return new Command(what, bytes, count, warm, threads, batch);
         }
     }
 
@@ -79,7 +81,8 @@ public final class Contender {
             say(switch (command.what) {
                 case "echo" -> echoes(client, data, command);
                 case "pipeline" -> rate(command, count -> client.pipeline(data, count));
-                case "send" -> rate(command, count -> client.send(data, count));
+                case "send" -> rate(command, command.batch
+                        ? count -> client.sendAll(data, count) : count -> client.send(data, count));
                 default -> throw new IllegalArgumentException("no measurement " + command.what);
             });
         }

@@ -3,6 +3,7 @@ package bench;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -60,6 +61,13 @@ final class SpeedEcho implements Contender.Library {
             for (int n = 1; n < count; n++) {
                 node.send(SERVER, data, options);
             }
+            node.send(SERVER, data, options.withAcknowledgement());
+        }
+
+        @Override
+        public void sendAll(byte[] data, int count) {
+            SendOptions options = SendOptions.DEFAULT.withTimeout(WAIT);
+            node.sendAll(SERVER, Collections.nCopies(Math.max(0, count - 1), data), options);
             node.send(SERVER, data, options.withAcknowledgement());
         }
 
