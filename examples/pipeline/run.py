@@ -1,8 +1,9 @@
 """The whole pipeline: starts every part, kills the Spark job in the middle, starts it again, compares with a batch.
 
-    scripts/pipeline [--sample N | --full] [--rate R] [--out DIR]
+    scripts/pipeline [--sample N | --full] [--rate R] [--scratch DIR]
 
-Every part is a process group of its own, and ends with this program, however this ends. Exit status: 0 all equal, 1 not.
+Every part is in a session of its own, and ends with this program, however this ends. Exit status: 0 all equal,
+1 not, 128 + n ended by signal n.
 """
 
 from __future__ import annotations
@@ -20,19 +21,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 import speed
 from examples.pipeline.producer import JOURNAL
 from speed.fs.keyfile import write_key_file
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parents[1]
+ALL_FLIGHTS = 336_776
 SAMPLE = 20_000
-REPLAY_SECONDS = 25.0
+REPLAY_SECONDS = 20.0
 """How long a replay takes unless a rate is given: long enough for a crash and a restart within it."""
+BATCHES = 8
+"""At least so many micro-batches, so that there is a middle even where Spark starts behind the replay."""
 START_SECONDS = 60.0
 PART_SECONDS = 900.0
 STOP_SECONDS = 15.0
-BATCHES_BEFORE_KILL = 2
+BATCHES_BEFORE_KILL = 3
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Failed(Exception):
@@ -64,11 +71,9 @@ class Pipeline:
         producer = self.start([*self.part("producer", "--rate", str(self.rate)), *self.sampled()])
         self.kill_in_the_middle(job)
         self.say("the Spark job starts again, from its checkpoint")
-        job = self.start(self.job("stream"))
+        job = self.start(self.job("stream", "batch"))
         self.finish(producer, "the producer")
         self.finish(job, "the Spark job")
-        self.say("the same of the tables, as a batch")
-        self.finish(self.start(self.job("batch")), "the comparison")
         self.stop(subscriber)
         self.compare_alerts()
 
@@ -85,16 +90,18 @@ class Pipeline:
         program = [sys.executable, "-m", f"examples.pipeline.{name}"]
         return [*program, *words, "--root", str(self.root), "--key", str(self.key)]
 
-    def job(self, what: str) -> list[str]:
+    def job(self, *what: str) -> list[str]:
         """The command of the Spark job."""
-        return [*self.part("job", what, "--work", str(self.spark)), *self.sampled()]
+        batch = -(-(self.sample or ALL_FLIGHTS) // BATCHES)
+        words = ["--work", str(self.spark), "--batch-events", str(batch)]
+        return [*self.part("job", *what, *words), *self.sampled()]
 
     def sampled(self) -> list[str]:
         """The option that says how many flights."""
         return [] if self.sample is None else ["--sample", str(self.sample)]
 
     def start(self, command: Sequence[str], log: str | None = None) -> subprocess.Popen[bytes]:
-        """Start a part in a process group of its own; what it prints goes to ``log``, or is seen."""
+        """Start a part in a session of its own, out of reach of Ctrl-C; what it prints goes to ``log``, or is seen."""
         places = {"SPEED_ROOT": str(self.root), "SPEED_KEY": str(self.key), "PYTHONPATH": str(SOURCES)}
         spark = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         environment = {**os.environ, **places, **spark}
@@ -120,17 +127,17 @@ class Pipeline:
 
     def kill_in_the_middle(self, job: subprocess.Popen[bytes]) -> None:
         """Once some micro-batches are done, and while the next is under way: SIGKILL for the job's whole group."""
-        end = time.monotonic() + START_SECONDS + REPLAY_SECONDS
+        end = time.monotonic() + PART_SECONDS
         while self.batches("commits") < BATCHES_BEFORE_KILL or self.batches("offsets") <= self.batches("commits"):
             self.check_all()
             if time.monotonic() > end:
                 raise Failed("no micro-batch was under way")
             time.sleep(0.005)
-        os.killpg(job.pid, signal.SIGKILL)
+        killed = _kill(_family(job))
         job.wait()
         self._running.remove(job)
         planned, done = self.batches("offsets"), self.batches("commits")
-        self.say(f"SIGKILL for the Spark job, its Java machine and its workers: {planned} batches begun, {done} done")
+        self.say(f"SIGKILL for all {killed} processes of the Spark job: {planned} batches begun, {done} done")
 
     def batches(self, kind: str) -> int:
         """How many micro-batches are in the checkpoint, as ``offsets`` (begun) or ``commits`` (done)."""
@@ -169,16 +176,13 @@ class Pipeline:
         """Ask a part to end, and end it."""
         if part in self._running:
             self._running.remove(part)
-        if part.poll() is None:
-            part.terminate()
-            try:
-                part.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
+        family = _family(part)
+        part.terminate()
         try:
-            os.killpg(part.pid, signal.SIGKILL)  # what it may have left behind
-        except ProcessLookupError:
+            part.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
             pass
+        _kill(family)
         part.wait()
 
     def close(self) -> None:
@@ -192,12 +196,32 @@ class Pipeline:
         return log.read_text(errors="replace")[-4000:] if log.exists() else ""
 
 
+def _family(part: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """A part and all it started, Spark's Java machine and its workers among them; empty when it ended."""
+    try:
+        process = psutil.Process(part.pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _kill(family: list[psutil.Process]) -> int:
+    """SIGKILL for those that still run; returns their number."""
+    killed = 0
+    for process in family:
+        try:
+            process.kill()
+            killed += 1
+        except psutil.NoSuchProcess:
+            pass
+    return killed
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A private directory that is removed afterwards."""
-    memory = "/dev/shm"
-    base = memory if os.access(memory, os.W_OK) else None
-    work = Path(tempfile.mkdtemp(prefix="speed-pipeline.", dir=base))
+def scratch(place: str | None) -> Iterator[Path]:
+    """A private directory, in memory unless there is a ``place``; it is removed afterwards."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    work = Path(tempfile.mkdtemp(prefix="speed-pipeline.", dir=place or memory))
     try:
         yield work
     finally:
@@ -205,6 +229,8 @@ def scratch() -> Iterator[Path]:
 
 
 def _interrupt(number: int, _frame: object) -> None:
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)  # nothing may cut short what ends the parts
     raise SystemExit(128 + number)
 
 
@@ -212,15 +238,18 @@ def main() -> int:
     """One run."""
     parser = argparse.ArgumentParser(prog="scripts/pipeline", description="Flights as a stream, through a crash.")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})")
-    size.add_argument("--full", action="store_true", help="all 336,776 flights")
+    size.add_argument(
+        "--sample", type=int, default=SAMPLE, help=f"only the first so many flights (default: {SAMPLE:,})"
+    )
+    size.add_argument("--full", action="store_true", help=f"all {ALL_FLIGHTS:,} flights")
     parser.add_argument("--rate", type=float, help=f"events a second (default: all within {REPLAY_SECONDS:.0f} s)")
+    parser.add_argument("--scratch", metavar="DIR", help="where to work (default: in memory)")
     chosen = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, _interrupt)
     sample = None if chosen.full else chosen.sample
-    with scratch() as work:
-        pipeline = Pipeline(work, sample, chosen.rate or (sample or 336_776) / REPLAY_SECONDS)
+    with scratch(chosen.scratch) as work:
+        pipeline = Pipeline(work, sample, chosen.rate or (sample or ALL_FLIGHTS) / REPLAY_SECONDS)
         try:
             pipeline.run()
         except (Failed, speed.SpeedError) as error:

@@ -27,11 +27,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from on_spark import enrich, figures, session, steady  # noqa: E402
+from on_spark import enrich, figures, session, steady, streams  # noqa: E402
 
 import speed  # noqa: E402
 
-PARTS = ("enrich", "first", "memory")
+PARTS = ("enrich", "first", "streams", "memory")
 MINUTES, QUICK_MINUTES = 10.0, 1.0
 
 
@@ -46,6 +46,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
     measures: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
         "enrich": lambda spark, work: enrich.measure(spark, work, options.quick, say),
         "first": lambda spark, work: steady.first_result(spark, work, options.quick, say),
+        "streams": lambda spark, work: streams.measure(spark, work, options.quick, say),
         "memory": lambda spark, work: steady.memory(spark, work, minutes, say),
     }
     found: dict[str, Any] = {"machine": machine(), "figures": {}, "left_out": {}}
@@ -61,6 +62,7 @@ def run(parts: list[str], options: argparse.Namespace) -> dict[str, Any]:
             say(f"{part} FAILED: {error}")
         finally:
             session.remove(work)
+    found["machine"]["load"] = max(found["machine"]["load"], round(os.getloadavg()[0], 2))
     found["verdicts"] = figures.verdicts(found["figures"], parts)
     return found
 
@@ -88,7 +90,7 @@ def engine() -> str:
 def main() -> int:
     """What was measured, as a table, as JSON, in the README."""
     parser = argparse.ArgumentParser(description="SPEED in Spark: services on columns, streams, workers over time.")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object; with FILE also the table")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON object, instead of the table")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help=f"comma-separated: {','.join(PARTS)}")
     parser.add_argument("--minutes", type=float, help="how long memory is watched (10; quick: 1)")
@@ -102,7 +104,8 @@ def main() -> int:
         Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2) if options.json == "-" else figures.text(found))
     if options.readme:
-        figures.write_readme(found, "scripts/bench/spark.py" + (" --quick" if options.quick else ""), ROOT / "README.md")
+        command = "scripts/bench/spark.py" + (" --quick" if options.quick else "")
+        figures.write_readme(found, command, ROOT / "README.md")
     if not found["figures"]:
         return 2
     return 0 if all(row["verdict"] == "reached" for row in found["verdicts"]) else 1

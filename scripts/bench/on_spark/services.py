@@ -1,4 +1,4 @@
-"""The service processes: ``python -m on_spark.services (python|grpc) WORK``; they end with their input."""
+"""The service processes: ``python -m on_spark.services (python|grpc|sink) WORK``; they end with their input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from contenders.root import make_root
-from on_spark.distance import ANSWER, GRPC_METHOD, ROW, distance as distances
+
+from on_spark.distance import ANSWER, GRPC_METHOD, ROW
+from on_spark.distance import distance as distances
 
 WORKERS = 4
 
@@ -44,6 +46,17 @@ def serve_grpc(work: Path) -> None:
     server.stop(1).wait()
 
 
+def serve_sink(work: Path) -> None:
+    """A node that takes every message."""
+    import speed
+
+    root, key = make_root(work)
+    with speed.Node("sink", root=root, key=key, workers=WORKERS) as node:
+        node.on_batch(lambda messages: None)
+        node.allow("etl.*")
+        ready()
+
+
 def ready() -> None:
     """Say so, then wait until the parent is gone."""
     print("ready", flush=True)
@@ -51,4 +64,4 @@ def ready() -> None:
 
 
 if __name__ == "__main__":
-    {"python": serve_speed, "grpc": serve_grpc}[sys.argv[1]](Path(sys.argv[2]))
+    {"python": serve_speed, "grpc": serve_grpc, "sink": serve_sink}[sys.argv[1]](Path(sys.argv[2]))

@@ -65,7 +65,7 @@ def session(work: Path, memory: str = "6g") -> Iterator[SparkSession]:
 
 @contextmanager
 def services(work: Path, *names: str) -> Iterator[None]:
-    """The processes that answer: ``cpp`` (node ``geo``), ``python`` (node ``geo.python``), ``grpc``."""
+    """The processes that answer: ``cpp`` (node ``geo``), ``python`` (node ``geo.python``), ``grpc``, ``sink``."""
     root, key = make_root(work)
     program = [sys.executable, "-m", "on_spark.services"]
     commands = {name: [*program, name, str(work)] for name in names}

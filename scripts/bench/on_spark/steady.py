@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+
 from on_spark import session
 from on_spark.distance import PLACES, in_process
 from on_spark.enrich import _schema
-
 from speed.spark import Speed
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[st
                 worker.kill()
             frame.mapInArrow(in_process, _schema(frame)).collect()
             enriched = sp.enrich(frame, node="geo", service="distance", columns=PLACES, returns="miles double")
-            for name in times:
+            for taken in times.values():
                 began = time.perf_counter()
                 enriched.collect()
                 if number >= 0:
-                    times[name].append(1e3 * (time.perf_counter() - began))
+                    taken.append(1e3 * (time.perf_counter() - began))
     for name, taken in times.items():
         say(f"first result, {name}: {statistics.median(taken):.0f} ms ({min(taken):.0f} to {max(taken):.0f})")
     medians = {name: statistics.median(taken) for name, taken in times.items()}
