@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make the format ``speed`` known to a session, for ``read``, ``readStream``, ``write`` and ``writeStream``."""
-    from speed.spark.source import SpeedDataSource  # it needs pyspark
+    from speed.spark.source.format import SpeedDataSource  # it needs pyspark
 
     spark.dataSource.register(SpeedDataSource)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")  # else Spark refuses to read with it

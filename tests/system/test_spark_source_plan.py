@@ -13,7 +13,7 @@ import pytest
 
 from speed.errors import JournalDamagedError, JournalExpiredError
 from speed.journal.record import call_bytes
-from speed.spark.source_options import read_options
+from speed.spark.source.options import read_options
 from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
 
@@ -22,8 +22,8 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from speed.spark.source_read import BatchReader, JournalRows, LanePart
-from speed.spark.source_stream import StreamReader, shares
+from speed.spark.source.read import BatchReader, JournalRows, LanePart
+from speed.spark.source.stream import StreamReader, shares
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

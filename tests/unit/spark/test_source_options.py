@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from speed.errors import ConfigurationError, InvalidNameError
-from speed.spark.source_options import check_names, read_options, write_options
+from speed.spark.source.format import SpeedDataSource
+from speed.spark.source.options import check_names, read_options, write_options
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,6 @@ def test_options_may_be_written_in_any_case_and_default_to_the_root() -> None:
 
 
 def test_an_option_that_exists_nowhere_is_refused_by_the_data_source_itself() -> None:
-    source: Any = pytest.importorskip("speed.spark.source")
     with pytest.raises(ConfigurationError, match="there is no option 'jurnal' for the format speed"):
-        source.SpeedDataSource({"jurnal": "/j"})
+        SpeedDataSource({"jurnal": "/j"})
     check_names({"journal": "/j"})

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from speed.errors import SpeedError
-from speed.spark.source_rows import RowEncoder
+from speed.spark.source.rows import RowEncoder
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message_series import MessageIds

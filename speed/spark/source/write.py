@@ -21,8 +21,8 @@ import speed
 from speed.core.access import granted
 from speed.errors import ConfigurationError, NodeLeftError, UnknownNodeError
 from speed.spark.executor import application_id, worker_node
-from speed.spark.source_options import WriteOptions
-from speed.spark.source_rows import RowEncoder
+from speed.spark.source.options import WriteOptions
+from speed.spark.source.rows import RowEncoder
 from speed.wire import names
 from speed.wire.message import DEFAULT_TOPIC
 from speed.wire.message_series import MessageIds

@@ -5,7 +5,7 @@
     spark.readStream.format("speed").option("root", …).option("topic", "flights.*").load()
     df.write.format("speed").mode("append").option("root", …).option("node", "billing").save()
 
-Options are checked while Spark analyses the query (``source_options``). Where the package ``pyspark_speed`` can be
+Options are checked while Spark analyses the query (``options``). Where the package ``pyspark_speed`` can be
 imported by Spark's own workers, it finds the format by itself.
 """
 
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from speed.errors import ConfigurationError
-from speed.spark.source_options import ReadOptions, check_names, read_options, write_options
-from speed.spark.source_read import BatchReader
-from speed.spark.source_rows import check_rows
-from speed.spark.source_schema import check_schema, default_schema
-from speed.spark.source_stream import StreamReader
-from speed.spark.source_write import BatchWriter, StreamWriter
+from speed.spark.source.options import ReadOptions, check_names, read_options, write_options
+from speed.spark.source.read import BatchReader
+from speed.spark.source.rows import check_rows
+from speed.spark.source.schema import check_schema, default_schema
+from speed.spark.source.stream import StreamReader
+from speed.spark.source.write import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.datasource import (
 
 from speed.errors import ConfigurationError, JournalError
 from speed.journal import LaneInfo
-from speed.spark.source_options import ReadOptions
-from speed.spark.source_read import JournalRows, LanePart, cut, first_kept, open_journal, wanted_lanes
+from speed.spark.source.options import ReadOptions
+from speed.spark.source.read import JournalRows, LanePart, cut, first_kept, open_journal, wanted_lanes
 
 if TYPE_CHECKING:
     import pyarrow as pa

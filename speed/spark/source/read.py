@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
 
 from speed.errors import JournalExpiredError
 from speed.journal import Journal, LaneInfo, Record
-from speed.spark.source_calls import CallBatches
-from speed.spark.source_columns import MessageBatches
-from speed.spark.source_options import ReadOptions
+from speed.spark.source.calls import CallBatches
+from speed.spark.source.columns import MessageBatches
+from speed.spark.source.options import ReadOptions
 from speed.wire import names
 
 if TYPE_CHECKING:

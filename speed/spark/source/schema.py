@@ -9,7 +9,7 @@ from speed.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from speed.spark.source_options import ReadOptions
+    from speed.spark.source.options import ReadOptions
 
 PAYLOAD = "payload"
 MESSAGE_COLUMNS = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
-from speed.spark.source_schema import MESSAGE_COLUMNS, PAYLOAD
+from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.message_scan import Head, MessageScan, Scanned
 from speed.wire.value import unpack, unpack_unchecked_map
