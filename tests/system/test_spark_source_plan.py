@@ -10,20 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from speed.errors import JournalDamagedError, JournalExpiredError
 from speed.journal.record import call_bytes
 from speed.spark.source.options import read_options
-from speed.wire.journal import Subject
-from tests.system.journals_for_spark import Recorded
-
-pytest.importorskip("pyspark")
-
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-
 from speed.spark.source.read import BatchReader, JournalRows, LanePart
 from speed.spark.source.stream import StreamReader, shares
+from speed.wire.journal import Subject
+from tests.system.journals_for_spark import Recorded
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
