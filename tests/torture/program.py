@@ -36,7 +36,7 @@ def play(scenario: Scenario, seed: int, count: int, *, mutated: bool = False) ->
 def notices_mutation(scenario: Scenario, seed: int, count: int = 0) -> bool:
     """Whether it fails when its promise is broken on purpose."""
     report, _ = play(scenario, seed, count or scenario.tiny, mutated=True)
-    return bool(report.failures)
+    return report.is_caught
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

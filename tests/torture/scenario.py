@@ -45,6 +45,8 @@ class Report:
     figures: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    is_caught: bool = False
+    """Whether a check failed; an exception is a failure too, but tells nothing about a mutation."""
     round_seed: int = 0
     _told: float = field(default_factory=time.monotonic)
 
@@ -67,10 +69,15 @@ class Report:
 
     def check(self, holds: bool, what: str) -> bool:
         """Record a failure of this round unless ``holds``; returns ``holds``."""
-        if not holds and len(self.failures) < SHOWN:
+        self.is_caught |= not holds
+        if not holds:
+            self._fail(what)
+        return holds
+
+    def _fail(self, what: str) -> None:
+        if len(self.failures) < SHOWN:
             self.failures.append(f"{what}; repeat: scripts/torture {self.name} --seed {self.round_seed} --count 1")
             print(f"  FAILED {self.failures[-1]}", flush=True)
-        return holds
 
     def attempt(self, run: Callable[[], None]) -> None:
         """Run it; whatever it raises is a failure of the round."""
@@ -78,7 +85,7 @@ class Report:
             run()
         except Exception as error:
             traceback.print_exc()
-            self.check(False, f"{type(error).__name__}: {error}")
+            self._fail(f"{type(error).__name__}: {error}")
 
     def told(self) -> str:
         """All figures in one line."""

@@ -64,7 +64,7 @@ class World:
     def lane(self, source: Agent, target: Agent) -> LaneFiles:
         return LaneFiles(self.root, source.name, target.name)
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> World:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
     def __exit__(self, *_: object) -> None:
