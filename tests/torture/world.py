@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from speed.fs.keyfile import load_key_file, read_keys, write_key_file
@@ -15,6 +15,7 @@ from tests.interop.languages import CHOSEN
 from tests.interop.pool import make_root
 from tests.torture.lane_files import LaneFiles
 
+ROUNDS_PER_ROOT = 40
 OPTIONS: dict[str, Any] = {"allow": ["t.*"], "lease": 30, "heartbeat": 1}
 
 
@@ -71,3 +72,12 @@ class World:
         for agent in self._started:
             agent.end()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def in_worlds(seeds: Iterator[int]) -> Iterator[tuple[World, int]]:
+    """Each round's seed, with a world that some rounds share."""
+    for first in seeds:
+        with World() as world:
+            yield world, first
+            for seed in itertools.islice(seeds, ROUNDS_PER_ROOT - 1):
+                yield world, seed

@@ -8,7 +8,6 @@ followed by new ones of the living sender. Exactly the new ones may reach the pr
 
 from __future__ import annotations
 
-from itertools import islice
 from random import Random
 
 from speed.wire.envelope import counter_of, generation_of, parse_header
@@ -17,11 +16,10 @@ from speed.wire.seal import LinkOpener, LinkSealer
 from tests.interop.harness import Agent, AgentError
 from tests.torture.lane_files import LaneFiles, Segment, envelopes_in
 from tests.torture.scenario import Report, Scenario
-from tests.torture.world import World
+from tests.torture.world import World, in_worlds
 
 PER_LANE = 170
 """Of six lanes: about a thousand envelopes a round."""
-ROUNDS_PER_ROOT = 40
 LIVE, OPEN_CALL = "live", "open call"
 RARE = ("receiver killed", "receiver closed", "sender killed", "overlap", "new key")
 WAYS = (*[LIVE] * 6, *[OPEN_CALL] * 3, *RARE)
@@ -153,13 +151,10 @@ def _all(agent: Agent, op: str, at_least: int) -> list[dict[str, object]]:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    seeds = report.rounds(seed, count)
-    for _ in range(0, count, ROUNDS_PER_ROOT):
-        with World() as world:
-            for round_seed in islice(seeds, ROUNDS_PER_ROOT):
-                Round(world, round_seed, report).run()
-                if report.failures:
-                    break
+    for world, round_seed in in_worlds(report.rounds(seed, count)):
+        Round(world, round_seed, report).run()
+        if report.failures:
+            return
 
 
 SCENARIO = Scenario(
