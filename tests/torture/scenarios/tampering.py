@@ -18,7 +18,7 @@ from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, EnvelopeType, ma
 from speed.wire.seal import LinkSealer
 from tests.interop.decoding import LANE_KEYS, RING, SOURCE, TARGET
 from tests.interop.harness import Agent
-from tests.torture.ghost import Ghost, message, unix_ms
+from tests.torture.ghost import Ghost, message
 from tests.torture.scenario import Report, Scenario
 from tests.torture.world import World, in_worlds
 
