@@ -143,7 +143,8 @@ with speed.Node("parent", root=sys.argv[1]) as node:
     assert child(script, root).rest() == ["child", "parent"]
 
 
-def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start) -> None:
+@pytest.mark.parametrize("module", ["speed.wire.message_pb2", "cryptography.hazmat.primitives.ciphers.aead"])
+def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
     """F-1: the lock of a module that is being imported would stay locked in the child."""
     script = """
 import importlib.abc, os, signal, sys, threading, speed
@@ -151,7 +152,7 @@ begun, go_on = threading.Event(), threading.Event()
 
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "speed.wire.message_pb2":
+        if name == sys.argv[2]:
             begun.set()
             go_on.wait()
 
@@ -169,4 +170,4 @@ if os.fork() == 0:
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 sender.join()
 """
-    assert child(script, root).rest() == ["0"]
+    assert child(script, root, module).rest() == ["0"]
