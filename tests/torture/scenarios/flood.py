@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from speed.wire import names
 from speed.wire.limits import MAX_QUARANTINE_BYTES, MAX_QUARANTINE_FILES
@@ -24,6 +25,8 @@ DIRECTORIES = 10
 MEASURES = 5
 DELIVERY_SECONDS = 1.0
 GROWTH_MB = 64
+SMALL_HEAP = {"SPEED_JAVA_OPTIONS": "-Xmx64m"}
+"""Without a bound a virtual machine keeps its garbage as long as there is memory."""
 
 
 class Flood:
@@ -115,7 +118,7 @@ def resident_mb(agent: Agent) -> float:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    with World() as world:
+    with patch.dict(os.environ, SMALL_HEAP), World() as world:
         flood = Flood(world, report)
         for round_seed in report.rounds(seed, count):
             flood.round(round_seed)
