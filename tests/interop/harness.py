@@ -181,7 +181,7 @@ class Agent:
 
 def _flags(options: dict[str, Any]) -> list[str]:
     allowed = [flag for pattern in options.pop("allow", ()) for flag in ("--allow", pattern)]
-    return allowed + [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    return allowed + [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
 
 
 def _environment() -> dict[str, str]:
