@@ -8,9 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CALLS = (
-    "openat,mkdir,mkdirat,write,writev,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
-)
+CALLS = "openat,mkdir,mkdirat,write,writev,pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
 _LINE = re.compile(r"(\d+) +(\d+\.\d+) (?:<\.\.\. (\w+) resumed>(.*)|(\w+)\((.*))$")
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"(\.\.\.)?')
 _PLACE = re.compile(r"(?:\d+|AT_FDCWD)<([^>]*)>")
@@ -88,7 +86,11 @@ def _made(name: str, arguments: str, value: int) -> tuple[str, str, bytes, int, 
     if name == "ftruncate":
         return "cut", places[0], b"", int(arguments.rstrip(")").rsplit(", ", 1)[1]), ""
     if name == "openat":
-        return ("create", _join(places, paths, 0), b"", 0 if "O_TRUNC" in arguments else -1, "") if "O_CREAT" in arguments else None
+        return (
+            ("create", _join(places, paths, 0), b"", 0 if "O_TRUNC" in arguments else -1, "")
+            if "O_CREAT" in arguments
+            else None
+        )
     kind = {"mkdir": "mkdir", "mkdirat": "mkdir", "unlink": "remove", "unlinkat": "remove"}.get(name, "rename")
     return kind, _join(places, paths, 0), b"", -1, _join(places, paths, 1) if kind == "rename" else ""
 

@@ -112,7 +112,7 @@ class Round:
 
 def _answers(said: bytes) -> list[int]:
     """The sends that the sender answered for: its commands are numbered from 1."""
-    told = (json.loads(line) for line in said.splitlines() if line.startswith(b'{'))
+    told = (json.loads(line) for line in said.splitlines() if line.startswith(b"{"))
     return [one["id"] - 1 for one in told if one.get("ok") and one["id"] <= SENDS]
 
 
