@@ -1,7 +1,8 @@
 """The Python agent: a node that does what a test tells it, one JSON command a line, one JSON answer a line.
 
 ``python -m tests.interop.agent --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-[--workers N] [--durability process|disk] [--lane-bytes N]``. The contract of all agents is ``tests/interop/README.md``. The end of the input closes the node.
+[--workers N] [--durability process|disk] [--lane-bytes N]``. The contract of all agents is
+``tests/interop/README.md``. The end of the input closes the node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A disk that forgets what was not flushed: operations are played to it, then the power fails.
 
-Stricter than any filesystem in use: the content of a file survives only by a flush of that file, its name only by a flush
-of its directory. What was not flushed may survive all the same, by chance.
+Stricter than any filesystem in use: the content of a file survives only by a flush of that file, its name only by a
+flush of its directory. What was not flushed may survive all the same, by chance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a process asked of the filesystem, recorded by strace: creations, writes, flushes, and what it said meanwhile."""
+"""What a process asked of the filesystem, recorded by strace: creations, writes, flushes; and what it said meanwhile."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _STDOUT = re.compile(r"1<(pipe|socket)")
 
 @dataclass(frozen=True)
 class Operation:
-    """One that succeeded. ``kind``: create, mkdir, write (at ``number``, -1 for the end), sync, rename (``path`` to
-    ``other``), remove, cut (to ``number`` bytes), say (``data`` to stdout). ``at``: when it ended; ``began``: when it began.
+    """One that succeeded. ``kind``: create (empty if ``number`` is 0), mkdir, write (at ``number``, -1 for the end),
+    sync, rename (``path`` to ``other``), remove, cut (to ``number`` bytes), say (``data`` to stdout). ``at``: its end.
     """
 
     kind: str
@@ -28,7 +28,6 @@ class Operation:
     number: int = -1
     other: str = ""
     at: float = 0.0
-    began: float = 0.0
 
 
 def under_strace(out: str) -> list[str]:
@@ -38,26 +37,24 @@ def under_strace(out: str) -> list[str]:
 
 def operations(trace: str, root: str) -> Iterator[Operation]:
     """Those below ``root``, and what was said."""
-    unfinished: dict[str, tuple[str, float]] = {}
+    unfinished: dict[str, str] = {}
     with open(trace, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             found = _LINE.match(line.rstrip("\n"))
             if not found:
                 continue
             pid, at, resumed, rest, name, arguments = found.groups()
-            began = float(at)
             if resumed:
-                before, began = unfinished.pop(pid)
-                name, arguments = resumed, before + rest
+                name, arguments = resumed, unfinished.pop(pid) + rest
             elif arguments.endswith(_UNFINISHED):
-                unfinished[pid] = (arguments.removesuffix(_UNFINISHED), began)
+                unfinished[pid] = arguments.removesuffix(_UNFINISHED)
                 continue
-            operation = _operation(name, arguments, root, float(at), began)
+            operation = _operation(name, arguments, root, float(at))
             if operation is not None:
                 yield operation
 
 
-def _operation(name: str, text: str, root: str, at: float, began: float) -> Operation | None:
+def _operation(name: str, text: str, root: str, at: float) -> Operation | None:
     arguments, _, result = text.rpartition(" = ")
     value = result.split(" ")[0].split("<")[0]
     if not value.isdigit():
@@ -68,7 +65,7 @@ def _operation(name: str, text: str, root: str, at: float, began: float) -> Oper
     kind, path, data, number, other = made
     if kind != "say" and not (path.startswith(root + "/") or path == root):
         return None
-    return Operation(kind, path, data, number, other, at, began)
+    return Operation(kind, path, data, number, other, at)
 
 
 def _made(name: str, arguments: str, value: int) -> tuple[str, str, bytes, int, str] | None:

@@ -1,8 +1,8 @@
-"""A receiver that stops while others go on sending (L-4, L-6): the disk stays bounded, senders are told, nothing is lost.
+"""A receiver that stops while others go on sending (L-4, L-6): the disk stays bounded, senders are told, nothing lost.
 
-A round: the receiver is stopped; a sender of another language sends until its inbox is full, and a little more. The lane
-takes no more bytes than its window; each send that did not fit ended with INBOX_FULL. The receiver goes on: exactly
-what was accepted arrives, in order, and there is room again.
+A round: the receiver is stopped; a sender of another language sends until its inbox is full, and a little more. The
+lane takes no more bytes than its window; each send that did not fit ended with INBOX_FULL. The receiver goes on:
+exactly what was accepted arrives, in order, and there is room again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from random import Random
 
-from tests.interop.harness import Agent, AgentError
+from tests.interop.harness import AgentError
 from tests.torture.scenario import Report, Scenario
 from tests.torture.world import World, in_worlds
 
