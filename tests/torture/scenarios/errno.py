@@ -1,8 +1,8 @@
 """System calls that fail, one site after the other, in the sender's and the receiver's process (L-5, L-15, R-7).
 
-A round attaches strace to an agent and lets one of its calls on the root fail: once at its N-th use, or from then on. It
-sends, or receives, meanwhile. Each send ends well or with an error of the contract. What ended well arrives, once or
-marked as a repeat, in order. After the failure has gone the agent works as before, with no descriptor more.
+A round attaches strace to an agent and lets one of its calls on the root fail: once at its N-th use, or from then on.
+It sends, or receives, meanwhile. Each send ends well or with an error of the contract. What ended well arrives, once
+or marked as a repeat, in order. After the failure has gone the agent works as before, with no descriptor more.
 """
 
 from __future__ import annotations
