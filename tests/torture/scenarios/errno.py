@@ -68,18 +68,23 @@ class Failing:
 
     def __init__(self, agent: Agent, root: str, site: Site) -> None:
         self._agent = agent
+        self._out = f"{root}.strace"
+        self.hits = 0
         paths = [flag for path in _places(root) for flag in ("-P", path)]
         inject = f"inject={site.calls}:error={site.error}:when={site.when}"
-        command = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(agent.process.pid), *paths]
+        command = ["strace", "-f", "-qq", "-o", self._out, "-p", str(agent.process.pid), *paths]
         self._command = [*command, "-e", f"trace={site.calls}", "-e", inject]
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Failing:  # noqa: PYI034 - typing.Self needs Python 3.11
         self._strace = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
         assert until(self._is_traced, 10), "strace does not attach"
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._strace.send_signal(signal.SIGINT)
         self._strace.wait(20)
+        self.hits = Path(self._out).read_text(errors="replace").count("(INJECTED)")
+        os.unlink(self._out)
 
     def _is_traced(self) -> bool:
         tasks = Path(f"/proc/{self._agent.process.pid}/task").iterdir()
@@ -119,9 +124,10 @@ class Round:
     def run(self) -> None:
         self.converse(self.first)
         before = descriptors(self.agent)
-        with Failing(self.agent, self.world.root, self.site):
+        with Failing(self.agent, self.world.root, self.site) as failing:
             accepted = self.send(range(self.first + 10, self.first + 10 + SENDS))
             self.receive(len(accepted), wait=1.0)
+        self.report.add("calls that failed", failing.hits)
         self.report.check(self.agent.process.poll() is None, f"{self.where}: the agent ended")
         last = self.first + 50
         self.report.check(until(lambda: self.works(last), SETTLE_SECONDS), f"{self.where}: afterwards nothing is sent")
