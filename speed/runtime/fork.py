@@ -1,7 +1,7 @@
 """Fork rules (F-1): a child never shares a sequence, nonce, descriptor, lock or thread with its parent.
 
 The hook is installed when the first node starts, never at import. In the child it closes the parent's
-descriptors and marks its nodes; their methods raise ForkedNodeError.
+descriptors and marks its nodes; their methods raise ForkedNodeError. A fork waits for imports at first use.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import threading
 import weakref
 from typing import Protocol
+
+from speed.wire import lazily
 
 
 class Forkable(Protocol):
@@ -20,6 +22,7 @@ class Forkable(Protocol):
 
 _nodes: weakref.WeakSet[Forkable] = weakref.WeakSet()
 _lock = threading.Lock()
+_importing = threading.RLock()
 _installed = False
 
 
@@ -29,12 +32,14 @@ def track(node: Forkable) -> None:
     with _lock:
         _nodes.add(node)
         if not _installed and hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_in_child)
+            lazily.guard = _importing
+            os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_in_child)
             _installed = True
 
 
 def _in_child() -> None:
     global _lock
+    _importing.release()
     _lock = threading.Lock()  # another thread of the parent may have held it
     for node in list(_nodes):
         node._after_fork_in_child()

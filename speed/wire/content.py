@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, NamedTuple
 
 from speed.errors import UnserialisableError, WireError
+from speed.wire import lazily
 from speed.wire.value import pack, unpack
 
 UNSPECIFIED, PROTOBUF, JSON, AVRO, CUSTOM = 0, 1, 2, 3, 99
@@ -59,7 +59,7 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
         if content_type == PROTOBUF_TYPE:
             return _parse_protobuf(type_url, bytes(data))
         if content_type == CONTENT_TYPES[JSON]:
-            return importlib.import_module("json").loads(bytes(data))
+            return lazily.load("json").loads(bytes(data))
     except (ValueError, RecursionError) as error:
         raise WireError("BAD_MESSAGE", f"payload: is not valid {content_type}: {error}") from error
     return bytes(data)
@@ -108,13 +108,13 @@ def _flat(data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryvie
 
 def _parse_protobuf(type_url: str, data: bytes) -> Any:
     """The message if its type is linked into this process, else the google.protobuf.Any itself."""
-    pool = importlib.import_module("google.protobuf.descriptor_pool").Default()
-    factory = importlib.import_module("google.protobuf.message_factory")
-    decode_error = importlib.import_module("google.protobuf.message").DecodeError
+    pool = lazily.load("google.protobuf.descriptor_pool").Default()
+    factory = lazily.load("google.protobuf.message_factory")
+    decode_error = lazily.load("google.protobuf.message").DecodeError
     try:
         descriptor = pool.FindMessageTypeByName(type_url.rpartition("/")[2])
     except KeyError:
-        return importlib.import_module("google.protobuf.any_pb2").Any(type_url=type_url, value=data)
+        return lazily.load("google.protobuf.any_pb2").Any(type_url=type_url, value=data)
     try:
         return factory.GetMessageClass(descriptor).FromString(data)
     except decode_error as error:

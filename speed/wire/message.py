@@ -6,12 +6,12 @@ The payload record is framed and found by hand: its bytes are copied once when w
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from speed.errors import WireError
+from speed.wire import lazily
 from speed.wire.content import (
     PROTOBUF,
     Content,
@@ -300,8 +300,8 @@ def parse_records(data: bytes) -> Any:
 @cache
 def _runtime() -> tuple[Any, type[Exception]]:
     """The generated module and protobuf's DecodeError, imported once, at first use."""
-    module = importlib.import_module("speed.wire.message_pb2")
-    return module, importlib.import_module("google.protobuf.message").DecodeError
+    module = lazily.load("speed.wire.message_pb2")
+    return module, lazily.load("google.protobuf.message").DecodeError
 
 
 def _frame(head: bytes, content: Content) -> bytes:

@@ -5,12 +5,12 @@ Messages of a program mostly differ in id and time only: their other bytes are m
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from speed.errors import WireError
+from speed.wire import lazily
 from speed.wire.content import Content
 from speed.wire.message_rules import check_metadata
 from speed.wire.records import varint, walk
@@ -123,7 +123,7 @@ def _encode(
 @cache
 def _envelope_class() -> Any:
     """Of the generated module, imported at first use."""
-    return importlib.import_module("speed.wire.message_pb2").MessageEnvelope
+    return lazily.load("speed.wire.message_pb2").MessageEnvelope
 
 
 def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from speed.errors import ConfigurationError, WireError
+from speed.wire import lazily
 from speed.wire.envelope import Header, make_sequence, pack_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES, TAG_BYTES
 
@@ -40,8 +41,7 @@ class _SodiumAead:
     """libsodium behind the interface of ``cryptography``'s AEAD classes."""
 
     def __init__(self, key: bytes) -> None:
-        from nacl import bindings
-
+        bindings = lazily.load("nacl.bindings")
         self._key = key
         self._encrypt = bindings.crypto_aead_chacha20poly1305_ietf_encrypt
         self._decrypt = bindings.crypto_aead_chacha20poly1305_ietf_decrypt
@@ -59,9 +59,7 @@ def _aead(backend: str, key: bytes) -> Any:
     if backend == "sodium":
         return _SodiumAead(key)
     if backend == "openssl":
-        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-        return ChaCha20Poly1305(key)
+        return lazily.load("cryptography.hazmat.primitives.ciphers.aead").ChaCha20Poly1305(key)
     raise ConfigurationError(f"unknown AEAD backend {backend!r}: use 'openssl' or 'sodium'")
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, Queue
 from typing import IO, Any
 
@@ -42,8 +42,11 @@ class AgentError(Exception):
 class Agent:
     """One agent process. What it writes to stderr is kept, and shown when something goes wrong."""
 
-    def __init__(self, language: str, name: str, root: str, **options: Any) -> None:
-        """Start it; ``ready()`` waits until its node is there. ``options``: allow, lease, heartbeat, workers."""
+    def __init__(self, language: str, name: str, root: str, *, under: Sequence[str] = (), **options: Any) -> None:
+        """Start it; ``ready()`` waits until its node is there. ``options``: allow, lease, heartbeat, workers, …
+
+        ``under``: a command that runs it, such as strace.
+        """
         LANGUAGES[language].check_built()
         self.language = language
         self.name = name
@@ -54,6 +57,7 @@ class Agent:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.process = subprocess.Popen(
             [
+                *under,
                 *LANGUAGES[language].command,
                 "--name",
                 name,
@@ -181,7 +185,7 @@ class Agent:
 
 def _flags(options: dict[str, Any]) -> list[str]:
     allowed = [flag for pattern in options.pop("allow", ()) for flag in ("--allow", pattern)]
-    return allowed + [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    return allowed + [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
 
 
 def _environment() -> dict[str, str]:

@@ -141,3 +141,33 @@ with speed.Node("parent", root=sys.argv[1]) as node:
     print(node.name)
 """
     assert child(script, root).rest() == ["child", "parent"]
+
+
+@pytest.mark.parametrize("module", ["speed.wire.message_pb2", "cryptography.hazmat.primitives.ciphers.aead"])
+def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
+    """F-1: the lock of a module that is being imported would stay locked in the child."""
+    script = """
+import importlib.abc, os, signal, sys, threading, speed
+begun, go_on = threading.Event(), threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[2]:
+            begun.set()
+            go_on.wait()
+
+sys.meta_path.insert(0, Slow())
+node = speed.Node("parent", root=sys.argv[1], allow=["parent"], engine="python")
+os.register_at_fork(before=go_on.set)
+sender = threading.Thread(target=node.send, args=("parent", 1))
+sender.start()
+begun.wait()
+if os.fork() == 0:
+    signal.alarm(20)
+    with speed.Node("child", root=sys.argv[1], allow=["child"], engine="python") as own:
+        own.send("child", 2)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+sender.join()
+"""
+    assert child(script, root, module).rest() == ["0"]

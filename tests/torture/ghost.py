@@ -1,0 +1,58 @@
+"""A sender without a node: it seals envelopes of any kind and writes them by hand, sound or not."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from speed.wire.envelope import EnvelopeType
+from speed.wire.message import encode_message, new_message_id
+from speed.wire.names import node_id
+from speed.wire.seal import Keyring, LinkSealer
+from speed.wire.spc import encode_request
+from tests.torture.lane_files import LaneFiles
+
+DEADLINE_MS = 1 << 60
+
+
+class Ghost:
+    """The lane ``source`` -> ``target`` in generation 1, as if a node wrote it; ``counter`` is of its last envelope."""
+
+    def __init__(self, root: str, source: str, target: str, keyring: Keyring) -> None:
+        self.files = LaneFiles(root, source, target)
+        self.counter = 0
+        self._sealer = LinkSealer(keyring, node_id(source), node_id(target), 1)
+
+    def seal(self, type_: int, payload: bytes, flags: int = 0) -> bytes:
+        """The next envelope of the link."""
+        self.counter += 1
+        return self._sealer.seal(type_, flags, self.counter, unix_ms(), payload, os.urandom(12))
+
+    def message(self, payload: Any) -> bytes:
+        return self.seal(EnvelopeType.MESSAGE, message(payload))
+
+    def event(self, payload: Any, topic: str) -> bytes:
+        return self.seal(EnvelopeType.EVENT, message(payload, topic))
+
+    def request(self, service: str, arguments: dict[str, Any]) -> bytes:
+        payload = encode_request(f"g{self.counter}", service, arguments, self.files.source, DEADLINE_MS)
+        return self.seal(EnvelopeType.SPC_REQUEST, payload)
+
+    def write(self, data: bytes) -> None:
+        """Append to the lane's one segment, which is made at first, and ring."""
+        if self.files.segments():
+            self.files.append(data)
+        else:
+            self.files.add_segment((1, 1), data)
+
+
+def message(payload: Any, topic: str = "t") -> bytes:
+    """The payload of a MESSAGE or EVENT."""
+    now = unix_ms()
+    identity = new_message_id(now, os.urandom(16))
+    return encode_message(payload, topic=topic, namespace="speed", message_id=identity, published_at_ms=now)
+
+
+def unix_ms() -> int:
+    return time.time_ns() // 1_000_000

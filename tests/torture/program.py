@@ -1,0 +1,129 @@
+"""``scripts/torture``: tries to break what ``registry_spec/reliability.md`` promises.
+
+Exit status: 0 when every promise was kept (with ``--mutate``: when every broken one was noticed), 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import random
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.torture import results, scenarios
+from tests.torture.results import Result
+from tests.torture.scenario import Report, Scenario
+
+
+def all_scenarios() -> dict[str, Scenario]:
+    """By name, in order: each module of ``scenarios/`` holds one."""
+    modules = (module.name for module in pkgutil.iter_modules(scenarios.__path__))
+    found = [importlib.import_module(f"{scenarios.__name__}.{name}") for name in modules]
+    return {one.name: one for one in sorted((module.SCENARIO for module in found), key=lambda each: each.name)}
+
+
+def play(scenario: Scenario, seed: int, count: int, *, mutated: bool = False) -> tuple[Report, float]:
+    """Run it; what it found, and how many seconds it took."""
+    report = Report(scenario.name, mutated, round_seed=seed)
+    began = time.monotonic()
+    report.attempt(lambda: scenario.run(seed, count, report))
+    return report, time.monotonic() - began
+
+
+def notices_mutation(scenario: Scenario, seed: int, count: int = 0) -> bool:
+    """Whether it fails when its promise is broken on purpose."""
+    report, _ = play(scenario, seed, count or scenario.tiny, mutated=True)
+    return report.is_caught
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    known = all_scenarios()
+    options = _options(arguments)
+    if options.list or not options.names:
+        _list(known)
+        return 0
+    names = list(known) if "all" in options.names else options.names
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no scenario is called {', '.join(unknown)}; see scripts/torture --list", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in names]
+    if options.mutate:
+        return _mutate(chosen, options)
+    found = [_result(scenario, options) for scenario in chosen]
+    if options.json:
+        results.write_json(options.json, found)
+    if options.write:
+        results.update_page(found, known)
+    return _verdict(found)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/torture", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios, or `all`")
+    parser.add_argument("--list", action="store_true", help="the scenarios and what they promise")
+    parser.add_argument("--full", action="store_true", help="the counts of the published table; hours")
+    parser.add_argument("--quick", action="store_true", help="small counts, minutes in all (the default)")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--count", type=int, default=0, help="rounds of each scenario")
+    parser.add_argument("--json", metavar="FILE", help="write the results there as well")
+    parser.add_argument("--write", action="store_true", help="update the table of registry_spec/reliability.md")
+    parser.add_argument("--mutate", action="store_true", help="break each promise on purpose: it must be noticed")
+    return parser.parse_args(arguments)
+
+
+def _list(known: dict[str, Scenario]) -> None:
+    for scenario in known.values():
+        print(f"{scenario.name:12} {scenario.promise}")
+        print(f"{'':12} {scenario.quick:,} quick, {scenario.full:,} full {scenario.unit}; broken: {scenario.mutation}")
+
+
+def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
+    count = options.count or (scenario.full if options.full else scenario.quick)
+    print(f"{scenario.name}: {scenario.promise}\n  seed {options.seed}, {count:,} {scenario.unit}", flush=True)
+    report, seconds = play(scenario, options.seed, count)
+    verdict = "BROKEN" if report.failures else "kept"
+    print(f"  {verdict}: {report.told()} in {seconds:.1f} s", flush=True)
+    size = f" --count {options.count}" if options.count else " --full" if options.full else ""
+    return Result(
+        scenario=scenario.name,
+        command=f"scripts/torture {scenario.name}{size} --seed {options.seed}",
+        seed=options.seed,
+        count=count,
+        unit=scenario.unit,
+        seconds=round(seconds, 1),
+        figures={**report.figures, **{figure: round(value, 3) for figure, value in report.worst.items()}},
+        failures=report.failures,
+        verdict=verdict,
+        machine=results.machine(),
+        date=results.today(),
+    )
+
+
+def _mutate(chosen: Sequence[Scenario], options: argparse.Namespace) -> int:
+    missed = []
+    for scenario in chosen:
+        print(f"{scenario.name}, broken on purpose: {scenario.mutation}", flush=True)
+        if not notices_mutation(scenario, options.seed, options.count):
+            missed.append(scenario.name)
+    print(f"torture: {len(chosen) - len(missed)} of {len(chosen)} broken promises noticed; seed {options.seed}")
+    for name in missed:
+        print(f"NOT NOTICED {name}")
+    return 1 if missed else 0
+
+
+def _verdict(found: Sequence[Result]) -> int:
+    broken = [result for result in found if result.failures]
+    seconds = sum(result.seconds for result in found)
+    print(f"torture: {len(found) - len(broken)} of {len(found)} promises kept in {seconds:.0f} s")
+    for result in broken:
+        for failure in result.failures:
+            print(f"BROKEN {result.scenario}: {failure}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The harness can fail: each scenario notices its own broken promise; failures, results and the table say enough."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.torture import results
+from tests.torture.program import all_scenarios, main, notices_mutation, play
+from tests.torture.scenario import Report, Scenario
+
+SCENARIOS = all_scenarios()
+SEED = 20260101
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_broken_promise_is_noticed(name: str) -> None:
+    assert notices_mutation(SCENARIOS[name], SEED)
+
+
+def _breaking(seed: int, count: int, report: Report) -> None:
+    for round_seed in report.rounds(seed, count):
+        report.check(round_seed != 12, "twelve")
+
+
+BREAKING = Scenario("breaking", "never twelve", "rounds", 1, 9, 99, "nothing", _breaking)
+
+
+def test_a_failure_says_the_command_that_repeats_it() -> None:
+    report, _ = play(BREAKING, 10, 5)
+    assert report.failures == ["twelve; repeat: scripts/torture breaking --seed 12 --count 1"]
+    assert not play(BREAKING, 13, 5)[0].failures
+
+
+def test_an_exception_is_a_failure_of_its_round() -> None:
+    def raising(seed: int, count: int, report: Report) -> None:
+        for _ in report.rounds(seed, count):
+            raise RuntimeError("broken")
+
+    report, _ = play(Scenario("raising", "", "rounds", 1, 1, 1, "", raising), 7, 3)
+    assert report.failures == ["RuntimeError: broken; repeat: scripts/torture raising --seed 7 --count 1"]
+
+
+def test_results_are_told_as_json_and_by_the_exit_status(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert main(["clocks", "--count", "1", "--seed", "3", "--json", str(path)]) == 0
+    (told,) = json.loads(path.read_text())["results"]
+    assert (told["scenario"], told["seed"], told["count"], told["verdict"]) == ("clocks", 3, 1, "kept")
+    assert main(["clocks", "--mutate", "--seed", "3"]) == 0
+    assert main(["no-such"]) == 2
+
+
+def test_the_table_keeps_the_rows_of_scenarios_that_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"a\n{results.BEGIN}\n| s |\n|---|\n| x | old |\n| y | old |\n{results.END}\nb\n")
+    monkeypatch.setattr(results, "PAGE", page)
+    new = results.Result("y", "c", 1, 2, "rounds", 3.0, {}, [], "kept", "m", "d")
+    results.update_page([new], ["x", "y"])
+    assert page.read_text().splitlines()[4:6] == ["| x | old |", new.row()]
