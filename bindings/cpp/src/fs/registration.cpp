@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "fs/clock.hpp"
+#include "fs/entry_file.hpp"
 #include "speed/error.hpp"
 
 namespace speed::fs {
@@ -196,7 +197,7 @@ void Registration::write(const std::function<void(wire::Entry&)>& change) {
   change(changed);
   const std::string data = wire::encode_entry(changed, registry_.keyring().registry_keys().front(), capacity_);
   entry_ = std::move(changed);
-  if (data.size() == capacity_ && is_installed()) {
+  if (data.size() == capacity_ && is_own(path_)) {
     if (pwrite(fd_.get(), data.data(), data.size(), 0) < 0) throw_errno(path_);
     return;
   }
@@ -204,9 +205,9 @@ void Registration::write(const std::function<void(wire::Entry&)>& change) {
   install(data);
 }
 
-bool Registration::is_installed() const {
+bool Registration::is_own(const std::string& path) const {
   struct stat at_path {};
-  return lstat(path_.c_str(), &at_path) == 0 && at_path.st_ino == status_of(fd_.get()).st_ino;
+  return lstat(path.c_str(), &at_path) == 0 && at_path.st_ino == status_of(fd_.get()).st_ino;
 }
 
 void Registration::check_claim() {
@@ -246,7 +247,7 @@ void Registration::install(const std::string& data) {
 void Registration::remove() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;
-  if (is_installed()) unlink(path_.c_str());
+  remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
   claims_.release(generation_);
   fd_.close();
 }

@@ -50,7 +50,7 @@ class Registration {
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
   void install(const std::string& data);
-  bool is_installed() const;
+  bool is_own(const std::string& path) const;
   void check_claim();
   void check_lease(std::int64_t now);
   [[noreturn]] void lose(const std::string& why);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "fs/entry_file.hpp"
 #include "fs/files.hpp"
 #include "speed/error.hpp"
 
@@ -18,17 +19,6 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t racy_ns = 20'000'000;  // a file read so soon after its change may have changed again unseen
 constexpr double fresh_seconds = 0.001;       // how long what was seen counts as what is: a burst of sends looks once
 constexpr int torn_reads = 3;
-
-std::string read_entry_file(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) throw_errno(path);
-  const struct stat status = status_of(fd.get());
-  if (!S_ISREG(status.st_mode)) throw WireError("BAD_ENTRY", "no regular file");
-  if (status.st_size > static_cast<off_t>(wire::limits::max_entry_bytes)) throw WireError("BAD_ENTRY", "too large");
-  std::string data(static_cast<std::size_t>(status.st_size), '\0');
-  data.resize(read_at(fd.get(), std::as_writable_bytes(std::span(data)), 0));
-  return data;
-}
 
 void check_directory(const std::string& path) {
   struct stat status {};
@@ -119,10 +109,14 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
 }
 
 EntryPtr Registry::read_file(const std::string& name) const {
+  return read_file(name, wire::entry_path(root_, name));
+}
+
+EntryPtr Registry::read_file(const std::string& name, const std::string& path) const {
   for (int tries = 0; tries < torn_reads; ++tries) {
     try {
       auto entry = std::make_shared<wire::Entry>(
-          wire::decode_entry(read_entry_file(wire::entry_path(root_, name)), keyring_.registry_keys()));
+          wire::decode_entry(read_entry_file(path), keyring_.registry_keys()));
       return entry->name == name ? entry : nullptr;
     } catch (const WireError&) {
       continue;  // a heartbeat may be half written: look again
@@ -208,14 +202,15 @@ std::vector<std::string> Registry::remove_stale() {
   for (const std::string& name : names()) {
     const Judged judged = judge(name);
     if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) continue;
-    EntryPtr again;
+    const auto is_meant = [&](const std::string& path) {
+      const EntryPtr again = read_file(name, path);
+      return again != nullptr && *again == *judged.entry;  // else its owner changed it meanwhile
+    };
     try {
-      again = read_file(name);
+      if (remove_entry_file(root_, name, is_meant)) removed.push_back(name);
     } catch (const std::system_error&) {
-      continue;
+      continue;  // removed by another
     }
-    if (again == nullptr || *again != *judged.entry) continue;  // its owner changed it meanwhile
-    if (unlink(wire::entry_path(root_, name).c_str()) == 0) removed.push_back(name);
   }
   return removed;
 }

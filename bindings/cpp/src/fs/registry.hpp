@@ -66,6 +66,7 @@ class Registry {
   };
   std::shared_ptr<const Known> look(const std::string& name);
   EntryPtr read_file(const std::string& name) const;
+  EntryPtr read_file(const std::string& name, const std::string& path) const;
   core::Verdict judge(const Known& known, std::int64_t now) const;
   std::vector<std::string> names() const;
 

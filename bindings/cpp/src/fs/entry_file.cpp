@@ -1,0 +1,52 @@
+#include "fs/entry_file.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <tuple>
+
+#include "fs/files.hpp"
+#include "speed/error.hpp"
+#include "wire/names.hpp"
+
+namespace speed::fs {
+
+namespace {
+
+std::string name_aside(const std::string& root, const std::string& name) {
+  std::array<std::byte, 8> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) throw_errno("getrandom");
+  const std::string token = name + "-" + std::to_string(getpid()) + "-" + wire::to_hex(random);
+  return wire::child_path(wire::registry_dir(root), wire::temporary_name(token));
+}
+
+}  // namespace
+
+std::string read_entry_file(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) throw_errno(path);
+  const struct stat status = status_of(fd.get());
+  if (!S_ISREG(status.st_mode)) throw WireError("BAD_ENTRY", "no regular file");
+  if (status.st_size > static_cast<off_t>(wire::limits::max_entry_bytes)) throw WireError("BAD_ENTRY", "too large");
+  std::string data(static_cast<std::size_t>(status.st_size), '\0');
+  data.resize(read_at(fd.get(), std::as_writable_bytes(std::span(data)), 0));
+  return data;
+}
+
+bool remove_entry_file(const std::string& root, const std::string& name,
+                       const std::function<bool(const std::string& path)>& is_meant) {
+  const std::string path = wire::entry_path(root, name);
+  if (!is_meant(path)) return false;
+  const std::string aside = name_aside(root, name);
+  if (rename(path.c_str(), aside.c_str()) != 0) return false;  // somebody else removed it first
+  const bool meant = is_meant(aside);
+  // Where its owner published a newer one, or there are no links, the owner's next heartbeat sees to it.
+  if (!meant) std::ignore = link(aside.c_str(), path.c_str());
+  unlink(aside.c_str());
+  return meant;
+}
+
+}  // namespace speed::fs
