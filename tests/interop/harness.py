@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, Queue
 from typing import IO, Any
 
@@ -42,18 +42,22 @@ class AgentError(Exception):
 class Agent:
     """One agent process. What it writes to stderr is kept, and shown when something goes wrong."""
 
-    def __init__(self, language: str, name: str, root: str, **options: Any) -> None:
-        """Start it; ``ready()`` waits until its node is there. ``options``: allow, lease, heartbeat, workers."""
+    def __init__(
+        self, language: str, name: str, root: str, *, prefix: Sequence[str] = (), **options: Any
+    ) -> None:
+        """Start it, by ``prefix``; ``ready()`` waits for its node. ``options``: allow, lease, heartbeat, workers."""
         LANGUAGES[language].check_built()
         self.language = language
         self.name = name
         self.generation = 0
+        self.pid = 0
         self._numbers = itertools.count(1)
         self._lines: Queue[str | None] = Queue()
         self._answers: dict[int, dict[str, Any]] = {}
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.process = subprocess.Popen(
             [
+                *prefix,
                 *LANGUAGES[language].command,
                 "--name",
                 name,
@@ -81,7 +85,7 @@ class Agent:
         if told.get("event") != "ready":
             self.process.wait(END_SECONDS)
             raise AgentError(told["error"], told["message"], {})
-        self.generation = told["generation"]
+        self.generation, self.pid = told["generation"], told["pid"]
         return self
 
     def tell(self, op: str, **fields: Any) -> int:

@@ -22,24 +22,37 @@ RARE_SYSCALLS = ("/mkdir(at)?", "/rename(at2?)?", "/unlink(at)?", "fcntl", "lsee
 ATTACH_SECONDS = 30.0
 
 
-class Sniper:
-    """strace, attached to an agent: kills it as it enters a system call for the ``when``-th time in one thread."""
+class Strace:
+    """strace, attached to an agent and its threads: it meddles with chosen system calls."""
 
-    def __init__(self, agent: Agent, syscall: str, when: int) -> None:
+    def __init__(self, agent: Agent, syscalls: str, meddling: str) -> None:
         if shutil.which("strace") is None:
             raise AssertionError("strace is not installed; on Debian: apt-get install strace")
-        chosen = [f"trace={syscall}", f"inject={syscall}:signal=KILL:when={when}"]
+        chosen = ["-e", f"trace={syscalls}", "-e", f"inject={syscalls}:{meddling}"]
         self.process = subprocess.Popen(
-            ["strace", "-f", "-o", "/dev/null", "-e", chosen[0], "-e", chosen[1], "-p", str(agent.process.pid)],
-            stderr=subprocess.PIPE,
+            ["strace", "-f", "-o", "/dev/null", *chosen, "-p", str(agent.process.pid)], stderr=subprocess.PIPE
         )
         assert self.process.stderr is not None
         assert b"attached" in self.process.stderr.readline(), "strace may not attach: is ptrace forbidden here?"
 
     def end(self) -> None:
-        """Its target is gone by now."""
-        self.process.kill()
-        self.process.communicate()
+        """Let the agent go, if it is alive."""
+        self.process.terminate()
+        self.process.communicate(timeout=ATTACH_SECONDS)
+
+
+class Sniper(Strace):
+    """Kills an agent as one of its threads enters a system call for the ``when``-th time."""
+
+    def __init__(self, agent: Agent, syscalls: str, when: int) -> None:
+        super().__init__(agent, syscalls, f"signal=KILL:when={when}")
+
+
+class Delay(Strace):
+    """Every eleventh call of a thread takes that much longer."""
+
+    def __init__(self, agent: Agent, syscalls: str, microseconds: int) -> None:
+        super().__init__(agent, syscalls, f"delay_exit={microseconds}:when=3+11")
 
 
 class Duel:
