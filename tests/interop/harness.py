@@ -160,6 +160,11 @@ class Agent:
         """Whether it is alive and every command was answered."""
         return self.process.poll() is None and not self._answers and self._lines.empty()
 
+    def descriptors(self) -> list[str]:
+        """What its descriptors lead to."""
+        fds = [f"/proc/{self.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{self.pid}/fd")]
+        return [os.readlink(fd) for fd in fds if os.path.lexists(fd)]
+
     def stderr(self) -> str:
         """The end of what it said there."""
         size = os.fstat(self._stderr.fileno()).st_size
