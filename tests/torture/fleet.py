@@ -21,6 +21,7 @@ class Fleet:
 
     def __init__(self, count: int, report: Report, prefix: Sequence[str] = ()) -> None:
         self.report = report
+        self.forgets = report.mutated and not prefix
         self.cast = Agents()
         self.members: list[Agent] = []
         self._prefix = prefix
@@ -58,13 +59,13 @@ class Fleet:
         targets = [self.members[(place + shift) % size] for place in range(size)]
         told = []
         for agent, target in zip(self.members, targets, strict=True):
-            missing = self.report.mutated and agent is self.members[0]
+            missing = self.forgets and agent is self.members[0]
             told.append(
                 (
                     agent.tell("burst", target=target.name, count=EACH - missing, bytes=300),
                     agent.tell("call", target=target.name, service="add", arguments={"a": shift, "b": 1}, timeout=TIMEOUT),
                     agent.tell("ping", target=target.name),
-                    agent.tell("drain", count=EACH, timeout=2 if self.report.mutated else TIMEOUT),
+                    agent.tell("drain", count=EACH, timeout=2 if self.forgets else TIMEOUT),
                 )
             )
         for agent, (burst, call, ping, drain) in zip(self.members, told, strict=True):
