@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, newest_cursor, segments_in
-from speed.fs.open import create_file, open_directory, unlink_quietly, write_all
+from speed.fs.open import create_file, open_directory, sync_directory, unlink_quietly, write_all
 from speed.wire.limits import LANE_WINDOW_BYTES, SEGMENT_BYTES
-from speed.wire.names import inbox_dir, lane_dir, segment_name, temporary_name
+from speed.wire.names import inbox_dir, lane_dir, node_dir, segment_name, temporary_name
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""
@@ -56,8 +56,9 @@ class LaneWriter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target = target
-        self._inbox = inbox_dir(root, target)
         self._path = lane_dir(root, target, source)
+        self._places = (self._path, inbox_dir(root, target), node_dir(root, target), root)
+        """Each holds the name of the one before."""
         self._generation = generation
         self._keys = tuple(lane_keys)
         self._window = window_bytes
@@ -191,7 +192,7 @@ class LaneWriter:
         It may run while others append; ``StorageError`` when the device refuses.
         """
         fd = os.dup(self._fd) if self._fd >= 0 else -1
-        directories, self._created = (self._path, self._inbox) if self._created else (), False
+        directories, self._created = self._places if self._created else (), False
         return lambda: self._flush(fd, directories)
 
     def _flush(self, fd: int, directories: Sequence[str]) -> None:
@@ -266,15 +267,6 @@ class LaneWriter:
         failure = storage_error(error, f"cannot write into the inbox of {self._target!r}")
         failure.envelopes_written = whole
         return failure
-
-
-def sync_directory(path: str) -> None:
-    """Make creations and renames in a directory durable."""
-    fd = open_directory(path)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _whole(parts: Sequence[bytes | memoryview], written: int) -> int:

@@ -126,6 +126,15 @@ def make_private_directory(path: str, owner: int | None = None) -> None:
         raise RootError(f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root")
 
 
+def sync_directory(path: str) -> None:
+    """Make creations and renames in a directory durable."""
+    fd = open_directory(path)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def owners_of(dir_fd: int, root_owner: int) -> frozenset[int]:
     """Who may own the files of a directory: the owner of the directory and that of the root."""
     return frozenset((os.fstat(dir_fd).st_uid, root_owner))

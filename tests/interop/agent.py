@@ -1,7 +1,8 @@
 """The Python agent: a node that does what a test tells it, one JSON command a line, one JSON answer a line.
 
 ``python -m tests.interop.agent --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-[--workers N]``. The contract of all agents is ``tests/interop/README.md``. The end of the input closes the node.
+[--workers N] [--durability process|disk] [--lane-bytes N]``. The contract of all agents is
+``tests/interop/README.md``. The end of the input closes the node.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import speed
+from speed.wire.limits import LANE_WINDOW_BYTES
 from tests.interop.agent_services import register
 from tests.interop.decoding import verdict
 from tests.interop.values import from_json, to_json
@@ -209,6 +211,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lease", type=float, default=30.0)
     parser.add_argument("--heartbeat", type=float, default=5.0)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--durability", default="process")
+    parser.add_argument("--lane-bytes", type=int, default=LANE_WINDOW_BYTES)
     return parser.parse_args()
 
 
@@ -223,6 +227,8 @@ def main() -> int:
             lease_seconds=options.lease,
             heartbeat_seconds=options.heartbeat,
             workers=options.workers,
+            durability=options.durability,
+            max_lane_bytes=options.lane_bytes,
             allow=options.allow,
         )
     except speed.SpeedError as error:

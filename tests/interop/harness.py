@@ -42,10 +42,11 @@ class AgentError(Exception):
 class Agent:
     """One agent process. What it writes to stderr is kept, and shown when something goes wrong."""
 
-    def __init__(
-        self, language: str, name: str, root: str, *, prefix: Sequence[str] = (), **options: Any
-    ) -> None:
-        """Start it, by ``prefix``; ``ready()`` waits for its node. ``options``: allow, lease, heartbeat, workers."""
+    def __init__(self, language: str, name: str, root: str, *, under: Sequence[str] = (), **options: Any) -> None:
+        """Start it; ``ready()`` waits until its node is there. ``options``: allow, lease, heartbeat, workers, …
+
+        ``under``: a command that runs it, such as strace.
+        """
         LANGUAGES[language].check_built()
         self.language = language
         self.name = name
@@ -57,7 +58,7 @@ class Agent:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.process = subprocess.Popen(
             [
-                *prefix,
+                *under,
                 *LANGUAGES[language].command,
                 "--name",
                 name,
@@ -190,7 +191,7 @@ class Agent:
 
 def _flags(options: dict[str, Any]) -> list[str]:
     allowed = [flag for pattern in options.pop("allow", ()) for flag in ("--allow", pattern)]
-    return allowed + [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    return allowed + [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
 
 
 def _environment() -> dict[str, str]:

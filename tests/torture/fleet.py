@@ -19,12 +19,12 @@ LEASE, HEARTBEAT = 30, 1
 class Fleet:
     """Agents ``m.<number>``; use it as a context. In each exchange everyone sends to, calls and pings somebody."""
 
-    def __init__(self, count: int, report: Report, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, count: int, report: Report, under: Sequence[str] = ()) -> None:
         self.report = report
-        self.forgets = report.mutated and not prefix
+        self.forgets = report.mutated and not under
         self.cast = Agents()
         self.members: list[Agent] = []
-        self._prefix = prefix
+        self._under = under
         try:
             self.grow(count)
         except BaseException:
@@ -43,7 +43,7 @@ class Fleet:
         languages = itertools.islice(itertools.cycle(CHOSEN), numbers.start, None)
         new: list[Agent] = []
         for number, language in zip(numbers, languages, strict=False):
-            options = {"allow": ["m.*"], "lease": LEASE, "heartbeat": HEARTBEAT, "prefix": self._prefix}
+            options = {"allow": ["m.*"], "lease": LEASE, "heartbeat": HEARTBEAT, "under": self._under}
             new.append(self.cast.start(language, f"m.{number}", **options))
             if len(new) % 8 == 0:
                 new[-1].ready()

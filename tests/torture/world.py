@@ -22,8 +22,9 @@ OPTIONS: dict[str, Any] = {"allow": ["t.*"], "lease": 30, "heartbeat": 1}
 class World:
     """Agents ``t.<language>``; use it as a context, which ends them and removes the root."""
 
-    def __init__(self, languages: Iterable[str] = CHOSEN, root: str = "") -> None:
+    def __init__(self, languages: Iterable[str] = CHOSEN, root: str = "", **options: Any) -> None:
         self.root = root or make_root()
+        self._options = OPTIONS | options
         self.agents: dict[str, Agent] = {}
         self._started: list[Agent] = []
         self.start(*languages)
@@ -31,7 +32,7 @@ class World:
     def start(self, *languages: str) -> None:
         """Side by side; each listens to the events ``t.*``."""
         for language in languages:
-            agent = Agent(language, f"t.{language}", self.root, **OPTIONS)
+            agent = Agent(language, f"t.{language}", self.root, **self._options)
             self.agents[language] = agent
             self._started.append(agent)
         for language in languages:
@@ -74,10 +75,10 @@ class World:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def in_worlds(seeds: Iterator[int]) -> Iterator[tuple[World, int]]:
-    """Each round's seed, with a world that some rounds share."""
+def in_worlds(seeds: Iterator[int], **options: Any) -> Iterator[tuple[World, int]]:
+    """Each round's seed, with a world that some rounds share; ``options`` are of its agents."""
     for first in seeds:
-        with World() as world:
+        with World(**options) as world:
             yield world, first
             for seed in itertools.islice(seeds, ROUNDS_PER_ROOT - 1):
                 yield world, seed

@@ -30,6 +30,8 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--lease") arguments.options.lease_seconds = std::stod(value);
     if (flag == "--heartbeat") arguments.options.heartbeat_seconds = std::stod(value);
     if (flag == "--workers") arguments.options.workers = static_cast<unsigned>(std::stoul(value));
+    if (flag == "--durability") arguments.options.durable = value == "disk";
+    if (flag == "--lane-bytes") arguments.options.max_lane_bytes = std::stoull(value);
   }
   return arguments;
 }

@@ -1,8 +1,8 @@
 """Junk by the hundred thousand: foreign files in inboxes and registry, foreign directories, noise in the bells.
 
-A round adds 10,000 files: half to the inboxes of the three agents, half to the registry, every third of them called like
-an entry; ten directories in each inbox, called like lanes, of senders that nobody allows; and noise in every bell. Meanwhile
-acknowledged messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1, L-9, L-19 to L-21).
+A round adds 10,000 files: half to the inboxes of the three agents, half to the registry, every third of them called
+like an entry; ten directories in each inbox, called like lanes; and noise in every bell. Meanwhile acknowledged
+messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1, L-9, L-19 to L-21).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Flood:
         growth = resident_mb(agent) - self.before[agent]
         self.report.note_worst(f"growth of {agent.language}, MB", round(growth, 1))
         self.report.check(growth <= GROWTH_MB, f"{agent!r} grew by {growth:.0f} MB")
-        kept = [entry for entry in os.scandir(names.quarantine_dir(self.world.root, agent.name))]
+        kept = list(os.scandir(names.quarantine_dir(self.world.root, agent.name)))
         files = [entry for entry in kept if not entry.name.endswith(".reason")]
         size = sum(entry.stat(follow_symlinks=False).st_size for entry in files if entry.is_file(follow_symlinks=False))
         self.report.check(len(files) <= MAX_QUARANTINE_FILES, f"{agent!r} keeps {len(files)} files in quarantine")

@@ -18,7 +18,7 @@ LIMIT = "/proc/sys/user/max_inotify_instances"
 
 
 class Namespace:
-    """A user namespace with its own limit; ``prefix`` starts a process in it."""
+    """A user namespace with its own limit; ``under`` starts a process in it."""
 
     def __init__(self, limit: int) -> None:
         script = f"echo {limit} > {LIMIT} && echo set && exec sleep infinity"
@@ -27,7 +27,7 @@ class Namespace:
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "set\n", "a user namespace with a limit of its own cannot be had here"
-        self.prefix = ["nsenter", "--preserve-credentials", "--user", f"--target={self.process.pid}"]
+        self.under = ["nsenter", "--preserve-credentials", "--user", f"--target={self.process.pid}"]
 
     def end(self) -> None:
         self.process.kill()
@@ -37,7 +37,7 @@ class Namespace:
 def round_of(size: int, report: Report) -> None:
     namespace = Namespace(size * 4 if report.mutated else size // 2)
     try:
-        with Fleet(size, report, namespace.prefix) as fleet:
+        with Fleet(size, report, namespace.under) as fleet:
             fleet.exchange(1)
             (newcomer,) = fleet.grow(1)
             older = fleet.members[:-1]

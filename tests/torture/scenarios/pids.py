@@ -53,8 +53,8 @@ class Round:
         self.report.add("pids given again")
 
     def unseen(self) -> None:
-        prefix = [*NAMESPACE, "--kill-child"]
-        owner = Agent(self.language, NAME, self.cast.root, prefix=prefix, lease=LEASE, heartbeat=HEARTBEAT)
+        under = [*NAMESPACE, "--kill-child"]
+        owner = Agent(self.language, NAME, self.cast.root, under=under, lease=LEASE, heartbeat=HEARTBEAT)
         try:
             owner.ready()
             self.lives()

@@ -66,6 +66,8 @@ bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
   if (!fd) throw_errno(path);
   try {
     write_all(fd.get(), wire::view(encode(claimant)));
+    if (fsync(fd.get()) != 0) throw_errno(path);  // after a power cut no generation may be used again
+    for (const std::string& place : {wire::claims_dir(root_), wire::registry_dir(root_), root_}) sync_directory(place);
   } catch (const std::system_error&) {
     release(generation);  // no entry will follow it
     throw;

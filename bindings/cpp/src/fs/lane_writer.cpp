@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
@@ -117,7 +118,9 @@ void Flush::run() const {
   if (segment_ && fdatasync(segment_.get()) != 0) throw_errno("fdatasync");
   if (!lane_) return;
   if (fsync(lane_.get()) != 0) throw_errno("fsync");
-  sync_directory(inbox_);
+  // Each holds the name of the one before: the inbox, its node's directory, the root.
+  const std::filesystem::path inbox(inbox_);
+  for (const auto& place : {inbox, inbox.parent_path(), inbox.parent_path().parent_path()}) sync_directory(place);
 }
 
 Flush LaneWriter::begin_flush() {

@@ -51,6 +51,10 @@ record Claim(Entry.Process maker, long lease, long made) {
         }
         try {
             Posix.writeAll(file, encode());
+            Posix.sync(file); // after a power cut no generation may be used again
+            Directory.sync(Names.claimsDirectory(root));
+            Directory.sync(Names.registryDirectory(root));
+            Directory.sync(root);
         } catch (PosixException failed) {
             release(root, name, generation); // no entry will follow it
             throw failed;

@@ -166,8 +166,11 @@ final class Directory implements Closeable {
         }
     }
 
-    void sync() throws PosixException {
-        Posix.sync(descriptor);
+    /** Makes the names in a directory survive a power cut. */
+    static void sync(String path) throws PosixException {
+        try (Directory directory = open(path)) {
+            Posix.sync(directory.descriptor);
+        }
     }
 
     /** The names in here, unsorted, at most {@code limit} of them. */

@@ -1,5 +1,7 @@
 package speed.fs;
 
+import java.nio.file.Path;
+
 /**
  * What makes all that was appended to a lane survive a power cut (L-7), on a descriptor of its own: others may append
  * while it runs. Any thread may run it, once.
@@ -7,13 +9,11 @@ package speed.fs;
 public final class Flush {
     private final int segment;
     private final String lane;
-    private final String inbox;
 
     /** Without a segment there is no descriptor; without a lane no file was created. */
-    Flush(int segment, String lane, String inbox) {
+    Flush(int segment, String lane) {
         this.segment = segment;
         this.lane = lane;
-        this.inbox = inbox;
     }
 
     /** Throws when the device refuses; the segment's descriptor is released in any case. */
@@ -23,17 +23,13 @@ public final class Flush {
                 Posix.syncData(segment);
             }
             if (lane != null) {
-                sync(lane);
-                sync(inbox);
+                Path place = Path.of(lane); // then inbox, node's directory, root: each holds the name of the one before
+                for (int level = 0; level < 4; level++, place = place.getParent()) {
+                    Directory.sync(place.toString());
+                }
             }
         } finally {
             Posix.close(segment);
-        }
-    }
-
-    private static void sync(String path) throws PosixException {
-        try (Directory directory = Directory.open(path)) {
-            directory.sync();
         }
     }
 }

@@ -35,7 +35,6 @@ public final class LaneWriter {
     public record Manner(long windowBytes, boolean renames, boolean durable) {}
 
     private final String target;
-    private final String inbox;
     private final String path;
     private final int generation;
     private final LaneMac mac;
@@ -56,7 +55,6 @@ public final class LaneWriter {
         this.generation = generation;
         this.mac = mac;
         this.manner = manner;
-        inbox = Names.inboxDirectory(root, target);
         path = Names.laneDirectory(root, target, source);
     }
 
@@ -167,7 +165,7 @@ public final class LaneWriter {
 
     /** What makes all that was appended survive a power cut (L-7). */
     public Flush beginFlush() throws PosixException {
-        Flush flush = new Flush(Posix.duplicate(descriptor), created ? path : null, inbox);
+        Flush flush = new Flush(Posix.duplicate(descriptor), created ? path : null);
         created = false;
         return flush;
     }

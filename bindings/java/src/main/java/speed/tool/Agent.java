@@ -25,7 +25,7 @@ public final class Agent {
      * Runs until the command {@code close} or the end of the input.
      *
      * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-     *     [--workers N]}
+     *     [--workers N] [--durability process|disk] [--lane-bytes N]}
      */
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
@@ -40,9 +40,13 @@ public final class Agent {
     private static Node open(Arguments arguments) {
         NodeBuilder builder = builder(arguments, arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
+                .laneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
                 .allow(arguments.all("--allow").toArray(new String[0]))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
+        if (arguments.get("--durability", "process").equals("disk")) {
+            builder.durable();
+        }
         try {
             return builder.open();
         } catch (SpeedException error) {
