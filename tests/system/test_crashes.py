@@ -126,12 +126,14 @@ def _link(fd: str) -> str:
 def test_a_closed_node_and_a_forked_child_leave_no_descriptor_open(root: str) -> None:
     """F-1."""
     before = descriptors_in(root)
-    with speed.Node("one", root=root, allow=["other"], engine="python") as one:
-        with speed.Node("other", root=root, engine="python") as other:
-            other.send("one", 1)
-            assert one.receive(10) is not None
-            # A thread may be looking at a file at the very moment of one fork, but not of all.
-            assert min(held_by_child(root) for _ in range(3)) == len(before)
+    with (
+        speed.Node("one", root=root, allow=["other"], engine="python") as one,
+        speed.Node("other", root=root, engine="python") as other,
+    ):
+        other.send("one", 1)
+        assert one.receive(10) is not None
+        # A thread may be looking at a file at the very moment of one fork, but not of all.
+        assert min(held_by_child(root) for _ in range(3)) == len(before)
     assert descriptors_in(root) == before
 
 

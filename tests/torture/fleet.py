@@ -63,7 +63,9 @@ class Fleet:
             told.append(
                 (
                     agent.tell("burst", target=target.name, count=EACH - missing, bytes=300),
-                    agent.tell("call", target=target.name, service="add", arguments={"a": shift, "b": 1}, timeout=TIMEOUT),
+                    agent.tell(
+                        "call", target=target.name, service="add", arguments={"a": shift, "b": 1}, timeout=TIMEOUT
+                    ),
                     agent.tell("ping", target=target.name),
                     agent.tell("drain", count=EACH, timeout=2 if self.forgets else TIMEOUT),
                 )

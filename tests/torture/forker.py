@@ -101,7 +101,7 @@ def held(root: str) -> str:
             target = os.readlink(f"/proc/self/fd/{fd}")
         except FileNotFoundError:
             continue  # that of the listing
-        if target.startswith(f"{root}/") and target.endswith("/bell") or "inotify" in target or "eventpoll" in target:
+        if (target.startswith(f"{root}/") and target.endswith("/bell")) or "inotify" in target or "eventpoll" in target:
             return f"a child holds {os.path.basename(target)} of its parent"
     return ""
 

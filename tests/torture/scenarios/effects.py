@@ -91,7 +91,9 @@ class Application:
         life = self.life if self.life and self.life.role == role else self.live(role, language_of(seed // 2))
         peer = self.duel.peer(language_of(seed // 6))
         if role == "receive":
-            told = tell_all(peer, "send", [{"target": VICTIM, "payload": {"id": one}, "timeout": TIMEOUT} for one in ids])
+            told = tell_all(
+                peer, "send", [{"target": VICTIM, "payload": {"id": one}, "timeout": TIMEOUT} for one in ids]
+            )
         else:
             call = {"target": VICTIM, "service": "note", "timeout": TIMEOUT}
             told = tell_all(peer, "call", [{**call, "arguments": {"id": one}} for one in ids])

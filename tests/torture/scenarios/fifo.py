@@ -88,7 +88,9 @@ class Crowd:
         receiver.ask("finish")
         reported = receiver.ask("stats")["counters"].get("gaps", 0) - before
         self.report.add("gaps")
-        self.report.check((came, reported) == ([0, 2], 1), f"{receiver.language} gets {came} and reports {reported} gaps")
+        self.report.check(
+            (came, reported) == ([0, 2], 1), f"{receiver.language} gets {came} and reports {reported} gaps"
+        )
 
 
 def run(seed: int, count: int, report: Report) -> None:

@@ -29,7 +29,15 @@ class Round:
     def __init__(self, cast: Agents, peer: Agent, report: Report) -> None:
         self.peer, self.report = peer, report
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.torture.forker", cast.root, peer.name, str(FORKS), *["mutated"] * report.mutated],
+            [
+                sys.executable,
+                "-m",
+                "tests.torture.forker",
+                cast.root,
+                peer.name,
+                str(FORKS),
+                *["mutated"] * report.mutated,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -68,7 +76,9 @@ class Round:
         self.process.stdin.flush()
         for failure in said:
             self.report.check(False, failure)
-        self.report.check(next(lines, "").strip() == "True", "messages to a process that forks are lost or out of order")
+        self.report.check(
+            next(lines, "").strip() == "True", "messages to a process that forks are lost or out of order"
+        )
         self.report.add("forks", FORKS)
         self.report.add("messages", len(sent))
 

@@ -46,7 +46,9 @@ def round_of(size: int, report: Report) -> None:
             fleet.exchange(2)
             fleet.members.pop().close()
             for agent in older:
-                report.check(until(lambda agent=agent: newcomer.name in agent.ask("leaves")), f"{agent!r} sees no leave")
+                report.check(
+                    until(lambda agent=agent: newcomer.name in agent.ask("leaves")), f"{agent!r} sees no leave"
+                )
             tell(older, report)
     finally:
         namespace.end()

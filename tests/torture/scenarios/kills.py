@@ -76,7 +76,9 @@ class Round:
         found: list[tuple[int, bool]] = []
         while True:
             message = agent.ask("receive", timeout=TIMEOUT)
-            if not self.report.check(message is not None, f"{self.what} nothing more comes: an accepted message is lost"):
+            if not self.report.check(
+                message is not None, f"{self.what} nothing more comes: an accepted message is lost"
+            ):
                 return found
             if message["payload"].get("mark") == LAST:
                 agent.ask("finish")
@@ -113,8 +115,12 @@ class Round:
         self.report.add("acknowledged", len(acknowledged))
         self.report.check(acknowledged <= set(numbers_came), f"sender {self.what} something acknowledged is lost")
         self.report.check(numbers_came == sorted(set(numbers_came)), f"sender {self.what} something came twice or late")
-        self.report.check(len(set(numbers_came) - acknowledged) <= 1, f"sender {self.what} more than what was in hand came")
-        self.report.check(not any(flag for _, flag in came), f"sender {self.what} a flag, although nobody may have had it")
+        self.report.check(
+            len(set(numbers_came) - acknowledged) <= 1, f"sender {self.what} more than what was in hand came"
+        )
+        self.report.check(
+            not any(flag for _, flag in came), f"sender {self.what} a flag, although nobody may have had it"
+        )
 
     def receiver(self) -> None:
         self.aim()
@@ -168,7 +174,9 @@ class Round:
         self.report.check(outcome.codes <= GONE, f"server {self.what} its caller hears {sorted(outcome.codes)}")
         self.report.check(answered == sorted(set(answered)), f"server {self.what} answers are mixed up")
         self.report.check(len(set(ran)) == len(ran), f"server {self.what} a request ran twice in one life")
-        self.report.check(again <= set(answered[-1:]), f"server {self.what} what was committed ran again: {sorted(again)}")
+        self.report.check(
+            again <= set(answered[-1:]), f"server {self.what} what was committed ran again: {sorted(again)}"
+        )
 
 
 def run(seed: int, count: int, report: Report) -> None:

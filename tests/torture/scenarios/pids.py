@@ -1,7 +1,7 @@
 """Pids that mean nothing: given to another process, or of another pid namespace (R-6, R-8).
 
-A round is of one language. In a namespace of its own an owner dies and a stranger gets its very pid: its name is free at
-once. Then an owner lives in a namespace that its neighbours cannot see, and dies there: it keeps its name as long as
+A round is of one language. In a namespace of its own an owner dies and a stranger gets its very pid: its name is free
+at once. Then an owner lives in a namespace that its neighbours cannot see, and dies there: it keeps its name as long as
 it renews its lease, and loses it within lease + 2 heartbeats.
 """
 
@@ -79,7 +79,9 @@ class Round:
         self.report.note_worst("worst seconds until free", took)
         bound = LEASE + 2 * HEARTBEAT
         freed = gone and took <= bound + SLACK_SECONDS
-        self.report.check(freed, f"the name of a dead {self.language} owner is free after {took:.1f} s, not {bound:.1f} s")
+        self.report.check(
+            freed, f"the name of a dead {self.language} owner is free after {took:.1f} s, not {bound:.1f} s"
+        )
 
 
 def run(seed: int, count: int, report: Report) -> None:

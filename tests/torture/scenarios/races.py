@@ -1,7 +1,7 @@
 """Races for a name: 2 to 64 processes of all languages, exactly one winner (R-4, R-5).
 
-A round is one race of a few or all of the processes, for a name that is new or was given back in order. Every generation
-of a name is won once.
+A round is one race of a few or all of the processes, for a name that is new or was given back in order. Every
+generation of a name is won once.
 """
 
 from __future__ import annotations

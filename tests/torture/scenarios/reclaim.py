@@ -1,4 +1,4 @@
-"""Names of owners that were paused: one owner a generation, and who was replaced gets nothing accepted (R-8, R-12, L-18).
+"""Owners that were paused: one owner a generation; who was replaced gets nothing accepted (R-8, R-12, L-18).
 
 A round: an owner is stopped in the midst of sending until its lease has run out; eight claimants reach for its name at
 once; then it is resumed. It must hear LEASE_LOST, and its receiver nothing.
@@ -53,7 +53,9 @@ class Reclaims:
         owner.resume()
         self.lost(owner, sending)
         accepted = drain(receiver)
-        self.report.check(accepted == 0, f"{accepted} of a {owner.language} owner came to {receiver.language} though replaced")
+        self.report.check(
+            accepted == 0, f"{accepted} of a {owner.language} owner came to {receiver.language} though replaced"
+        )
         for winner, _ in winners:
             winner.ask("release")
         owner.end()
