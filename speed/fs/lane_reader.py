@@ -85,7 +85,9 @@ class LaneReader:
             )
             self._again.append((entry, token))
         until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
-        self._repeats: Repeats | None = Repeats(until, all_types=damaged or len(cursor.unfinished) >= MAX_UNFINISHED)
+        # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
+        unsure = damaged or cursor.receiver_generation == self._generation
+        self._repeats: Repeats | None = Repeats(until, all_types=unsure or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
 

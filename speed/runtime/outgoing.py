@@ -18,7 +18,7 @@ from speed.runtime.context import Context, unix_ms
 from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
 from speed.wire.entry import Entry
-from speed.wire.envelope import EnvelopeType, make_sequence
+from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
@@ -103,6 +103,7 @@ class OutgoingLink:
         total = sum(map(len, payloads))
         if total > MAX_PAYLOAD_BYTES:
             self._check_sizes(payloads)
+        total += ENVELOPE_OVERHEAD * len(payloads)
         context = self._context
         if urgent and self._is_full:
             raise self._inbox_full()

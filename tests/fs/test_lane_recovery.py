@@ -49,6 +49,17 @@ def test_what_a_dead_reader_had_begun_comes_again_marked_redelivered(lane: Lane)
     assert [envelope.redelivered for envelope in again] == [True, True, True]
 
 
+def test_a_lane_that_failed_and_is_opened_again_marks_all_that_may_be_in_hand(lane: Lane) -> None:
+    """L-15: the same process has read them; how many of them its program holds nobody knows."""
+    lane.writer().append([sealed(counter) for counter in range(1, 5)])
+    reader = lane.reader(1)
+    lane.read_all(reader, finish=False)
+    reader.abandon()
+    again = lane.read_all(lane.reader(1))
+    assert counters(again) == [1, 2, 3, 4]
+    assert [envelope.redelivered for envelope in again] == [True, True, True, True]
+
+
 def test_messages_behind_the_one_in_hand_are_not_marked(lane: Lane) -> None:
     """L-15: a node handles messages of one sender one at a time."""
     lane.writer().append([sealed(counter) for counter in range(1, 5)])

@@ -91,7 +91,9 @@ void LaneReader::recover() {
   }
   if (!cursor.clean) {
     suspect_until_ = lane_end();
-    suspect_all_ = suspect_all_ || cursor.unfinished.size() >= wire::limits::max_unfinished;
+    // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
+    suspect_all_ = suspect_all_ || cursor.receiver_generation == generation_ ||
+                   cursor.unfinished.size() >= wire::limits::max_unfinished;
   }
 }
 

@@ -23,7 +23,7 @@ final class Succession {
         }
         cursor = newestCursor(generation);
         if (!cursor.clean()) {
-            suspectWhatLiesThere();
+            suspectWhatLiesThere(generation);
         }
     }
 
@@ -40,10 +40,11 @@ final class Succession {
         return new Cursor(generation, first, 0, 0, List.of(), !repeats.suspectsAll());
     }
 
-    private void suspectWhatLiesThere() {
+    private void suspectWhatLiesThere(int generation) {
         SegmentId last = files.listing().lastSegment();
         repeats.suspect(last == SegmentId.NONE ? start() : new Position(last, files.segmentBytes(last)));
-        if (cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
+        // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
+        if (cursor.receiverGeneration() == generation || cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
             repeats.suspectAll();
         }
     }
