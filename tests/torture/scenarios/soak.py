@@ -1,4 +1,4 @@
-"""Hours of mixed load (the figures of L, M, S): nothing lost, the same speed at the end, no growth.
+"""Hours of mixed load: nothing lost, the same speed at the end, no growth.
 
 A round is one exchange of six nodes, and a pause. The round trips of the last third are compared with those of the
 first where there are enough of them to tell.
