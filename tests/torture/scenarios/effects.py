@@ -15,6 +15,7 @@ import threading
 import time
 from random import Random
 
+from tests.interop.harness import Agent
 from tests.interop.languages import ROOT
 from tests.torture.consumer import Ledger
 from tests.torture.duel import VICTIM, Duel, Outcome, language_of, tell_all
@@ -72,6 +73,10 @@ def ledger_path(duel: Duel) -> str:
     return f"{duel.root}/ledger"
 
 
+def ids_of(seed: int) -> list[str]:
+    return [f"{seed}-{number}" for number in range(COMMANDS)]
+
+
 class Application:
     """Its lives, one after the other."""
 
@@ -79,44 +84,43 @@ class Application:
         self.duel, self.report = duel, report
         self.life: Life | None = None
 
-    def live(self, role: str, language: str) -> Life:
+    def live(self, role: str, seed: int) -> Life:
         if self.life is not None:
             self.life.end()
-        self.life = Life(self.duel, role, language, mutated=self.report.mutated)
+        self.life = Life(self.duel, role, language_of(seed // 2), mutated=self.report.mutated)
         return self.life
 
     def round(self, seed: int) -> None:
-        random = Random(seed)
-        role, ids = ("receive", "serve")[seed % 2], [f"{seed}-{number}" for number in range(COMMANDS)]
-        life = self.life if self.life and self.life.role == role else self.live(role, language_of(seed // 2))
-        peer = self.duel.peer(language_of(seed // 6))
-        if role == "receive":
-            told = tell_all(
-                peer, "send", [{"target": VICTIM, "payload": {"id": one}, "timeout": TIMEOUT} for one in ids]
-            )
-        else:
-            call = {"target": VICTIM, "service": "note", "timeout": TIMEOUT}
-            told = tell_all(peer, "call", [{**call, "arguments": {"id": one}} for one in ids])
-        self.strike(life, random)
-        sent = Outcome()
-        sent.take(peer, told)
-        heir = self.live(role, language_of(seed // 2 + 1))
-        if role == "receive":
-            promised = {ids[place] for place in sent.results} | {f"{seed}-end"}
-            peer.ask("send", target=VICTIM, payload={"id": f"{seed}-end"}, timeout=TIMEOUT)
-            said = "-"
-            while said and said != f"{seed}-end":
-                heir.let(1)
-                said = heir.line()
-        else:
-            promised = set(ids)
-            heir.let(3 * COMMANDS)
-            for place in set(range(COMMANDS)) - set(sent.results):
-                peer.ask("call", **call, arguments={"id": ids[place]})
-        self.judge(seed, promised)
+        play = (self.receive, self.serve)[seed % 2]
+        self.judge(seed, play(seed, self.duel.peer(language_of(seed // 6))))
 
-    def strike(self, life: Life, random: Random) -> None:
-        """Just after a commit, or somewhere between two."""
+    def receive(self, seed: int, peer: Agent) -> set[str]:
+        """It is killed while it takes messages; its heir takes the rest. Whose effects were promised."""
+        life = self.life if self.life and self.life.role == "receive" else self.live("receive", seed)
+        ids, end = ids_of(seed), f"{seed}-end"
+        told = tell_all(peer, "send", [{"target": VICTIM, "payload": {"id": one}, "timeout": TIMEOUT} for one in ids])
+        sent = self.strike(life, Random(seed), peer, told)
+        heir = self.live("receive", seed + 2)
+        peer.ask("send", target=VICTIM, payload={"id": end}, timeout=TIMEOUT)
+        said = "-"
+        while said not in ("", end):
+            heir.let(1)
+            said = heir.line()
+        return {ids[place] for place in sent.results} | {end}
+
+    def serve(self, seed: int, peer: Agent) -> set[str]:
+        """It is killed while it serves; its caller asks again whatever was not answered."""
+        life = self.live("serve", seed)
+        ids, call = ids_of(seed), {"target": VICTIM, "service": "note", "timeout": TIMEOUT}
+        told = tell_all(peer, "call", [{**call, "arguments": {"id": one}} for one in ids])
+        sent = self.strike(life, Random(seed), peer, told)
+        self.live("serve", seed).let(3 * COMMANDS)
+        for place in set(range(COMMANDS)) - set(sent.results):
+            peer.ask("call", **call, arguments={"id": ids[place]})
+        return set(ids)
+
+    def strike(self, life: Life, random: Random, peer: Agent, told: list[int]) -> Outcome:
+        """Just after a commit, or somewhere between two; what its peer heard."""
         before = random.randrange(1, COMMANDS)
         waits = random.random() < 0.5
         life.let(before if waits else COMMANDS)
@@ -127,6 +131,9 @@ class Application:
         life.end()
         self.life = None
         self.report.add("kills")
+        heard = Outcome()
+        heard.take(peer, told)
+        return heard
 
     def judge(self, seed: int, promised: set[str]) -> None:
         ledger = Ledger(ledger_path(self.duel))
