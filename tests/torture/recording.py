@@ -1,4 +1,4 @@
-"""What a process asked of the filesystem, recorded by strace: creations, writes, flushes; and what it said meanwhile."""
+"""What a process asked of the filesystem, recorded by strace: creations, writes, flushes; and what it said."""
 
 from __future__ import annotations
 

@@ -36,6 +36,8 @@ CALLS = (
     "fcntl,dup",
 )
 ERRORS = ("ENOSPC", "EIO", "EACCES", "EMFILE", "EINTR", "EDQUOT", "ESTALE")
+USES = (1, 1, 1, 2, 3, 5)
+"""Of the call by one thread, since the failure began."""
 SENDS = 5
 SETTLE_SECONDS = 20.0
 FURTHER_DESCRIPTORS = 2
@@ -57,7 +59,7 @@ class Site:
         """Consecutive numbers go through calls and errors; an interruption that never ends is none."""
         calls, error = CALLS[number % len(CALLS)], ERRORS[number // len(CALLS) % len(ERRORS)]
         lasts = "+" if error != "EINTR" and random.random() < 0.5 else ""
-        return cls(calls, error, f"{random.randrange(1, 7)}{lasts}")
+        return cls(calls, error, f"{random.choice(USES)}{lasts}")
 
     def __str__(self) -> str:
         return f"{self.error} from {self.calls} at use {self.when}"
@@ -68,18 +70,23 @@ class Failing:
 
     def __init__(self, agent: Agent, root: str, site: Site) -> None:
         self._agent = agent
+        self._out = f"{root}.strace"
+        self.hits = 0
         paths = [flag for path in _places(root) for flag in ("-P", path)]
         inject = f"inject={site.calls}:error={site.error}:when={site.when}"
-        command = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(agent.process.pid), *paths]
+        command = ["strace", "-f", "-qq", "-o", self._out, "-p", str(agent.process.pid), *paths]
         self._command = [*command, "-e", f"trace={site.calls}", "-e", inject]
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Failing:  # noqa: PYI034 - typing.Self needs Python 3.11
         self._strace = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
         assert until(self._is_traced, 10), "strace does not attach"
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._strace.send_signal(signal.SIGINT)
         self._strace.wait(20)
+        self.hits = Path(self._out).read_text(errors="replace").count("(INJECTED)")
+        os.unlink(self._out)
 
     def _is_traced(self) -> bool:
         tasks = Path(f"/proc/{self._agent.process.pid}/task").iterdir()
@@ -119,9 +126,10 @@ class Round:
     def run(self) -> None:
         self.converse(self.first)
         before = descriptors(self.agent)
-        with Failing(self.agent, self.world.root, self.site):
+        with Failing(self.agent, self.world.root, self.site) as failing:
             accepted = self.send(range(self.first + 10, self.first + 10 + SENDS))
             self.receive(len(accepted), wait=1.0)
+        self.report.add("calls that failed", failing.hits)
         self.report.check(self.agent.process.poll() is None, f"{self.where}: the agent ended")
         last = self.first + 50
         self.report.check(until(lambda: self.works(last), SETTLE_SECONDS), f"{self.where}: afterwards nothing is sent")
@@ -130,7 +138,7 @@ class Round:
         self.judge(accepted)
         few = until(lambda: descriptors(self.agent) <= before + FURTHER_DESCRIPTORS, SETTLE_SECONDS)
         self.report.check(few, f"{self.where}: {descriptors(self.agent)} descriptors, {before} before")
-        self.report.add("sites")
+        self.report.add("sites hit", failing.hits > 0)
 
     def converse(self, number: int) -> None:
         """So that all is open that will be used."""

@@ -69,7 +69,8 @@ class Round:
         self.report, self.random = report, Random(seed)
         self.source, self.target = CHOSEN[seed % len(CHOSEN)], CHOSEN[seed // len(CHOSEN) % len(CHOSEN)]
         self.key, self.root, self.operations = recorded(self.source, self.target)
-        self.cut = seed // len(CHOSEN) ** 2 % (len(self.operations) + 1)
+        pairs = len(CHOSEN) ** 2
+        self.cut = (seed // pairs + seed % pairs * 7) % (len(self.operations) + 1)
         self.is_strict = seed % 2 == 0
 
     def run(self) -> None:
