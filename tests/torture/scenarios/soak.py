@@ -17,7 +17,6 @@ WARM = 2 * SIZE
 JUDGED_FROM = 10_000
 """Pings; fewer say nothing about their slowest hundredth."""
 MOST_DRIFT = 1.2
-MOST_BYTES = 64 << 20
 
 
 class TimedFleet(Fleet):
@@ -49,7 +48,7 @@ def run(seed: int, count: int, report: Report) -> None:
             time.sleep(PAUSE_SECONDS)
         fleet.check_all_present()
         if before is not None:
-            fleet.check_growth(before, MOST_BYTES)
+            fleet.check_growth(before)
         if len(fleet.pings) >= 3:
             report.note_worst("p99 of pings, µs", round(p99(fleet.pings) * 1e6))
         if len(fleet.pings) >= JUDGED_FROM:
