@@ -89,7 +89,11 @@ class Registry:
         if known is not None and known.settled and known.stamp == stamp:
             return known
         settled = time.time_ns() - stamp[1] > _RACY_NS
-        fresh = self._read_entry(name, path)
+        try:
+            fresh = self._read_entry(name, path)
+        except OSError as error:
+            self._problems[name] = f"cannot be read: {error.strerror}"
+            fresh, settled = None, False  # the same file may be readable the next time
         if known is not None and known.entry == fresh:
             now_known = _Known(stamp, settled, fresh, known.since_ms, known.gone)
         else:
@@ -105,9 +109,6 @@ class Registry:
             except WireError as error:
                 problem = str(error)  # a heartbeat may be half written: look again
                 continue
-            except OSError as error:
-                problem = f"cannot be read: {error.strerror}"
-                break
             if entry.name == name:
                 self._problems.pop(name, None)
                 return entry

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import socket
 import threading
 import time
+
+import pytest
 
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -152,3 +155,19 @@ def test_two_hundred_entries_are_listed(registry: Registry):
         registry.register(f"node-{i:03d}", fabrics=("F",), **LEASE)
     assert [entry.name for entry in registry.live_entries()] == [f"node-{i:03d}" for i in range(200)]
     assert registry.problems() == {}
+
+
+def test_an_entry_that_could_not_be_read_once_is_looked_at_again(registry: Registry, monkeypatch: pytest.MonkeyPatch):
+    """R-11: out of descriptors for a moment, and the file is the same afterwards."""
+    registry.register("billing", **LEASE)
+    past = time.time_ns() - 10**9
+    os.utime(path_of(registry, "billing"), ns=(past, past))
+
+    def refuse(path: str) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr("speed.fs.registry.read_entry_file", refuse)
+        assert registry.read("billing") is None
+        assert registry.problems() == {"billing.node": f"cannot be read: {os.strerror(errno.EMFILE)}"}
+    assert registry.read("billing") is not None

@@ -106,7 +106,11 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
                     known->modified_ns == fresh->modified_ns && known->size == fresh->size;
   if (same) return known;
   fresh->settled = unix_ms() * 1'000'000 - fresh->modified_ns > racy_ns;
-  fresh->entry = read_file(name);
+  try {
+    fresh->entry = read_file(name);
+  } catch (const std::system_error&) {
+    fresh->settled = false;  // the same file may be readable the next time
+  }
   const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
                          *known->entry == *fresh->entry;
   fresh->since_ms = unchanged ? known->since_ms : monotonic_ms();
@@ -122,8 +126,6 @@ EntryPtr Registry::read_file(const std::string& name) const {
       return entry->name == name ? entry : nullptr;
     } catch (const WireError&) {
       continue;  // a heartbeat may be half written: look again
-    } catch (const std::system_error&) {
-      return nullptr;
     }
   }
   return nullptr;
@@ -206,7 +208,12 @@ std::vector<std::string> Registry::remove_stale() {
   for (const std::string& name : names()) {
     const Judged judged = judge(name);
     if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) continue;
-    const EntryPtr again = read_file(name);
+    EntryPtr again;
+    try {
+      again = read_file(name);
+    } catch (const std::system_error&) {
+      continue;
+    }
     if (again == nullptr || *again != *judged.entry) continue;  // its owner changed it meanwhile
     if (unlink(wire::entry_path(root_, name).c_str()) == 0) removed.push_back(name);
   }

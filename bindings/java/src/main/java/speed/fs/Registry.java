@@ -144,7 +144,12 @@ public final class Registry {
             return before;
         }
         boolean settled = System.currentTimeMillis() * 1_000_000 - status.modifiedNanos() > RACY_NANOS;
-        Entry entry = readEntry(name, path);
+        Entry entry = null;
+        try {
+            entry = readEntry(name, path);
+        } catch (PosixException unreadable) {
+            settled = false; // the same file may be readable the next time
+        }
         boolean unchanged = before != null && entry != null && entry.equals(before.entry);
         Known now = new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
         known.put(name, now);
@@ -152,15 +157,13 @@ public final class Registry {
     }
 
     /** A heartbeat may be half written: an entry whose MAC fails is read again. */
-    private Entry readEntry(String name, String path) {
+    private Entry readEntry(String name, String path) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
                 Entry entry = Entry.decode(EntryFile.read(path), keyring.registryKeys());
                 return entry.name().equals(name) ? entry : null;
             } catch (WireException torn) {
                 continue;
-            } catch (PosixException unreadable) {
-                return null;
             }
         }
         return null;
