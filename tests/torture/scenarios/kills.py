@@ -28,11 +28,11 @@ class Round:
         self.random = Random(seed)
         self.peer = duel.peer(language_of(seed // 12))
         alive = duel.victim is not None and duel.victim.process.poll() is None
-        self.victim = duel.victim if alive and duel.victim else duel.live(language_of(seed // 4))
+        self.victim = duel.victim if alive and duel.victim else duel.live(language_of(seed))
         self.what = f"{self.victim.language}, killed beside {self.peer.language},"
 
     def run(self) -> None:
-        (self.sender, self.receiver, self.caller, self.server)[self.seed % 4]()
+        (self.sender, self.receiver, self.caller, self.server)[self.seed // 3 % 4]()
         self.report.add("kills")
 
     # --- the victim ---
@@ -58,7 +58,7 @@ class Round:
         self.sniper = aim(self.victim, self.random) if self.random.random() < 0.5 else None
 
     def heir(self) -> Agent:
-        return self.duel.live(language_of((self.seed + 1) // 4))
+        return self.duel.live(language_of(self.seed + 1))
 
     def payload(self, number: int) -> dict[str, Any]:
         """Of any size, and known from its number: a torn one would not be equal."""
