@@ -11,6 +11,7 @@ import signal
 import sys
 
 from speed.errors import NameTakenError
+from speed.fs.identity import start_of
 from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 from tests.interop.harness import Agent
@@ -19,14 +20,14 @@ NAME = "billing"
 TRIES = 20
 
 
-def stranger(pid: int) -> int:
-    """A process with this pid, if it is free."""
+def stranger(pid: int, start: int) -> int:
+    """A process with this pid, if it is free; 0 also if it began within the clock tick in which the owner did."""
     with open("/proc/sys/kernel/ns_last_pid", "w") as file:
         file.write(str(pid - 1))
     child = os.fork()
     if child == 0:
         signal.pause()
-    if child == pid:
+    if child == pid and start_of(pid) != start:
         return child
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -42,7 +43,7 @@ def main(root: str, language: str, *mutated: str) -> str:
         return f"the entry names pid {entry and entry.pid} of process {pid}"
     if not mutated:
         owner.kill()
-        if not any(stranger(pid) for _ in range(TRIES)):
+        if not any(stranger(pid, entry.pid_start) for _ in range(TRIES)):
             return f"pid {pid} could not be had again"
     if registry.live(NAME, sure=True) is not None:
         return "a dead owner counts as live: another process has its pid"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 
-from tests.interop.harness import Agent
+from tests.interop.harness import Agent, AgentError
 from tests.interop.languages import ROOT
 from tests.interop.pool import Agents
 from tests.torture.duel import language_of
@@ -84,7 +84,11 @@ class Round:
 
     def send(self, over: threading.Event, sent: list[int]) -> None:
         while not over.wait(0.005):
-            self.peer.ask("send", target=NAME, payload={"n": len(sent)}, timeout=60)
+            try:
+                self.peer.ask("send", target=NAME, payload={"n": len(sent)}, timeout=60)
+            except AgentError as error:
+                self.report.check(False, f"{self.peer.language} cannot send to a process that forks: {error}")
+                return
             sent.append(len(sent))
 
 
