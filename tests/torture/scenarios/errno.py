@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -40,8 +41,6 @@ USES = (1, 1, 1, 2, 3, 5)
 """Of the call by one thread, since the failure began."""
 SENDS = 5
 SETTLE_SECONDS = 20.0
-FURTHER_DESCRIPTORS = 2
-"""A segment and a bell that are opened when they are next needed."""
 CODES = json.loads((ROOT / "registry_spec" / "codes.json").read_text())
 TYPED = {*CODES["local"], *CODES["spc"]}
 
@@ -130,15 +129,17 @@ class Round:
             accepted = self.send(range(self.first + 10, self.first + 10 + SENDS))
             self.receive(len(accepted), wait=1.0)
         self.report.add("calls that failed", failing.hits)
+        self.report.add("sites hit", failing.hits > 0)
         self.report.check(self.agent.process.poll() is None, f"{self.where}: the agent ended")
         last = self.first + 50
         self.report.check(until(lambda: self.works(last), SETTLE_SECONDS), f"{self.where}: afterwards nothing is sent")
         accepted.append(last)
         self.receive_until(last)
         self.judge(accepted)
-        few = until(lambda: descriptors(self.agent) <= before + FURTHER_DESCRIPTORS, SETTLE_SECONDS)
-        self.report.check(few, f"{self.where}: {descriptors(self.agent)} descriptors, {before} before")
-        self.report.add("sites hit", failing.hits > 0)
+        if self.site.calls == "close":
+            return  # strace fails a call by leaving it out; a close that really fails releases its descriptor
+        few = until(lambda: not lost_descriptors(self.agent, before), SETTLE_SECONDS)
+        self.report.check(few, f"{self.where}: descriptors were lost: {lost_descriptors(self.agent, before)}")
 
     def converse(self, number: int) -> None:
         """So that all is open that will be used."""
@@ -186,8 +187,17 @@ class Round:
         self.report.check(in_order, f"{self.where}: {first_times} is another order, or a repeat without a mark")
 
 
-def descriptors(agent: Agent) -> int:
-    return len(os.listdir(f"/proc/{agent.process.pid}/fd"))
+def descriptors(agent: Agent) -> Counter[str]:
+    """What its descriptors lead to."""
+    directory = Path(f"/proc/{agent.process.pid}/fd")
+    links = (directory / number for number in os.listdir(directory))
+    return Counter(os.readlink(link) for link in links if link.is_symlink())
+
+
+def lost_descriptors(agent: Agent, before: Counter[str]) -> list[str]:
+    """Of what is held more often than before, and more than once; or is held no more by any name."""
+    now = descriptors(agent)
+    return [link for link, held in (now - before).items() if now[link] > 1 or link.endswith(" (deleted)")]
 
 
 def run(seed: int, count: int, report: Report) -> None:
