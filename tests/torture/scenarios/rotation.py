@@ -12,6 +12,7 @@ import os
 from speed.cli.keys import rotated
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.wire.seal import Keyring
+from tests.interop.harness import Agent
 from tests.torture.ghost import Ghost
 from tests.torture.scenario import Report, Scenario
 from tests.torture.world import World, in_worlds
@@ -28,6 +29,8 @@ class Round:
         self.world, self.seed, self.report = world, seed, report
 
     def run(self) -> None:
+        # The strangers of the round before were refused.
+        self.before = {agent.process.pid: refused_by(agent) for agent in self.world.agents.values()}
         old = Keyring(read_keys(self.world.key_path)[:1])
         for step in STEPS:
             self.step(step)
@@ -59,9 +62,11 @@ class Round:
             got = agent.ask("drain", count=expected, timeout=TIMEOUT)["received"]
             self.report.add("messages", got)
             self.report.check(got == expected, f"{agent!r} got {got} of {expected} after {step} at {language}")
-            counters = agent.ask("stats")["counters"]
-            refused = {name: count for name, count in counters.items() if name.startswith(("rejected", "damage"))}
-            self.report.check(not refused, f"{agent!r} refused {refused} after {step} at {language}")
+            refused = refused_by(agent)
+            self.report.check(
+                refused == self.before.get(agent.process.pid, {}),
+                f"{agent!r} refused {refused} after {step} at {language}",
+            )
 
     def strangers(self, old: Keyring) -> None:
         """With the retired key, and with the one of today."""
@@ -72,6 +77,12 @@ class Round:
                 wait = TIMEOUT if expected else QUIET_SECONDS + 1.0  # a lane is found at the next scan
                 got = agent.ask("drain", count=1, timeout=wait)["received"]
                 self.report.check(got == expected, f"{agent!r} accepted {got} sealed with the {name} key")
+
+
+def refused_by(agent: Agent) -> dict[str, int]:
+    """What it counted as refused or damaged since it started."""
+    counters = agent.ask("stats")["counters"]
+    return {name: count for name, count in counters.items() if name.startswith(("rejected", "damage"))}
 
 
 def run(seed: int, count: int, report: Report) -> None:
