@@ -90,6 +90,11 @@ class Inbox:
             self._buffer,
         )
 
+    def close(self) -> None:
+        """Let go of the quarantine, if it was needed."""
+        if self._quarantine is not None:
+            self._quarantine.close()
+
 
 def _sorted_out(directory: int) -> tuple[set[str], list[str]]:
     """Lane names and foreign names of an inbox directory."""

@@ -317,6 +317,7 @@ class Protocol:
         for lane in self._lanes.values():
             lane.close(clean=True)
         self._lanes.clear()
+        self._inbox.close()
         if self._poll is not None:
             self._poll.close()
         if self._bell is not None:
@@ -326,6 +327,7 @@ class Protocol:
         """In a forked child: close descriptors, write nothing."""
         for lane in self._lanes.values():
             lane.abandon()
+        self._inbox.close()
         if self._poll is not None:
             self._poll.close()
         if self._bell is not None:

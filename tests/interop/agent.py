@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import queue
 import sys
@@ -217,6 +218,7 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     options = _options()
+    logging.basicConfig(level=logging.WARNING)  # on standard error
     try:
         node = speed.Node(
             options.name,

@@ -51,6 +51,7 @@ class Agent:
         self.language = language
         self.name = name
         self.generation = 0
+        self.pid = 0
         self._numbers = itertools.count(1)
         self._lines: Queue[str | None] = Queue()
         self._answers: dict[int, dict[str, Any]] = {}
@@ -85,7 +86,7 @@ class Agent:
         if told.get("event") != "ready":
             self.process.wait(END_SECONDS)
             raise AgentError(told["error"], told["message"], {})
-        self.generation = told["generation"]
+        self.generation, self.pid = told["generation"], told["pid"]
         return self
 
     def tell(self, op: str, **fields: Any) -> int:
@@ -159,6 +160,11 @@ class Agent:
     def idle(self) -> bool:
         """Whether it is alive and every command was answered."""
         return self.process.poll() is None and not self._answers and self._lines.empty()
+
+    def descriptors(self) -> list[str]:
+        """What its descriptors lead to."""
+        fds = [f"/proc/{self.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{self.pid}/fd")]
+        return [os.readlink(fd) for fd in fds if os.path.lexists(fd)]
 
     def stderr(self) -> str:
         """The end of what it said there."""

@@ -21,11 +21,10 @@ from speed.wire.seal import Keyring, LinkSealer
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
 from tests.interop.pool import Agents
+from tests.interop.racing import race
 
 RACERS = int(os.environ.get("SPEED_RACERS", "64"))
 ROUNDS = int(os.environ.get("SPEED_RACE_ROUNDS", "200"))
-START_NS = 200_000_000
-"""From telling all racers to the start: long enough for the last of them to be told."""
 
 
 @pytest.fixture
@@ -54,17 +53,8 @@ def test_exactly_one_of_many_processes_of_all_languages_wins_a_name(
 
 
 def _race(racers: list[Agent], name: str, registry: Registry) -> Agent:
-    """One round: all reach for the name at one moment. The winner, and it alone, is in the registry."""
-    at = time.monotonic_ns() + START_NS
-    told = [racer.tell("race", name=name, at=at) for racer in racers]
-    winners = []
-    for racer, number in zip(racers, told, strict=True):
-        try:
-            generation = racer.answer(number)
-        except AgentError as error:
-            assert error.code == "NAME_TAKEN", (name, racer, str(error))
-        else:
-            winners.append((racer, generation))
+    """One round. The winner, and it alone, is in the registry."""
+    winners = race(racers, name)
     assert len(winners) == 1, (name, winners)
     ((winner, generation),) = winners
     entry = registry.read(name)

@@ -1,5 +1,7 @@
 #include "runtime/registrar.hpp"
 
+#include <utility>
+
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
@@ -71,7 +73,9 @@ void Registrar::add(std::vector<HandlerPtr>& handlers, Node::NodeHandler handler
 
 void Registrar::run() {
   double next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
+  bool told = false;
   while (!context_.stop.requested()) {
+    if (watch_.is_polling() && !std::exchange(told, true)) context_.stats.count("registry_polled");
     const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
     if (context_.stop.requested()) return;

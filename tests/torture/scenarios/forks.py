@@ -1,0 +1,117 @@
+"""Forks under load, as PySpark makes them (F-1): no deadlock, no shared identity, no stolen wake-up.
+
+A round: a Python process whose node calls, is called and takes messages forks 20 times, four children at once; these
+may use nothing of their parent's node, make nodes of their own, fork themselves, and leave by ``os._exit``. Meanwhile
+a peer of any language calls and sends to it: all comes, in order.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+from tests.interop.harness import Agent, AgentError
+from tests.interop.languages import ROOT
+from tests.interop.pool import Agents
+from tests.torture.duel import language_of
+from tests.torture.forker import NAME
+from tests.torture.scenario import Report, Scenario
+
+FORKS = 20
+ROUND_SECONDS = 180.0
+
+
+class Round:
+    """The forking process and its peer."""
+
+    def __init__(self, cast: Agents, peer: Agent, report: Report) -> None:
+        self.peer, self.report = peer, report
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.torture.forker",
+                cast.root,
+                peer.name,
+                str(FORKS),
+                *["mutated"] * report.mutated,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "SPEED_KEY": f"{cast.root}/speed.key"},
+        )
+
+    def run(self) -> None:
+        watchdog = threading.Timer(ROUND_SECONDS, self.process.kill)
+        watchdog.start()
+        try:
+            self.exchange()
+        finally:
+            watchdog.cancel()
+            self.process.kill()
+            self.process.communicate()
+
+    def exchange(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdin is not None
+        lines = iter(self.process.stdout.readline, "")
+        if next(lines, "").strip() != "ready":
+            raise AssertionError("the forking process did not start")
+        over = threading.Event()
+        sent: list[int] = []
+        sending = threading.Thread(target=self.send, args=(over, sent))
+        sending.start()
+        said = []
+        for line in lines:
+            if line.strip() == "done":
+                break
+            said.append(line.strip())
+        over.set()
+        sending.join()
+        self.process.stdin.write(f"\n{len(sent)}\n")
+        self.process.stdin.flush()
+        for failure in said:
+            self.report.check(False, failure)
+        self.report.check(
+            next(lines, "").strip() == "True", "messages to a process that forks are lost or out of order"
+        )
+        self.report.add("forks", FORKS)
+        self.report.add("messages", len(sent))
+
+    def send(self, over: threading.Event, sent: list[int]) -> None:
+        while not over.wait(0.005):
+            try:
+                self.peer.ask("send", target=NAME, payload={"n": len(sent)}, timeout=60)
+            except AgentError as error:
+                self.report.check(False, f"{self.peer.language} cannot send to a process that forks: {error}")
+                return
+            sent.append(len(sent))
+
+
+def run(seed: int, count: int, report: Report) -> None:
+    cast = Agents()
+    peers: dict[str, Agent] = {}
+    try:
+        for round_seed in report.rounds(seed, count):
+            language = language_of(round_seed)
+            if language not in peers:
+                peers[language] = cast.start(language, f"peer.{language}", allow=[NAME, "worker.*"]).ready()
+            Round(cast, peers[language], report).run()
+    finally:
+        cast.close()
+
+
+SCENARIO = Scenario(
+    name="forks",
+    promise="a process that forks under load neither deadlocks nor shares identity or wake-ups with its children",
+    unit=f"times {FORKS} forks",
+    tiny=1,
+    quick=3,
+    full=500,
+    mutation="the process forks behind Python's back",
+    run=run,
+)
