@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from contender import Contender, Program
-from contenders.table import BUILT, PAIRS, is_speed
+from contenders.table import BUILT, MANY, PEERS, is_speed
 from kinds import KIB, MIB, SMALL
 
 SENDERS = 64
@@ -229,7 +229,7 @@ def run(names: list[str], scale: Scale, memory: str | None) -> Iterator[dict[str
     """All cases of the SPEED contenders among `names`: rows, and for a case that failed one with ``failed``."""
     disk = disk_directory()
     for name in names:
-        if not is_speed(name) or name in PAIRS:
+        if not is_speed(name) or not PEERS[name].does >= MANY:  # pairs of languages, and those that do not poll
             continue
         for place in (*ANY_LANGUAGE, *(PYTHON_ONLY if name == "speed" else ())):
             if place.on_disk and disk is None:

@@ -67,6 +67,17 @@ def rates(found: dict[str, Samples]) -> dict[str, float]:
     }
 
 
+def own_figures(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """What is promised of one contender alone: ``figure/name``."""
+    answer = {}
+    for name, row in rows.items():
+        answer[f"resident_mb/{name}"] = row["resident_mb"]
+        answer[f"cpu_us/{name}"] = row.get("cpu_us")
+        if row.get("small_p50_us"):
+            answer[f"tail/{name}"] = row["small_p99_us"] / row["small_p50_us"]
+    return answer
+
+
 def summary(samples: Samples) -> dict[str, float]:
     """The median and the 99th percentile of all echoes in microseconds, rates a second."""
     found = {}
@@ -117,13 +128,15 @@ def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Na
             contender.close()
         shutil.rmtree(work, ignore_errors=True)
     measured = {name: samples for name, samples in bench.found.items() if samples}
+    rows = {
+        name: {**report.describe(PEERS[name]), **resting[name], **summary(samples)}
+        for name, samples in measured.items()
+    }
+    figures.update(own_figures(rows))
     return {
         "machine": machine(base or tempfile.gettempdir()),
         "plan": vars(plan),
-        "contenders": {
-            name: {**report.describe(PEERS[name]), **resting[name], **summary(samples)}
-            for name, samples in measured.items()
-        },
+        "contenders": rows,
         "left_out": left_out,
         "figures": figures,
         "verdicts": verdicts(figures, languages),

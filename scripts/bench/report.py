@@ -132,10 +132,14 @@ VERDICTS = {"PASS": "reached", "FAIL": "**NOT reached**"}
 def _targets(verdicts: list[dict[str, Any]]) -> list[str]:
     reached = sum(row["verdict"] == "PASS" for row in verdicts)
     rows = [
-        [row["what"], row["target"], _value(row["measured"]), VERDICTS.get(row["verdict"], row["verdict"])]
+        [row["what"], row["target"], _value(row["measured"]), VERDICTS.get(row["verdict"], row["verdict"]) + _why(row)]
         for row in verdicts
     ]
     return ["", f"{reached} of {len(verdicts)} targets reached:", *_table(["target", "", "measured", ""], rows)]
+
+
+def _why(row: dict[str, Any]) -> str:
+    return f": {row['why']}" if row["verdict"] == "FAIL" and row["why"] else ""
 
 
 def _sizes(contenders: dict[str, Any]) -> list[str]:

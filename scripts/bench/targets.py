@@ -14,6 +14,8 @@ class Target:
     direction: str
     bound: float
     figure: str
+    why: str = ""
+    """What the profile says where it is not reached."""
 
     def verdict(self, value: Any) -> str:
         if value is None:
@@ -24,57 +26,71 @@ class Target:
         return "PASS" if met else "FAIL"
 
 
+INTERPRETER = "82 % of a call's instructions are the interpreter's (`scripts/bench/profile`)"
+CIPHER = "four passes of ChaCha20-Poly1305 are 97 % of the instructions (0031); the peer has none, or two quicker ones"
+COMMITS = "the receiver's 4,500 cycles a message: half the `pwrite` of its cursor (L-15), a third cipher (0031)"
+QUICK_FLUSH = "a flush takes 0.1 ms on this disk, so that sharing it saves little"
+
+
+def _calls(title: str, name: str, why: str) -> list[Target]:
+    """What is promised of Python's calls and messages, by either engine."""
+    return [
+        Target(f"{title}: call p50 / pyzmq CURVE", "<=", 0.3, f"small/{name}/zeromq", why),
+        Target(f"{title}: call p50 / grpcio", "<=", 0.07, f"small/{name}/grpc", why),
+        Target(f"{title}: call p99 / p50", "<=", 4.0, f"tail/{name}"),
+        Target(f"{title}: processor time of a call, µs", "<=", 30.0, f"cpu_us/{name}", why),
+        Target(f"{title}: busy cores: call p50 / pyzmq CURVE", "<=", 1.0, f"loaded/{name}/zeromq", why),
+        Target(f"{title}: pipelined calls/s / grpcio futures", ">=", 15.0, f"pipelined/{name}/grpc", why),
+        Target(f"{title}: one way, batched, thousand/s", ">=", 120.0, f"batched/{name}", why),
+        Target(f"{title}: 1 MiB p50 / grpcio", "<=", 0.6, f"large/{name}/grpc", CIPHER),
+        Target(f"{title}: 1 MiB p50 / pyzmq CURVE", "<=", 0.4, f"large/{name}/zeromq", CIPHER),
+    ]
+
+
 TARGETS = {
     "python": [
-        Target("call p50 / pyzmq CURVE", "<=", 1.25, "small/speed/zeromq"),
-        Target("call p50 / grpcio", "<=", 0.33, "small/speed/grpc"),
-        Target("1 MiB p50 / grpcio", "<=", 1.0, "large/speed/grpc"),
-        Target("pipelined calls/s / grpcio futures", ">=", 10.0, "pipelined/speed/grpc"),
-        Target("native: call p50 / pyzmq CURVE", "<=", 0.3, "small/speed.native/zeromq"),
-        Target("native: call p50 / grpcio", "<=", 0.07, "small/speed.native/grpc"),
-        Target("native: 1 MiB p50 / grpcio", "<=", 0.6, "large/speed.native/grpc"),
-        Target("native: pipelined calls/s / grpcio futures", ">=", 15.0, "pipelined/speed.native/grpc"),
-        Target("one way, batched, thousand/s", ">=", 120.0, "batched/speed"),
-        Target("native: one way, batched, thousand/s", ">=", 120.0, "batched/speed.native"),
+        *_calls("native", "speed.native", "what is left is cipher, two system calls a side, and Python's own service"),
+        Target("native, not polling: call p50 / pyzmq CURVE", "<=", 1.0, "small/speed.native.blocking/zeromq"),
+        *_calls("Python engine", "speed", INTERPRETER),
         Target("import speed, ms", "<=", 80.0, "import_ms"),
         Target("node started, ms", "<=", 50.0, "node_start_ms"),
-        Target("idle node, % CPU", "<=", 0.5, "idle_cpu_percent"),
-        Target("idle node, MB resident", "<=", 45.0, "idle_rss_mb"),
+        Target("idle node, % CPU", "<=", 0.2, "idle_cpu_percent"),
+        Target("idle node, MB resident", "<=", 40.0, "idle_rss_mb"),
         Target("speed nodes, ms", "<=", 250.0, "nodes_command_ms"),
     ],
     "cpp": [
-        Target("C++ call p50 / gRPC C++", "<=", 0.6, "small/speed.cpp/grpc.cpp"),
+        Target("C++ call p50 / gRPC C++", "<=", 0.15, "small/speed.cpp/grpc.cpp"),
         Target("C++ call p50 / libzmq CURVE", "<=", 0.6, "small/speed.cpp/curve.cpp"),
-        Target("C++ one way, batched, thousand/s", ">=", 600.0, "batched/speed.cpp"),
-        Target("C++ one way, single, thousand/s", ">=", 250.0, "one_way/speed.cpp"),
+        Target("C++, not polling: call p50 / the limit", "<=", 1.3, "small/speed.cpp.blocking/limit"),
+        Target("C++ call p50 / the limit, polling", "<=", 3.0, "small/speed.cpp/limit.polling"),
+        Target("C++ one way, batched, thousand/s", ">=", 700.0, "batched/speed.cpp", COMMITS),
+        Target("C++ one way, single, thousand/s", ">=", 250.0, "one_way/speed.cpp", COMMITS),
+        Target("C++ 1 MiB p50 / gRPC C++", "<=", 0.6, "large/speed.cpp/grpc.cpp", CIPHER),
+        Target("C++ idle server, MB resident", "<=", 6.0, "resident_mb/speed.cpp"),
         Target("Python to C++ p50 / Python to Python", "<=", 1.0, "small/speed.python-cpp/speed"),
     ],
     "java": [
-        Target("Java call p50 / grpc-java", "<=", 1.0, "small/speed.java/grpc.java"),
+        Target("Java call p50 / grpc-java", "<=", 0.3, "small/speed.java/grpc.java"),
     ],
 }
 
 
+def _crowds(title: str, name: str) -> list[Target]:
+    return [
+        Target(f"{title}: 64 senders / 1, drained", ">=", 0.8, f"fan_in/{name}"),
+        Target(f"{title}: call p50 with 200 nodes / with 2", "<=", 1.3, f"population/{name}"),
+        Target(f"{title}: disk: 64 threads / 1", ">=", 15.0, f"group_commit/{name}", QUICK_FLUSH),
+    ]
+
+
 CASE_TARGETS = {
     "python": [
-        Target("64 senders / 1, drained", ">=", 0.8, "fan_in/speed"),
+        *_crowds("native", "speed.native"),
+        *_crowds("Python engine", "speed"),
         Target("64 senders: least share / fair share", ">=", 0.5, "least_share/speed"),
-        Target("call p50 with 200 nodes / with 2", "<=", 1.3, "population/speed"),
-        Target("disk: 64 threads / 1", ">=", 15.0, "group_commit/speed"),
-        Target("native: 64 senders / 1, drained", ">=", 0.8, "fan_in/speed.native"),
-        Target("native: call p50 with 200 nodes / with 2", "<=", 1.3, "population/speed.native"),
-        Target("native: disk: 64 threads / 1", ">=", 15.0, "group_commit/speed.native"),
     ],
-    "cpp": [
-        Target("C++: 64 senders / 1, drained", ">=", 0.8, "fan_in/speed.cpp"),
-        Target("C++: call p50 with 200 nodes / with 2", "<=", 1.3, "population/speed.cpp"),
-        Target("C++: disk: 64 threads / 1", ">=", 15.0, "group_commit/speed.cpp"),
-    ],
-    "java": [
-        Target("Java: 64 senders / 1, drained", ">=", 0.8, "fan_in/speed.java"),
-        Target("Java: call p50 with 200 nodes / with 2", "<=", 1.3, "population/speed.java"),
-        Target("Java: disk: 64 threads / 1", ">=", 15.0, "group_commit/speed.java"),
-    ],
+    "cpp": _crowds("C++", "speed.cpp"),
+    "java": _crowds("Java", "speed.java"),
 }
 """Of ``--cases all``."""
 
@@ -96,4 +112,5 @@ def judged(target: Target, figures: dict[str, Any]) -> dict[str, Any]:
         "target": f"{target.direction} {target.bound:g}",
         "measured": value,
         "verdict": target.verdict(value),
+        "why": target.why,
     }

@@ -17,11 +17,13 @@ LEASE_SECONDS = 300.0
 """Longer than any case keeps a server stopped; else defaults."""
 BATCH = 64
 ENGINE = "python"
+SPIN_SECONDS: float | None = None
+"""How long to poll; None: the default."""
 
 
 def open_node(work: Path, name: str, **options: Any) -> speed.Node:
     root, key = make_root(work)
-    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, **options)
+    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, spin_seconds=SPIN_SECONDS, **options)
 
 
 def echo(data: bytes) -> bytes:

@@ -32,6 +32,7 @@ def java(library: str) -> Command:
 
 
 CALLS = frozenset({"small", "large", "loaded", "bytes_16", "kib_4", "kib_64", "mib_16"})
+CALL = frozenset({"small", "loaded"})
 MANY = frozenset({"pipelined"})
 THREADS = MANY | {"pipelined_4", "pipelined_16"}
 ALL = CALLS | MANY | {"one_way"}
@@ -94,12 +95,16 @@ PEERS: dict[str, Peer] = {
     "speed.native": _peer(
         "python", "SPEED node.call, native engine", SEALED, SPEED | BATCHES, python("speed_native"), "speed-ipc"
     ),
-    "limit": _peer("cpp", "the limit: append, ring, read", "none", frozenset({"small", "loaded"}), built("limit")),
-    "limit.polling": _peer("cpp", "the limit, polling", "none", frozenset({"small", "loaded"}), built("limit", "poll")),
+    "speed.native.blocking": _peer(
+        "python", "SPEED native engine, not polling", SEALED, CALL, python("speed_native_blocking"), "speed-ipc"
+    ),
+    "limit": _peer("cpp", "the limit: append, ring, read", "none", CALL, built("limit")),
+    "limit.polling": _peer("cpp", "the limit, polling", "none", CALL, built("limit", "poll")),
     "zeromq.cpp": _peer("cpp", "libzmq REQ/REP ipc", "none", ALL, built("zeromq_echo", "plain")),
     "curve.cpp": _peer("cpp", "libzmq REQ/REP ipc, CURVE", CURVE, ALL, built("zeromq_echo", "curve")),
     "grpc.cpp": _peer("cpp", "gRPC C++ unary, unix socket", NOTHING, SPEED | BATCHES, built("grpc_echo")),
     "speed.cpp": _peer("cpp", "SPEED C++ to C++", SEALED, SPEED | BATCHES, built("speed_echo")),
+    "speed.cpp.blocking": _peer("cpp", "SPEED C++ to C++, not polling", SEALED, CALL, built("speed_echo", "blocking")),
     "grpc.java": _peer("java", "grpc-java unary, unix socket", NOTHING, SPEED, java("grpc")),
     "speed.java": _peer("java", "SPEED Java to Java", SEALED, SPEED | BATCHES, java("speed")),
 }

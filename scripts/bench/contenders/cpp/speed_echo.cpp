@@ -9,16 +9,18 @@ constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
 constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped
 
-speed::NodeOptions options_in(const std::string& work, const std::string& durability = "") {
+// `kind`: "disk" is durable, "blocking" does not poll.
+speed::NodeOptions options_in(const std::string& work, const std::string& kind) {
   speed::NodeOptions options;
   options.root = work + "/root";
   options.key = work + "/speed.key";
-  options.durable = durability == "disk";
+  options.durable = kind == "disk";
+  if (kind == "blocking") options.spin_seconds = 0;
   return options;
 }
 
-void serve(const std::string& work, const std::string&, const bench::Lifetime& lifetime) {
-  speed::NodeOptions options = options_in(work);
+void serve(const std::string& work, const std::string& kind, const bench::Lifetime& lifetime) {
+  speed::NodeOptions options = options_in(work, kind);
   options.allow = {"client", "crowd.*"};
   options.lease_seconds = kLeaseSeconds;
   speed::Node node("server", options);
@@ -35,7 +37,7 @@ speed::Bytes bytes_of(const std::string& data) {
 
 class Client final : public bench::Client {
  public:
-  Client(const std::string& work, const std::string& durability) : node_("client", options_in(work, durability)) {
+  Client(const std::string& work, const std::string& kind) : node_("client", options_in(work, kind)) {
     node_.wait_for("server");
   }
 
@@ -73,7 +75,7 @@ class Client final : public bench::Client {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run(count, words, serve, [](const std::string& work, const std::string& durability) {
-    return std::make_unique<Client>(work, durability);
+  return bench::run(count, words, serve, [](const std::string& work, const std::string& kind) {
+    return std::make_unique<Client>(work, kind);
   });
 }
