@@ -65,13 +65,13 @@ class Round:
         sent: list[int] = []
         sending = threading.Thread(target=self.send, args=(over, sent))
         sending.start()
-        said = []
-        for line in lines:
-            if line.strip() == "done":
-                break
+        said: list[str] = []
+        while (line := next(lines, "")) not in ("done\n", ""):
             said.append(line.strip())
         over.set()
         sending.join()
+        if not self.report.check(line != "", "the process that forks ended, or hung, before it was done"):
+            return
         self.process.stdin.write(f"\n{len(sent)}\n")
         self.process.stdin.flush()
         for failure in said:
