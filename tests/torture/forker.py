@@ -17,7 +17,7 @@ import speed
 
 NAME = "forker"
 ABREAST = 4
-CHILD_SECONDS = 60
+CHILD_SECONDS = 30
 
 
 class Forker:

@@ -20,7 +20,7 @@ from tests.torture.forker import NAME
 from tests.torture.scenario import Report, Scenario
 
 FORKS = 20
-ROUND_SECONDS = 180.0
+ROUND_SECONDS = 100.0
 
 
 class Round:
@@ -85,7 +85,7 @@ class Round:
     def send(self, over: threading.Event, sent: list[int]) -> None:
         while not over.wait(0.005):
             try:
-                self.peer.ask("send", target=NAME, payload={"n": len(sent)}, timeout=60)
+                self.peer.ask("send", target=NAME, payload={"n": len(sent)}, timeout=30)
             except AgentError as error:
                 self.report.check(False, f"{self.peer.language} cannot send to a process that forks: {error}")
                 return
