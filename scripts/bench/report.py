@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders.table import PAIRS, PEERS, SPEEDS, Peer
+from section import write_section
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 PLOT = README.parent / "scripts" / "bench" / "plots" / "bench.svg"
@@ -183,9 +184,5 @@ def _cases(cases: list[dict[str, Any]]) -> list[str]:
 
 
 def write_readme(found: dict[str, Any], command: str, path: Path = README) -> None:
-    """Replace what stands between the markers; ValueError when they are not there."""
-    before, begin, rest = path.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path.name} has no {BEGIN} … {END}")
-    path.write_text(f"{before}{BEGIN}\n{markdown(found, command)}\n{END}{after}")
+    """Write the section; ValueError when its markers are not there."""
+    write_section(path, BEGIN, END, markdown(found, command))

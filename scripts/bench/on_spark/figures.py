@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from section import write_section
+from targets import Target, judged
 
 BEGIN, END = "<!-- spark-bench:begin -->", "<!-- spark-bench:end -->"
-
+SAID = {"PASS": "reached", "FAIL": "NOT reached"}
 
 RATIOS = "Beside the worker itself, the larger of two ratios counts: of time, and of processors' time."
 BUSY = " The machine was busy with other work."
-
-
-class Target(NamedTuple):
-    """A bound on one figure."""
-
-    what: str
-    direction: str
-    bound: float
-    figure: str
 
 
 TARGETS = {
@@ -46,14 +40,8 @@ TARGETS = {
 
 def verdicts(figures: dict[str, float], parts: list[str]) -> list[dict[str, Any]]:
     """Each target with what was measured."""
-    rows = []
-    for target in (target for part in parts for target in TARGETS[part]):
-        value = figures.get(target.figure)
-        met = value is not None and (value <= target.bound if target.direction == "<=" else value >= target.bound)
-        verdict = "not measured" if value is None else "reached" if met else "NOT reached"
-        bound = f"{target.direction} {target.bound:g}"
-        rows.append({"what": target.what, "target": bound, "measured": value, "verdict": verdict})
-    return rows
+    rows = [judged(target, figures) for part in parts for target in TARGETS[part]]
+    return [{**row, "verdict": SAID.get(row["verdict"], row["verdict"])} for row in rows]
 
 
 def text(found: dict[str, Any]) -> str:
@@ -112,9 +100,5 @@ def _value(value: float | None) -> str:
 
 
 def write_readme(found: dict[str, Any], command: str, path: Path) -> None:
-    """Replace what stands between the markers; ValueError when they are not there."""
-    before, begin, rest = path.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path.name} has no {BEGIN} … {END}")
-    path.write_text(f"{before}{BEGIN}\n{markdown(found, command)}\n{END}{after}")
+    """Write the section; ValueError when its markers are not there."""
+    write_section(path, BEGIN, END, markdown(found, command))
