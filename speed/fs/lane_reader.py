@@ -112,8 +112,7 @@ class LaneReader:
             taken, is_all = self._read_sound(received, max_envelopes, now)
             if is_all:
                 return received, False
-        if self._again:
-            taken = self._read_again(received, max_envelopes, max_bytes)
+        taken += self._read_again(received, max_envelopes, max_bytes)
         if scan:
             self._ahead.look(self._position, now)
             if self._dirty:
@@ -336,8 +335,7 @@ class LaneReader:
     def close(self, *, clean: bool = False) -> None:
         """Commit and release; ``clean`` says that nothing is in anybody's hands."""
         try:
-            closed = clean and not self.unfinished
-            self._write_cursor(self._progress.cursor(self._generation, closed))
+            self._write_cursor(self._progress.cursor(self._generation, clean and not self.unfinished))
         finally:
             self.abandon()
 

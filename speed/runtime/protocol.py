@@ -317,16 +317,15 @@ class Protocol:
         for lane in self._lanes.values():
             lane.close(clean=True)
         self._lanes.clear()
-        self._inbox.close()
-        if self._poll is not None:
-            self._poll.close()
-        if self._bell is not None:
-            self._bell.close()
+        self._release()
 
     def abandon(self) -> None:
         """In a forked child: close descriptors, write nothing."""
         for lane in self._lanes.values():
             lane.abandon()
+        self._release()
+
+    def _release(self) -> None:
         self._inbox.close()
         if self._poll is not None:
             self._poll.close()

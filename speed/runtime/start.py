@@ -152,10 +152,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
-    names.check_node_name(options.name)
-    policy = AccessPolicy(options.allow)
-    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
-        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
+    policy = _checked(options)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     keyring = load_key_file(key)
@@ -163,10 +160,6 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     registry.prepare()
     filesystem = filesystem_of(root)
     durable = _durable(options.durability, root, filesystem.is_memory)
-    if options.bell not in ("auto", "polling"):
-        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
-    if options.max_lane_bytes < 1:
-        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
 
@@ -204,6 +197,18 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         pending=PendingCalls(),
     )
     return context, bell, inbox
+
+
+def _checked(options: Options) -> AccessPolicy:
+    """What can be wrong before anything is touched; returns the access policy."""
+    names.check_node_name(options.name)
+    if type(options.workers) is not int or not 1 <= options.workers <= MAX_WORKERS:
+        raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
+    if options.bell not in ("auto", "polling"):
+        raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.max_lane_bytes < 1:
+        raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    return AccessPolicy(options.allow)
 
 
 def _spin_seconds(asked: float | None) -> float:

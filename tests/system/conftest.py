@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import speed
 from speed.fs.keyfile import write_key_file
 from speed.spark import Speed
+from tests.system.commands import Command
 from tests.system.spark_sessions import Sessions
 
 LINE_SECONDS = 30.0
@@ -67,6 +69,14 @@ def node(root: str) -> Iterator[Callable[..., speed.Node]]:
     yield make
     for one in reversed(made):
         one.close(drain_seconds=1)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Command:
+    """The command line, on a root of its own."""
+    command = Command(tmp_path / "root")
+    assert command("init").status == 0
+    return command
 
 
 class Child:

@@ -15,7 +15,7 @@ from speed.spark import register
 from tests.system.journals_for_spark import Recorded
 from tests.system.spark_sessions import Sessions
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-cluster")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")

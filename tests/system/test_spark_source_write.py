@@ -15,7 +15,7 @@ import speed
 from speed.spark import register
 from tests.system.conftest import Child
 
-pytestmark = [pytest.mark.system, pytest.mark.spark, pytest.mark.xdist_group("spark-local")]
+pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 ROWS = 20_000
 RECEIVER = (Path(__file__).parent / "spark_receiver.py").read_text()

@@ -1,0 +1,145 @@
+"""What a journal keeps, for how long, and how an offset is found by its time (J-5 to J-8)."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speed import (
+    JournalExpiredError,
+)
+from speed.journal import writer as writer_module
+from tests.fs.journals import SUBJECT, Place, incoming
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+class Clock:
+    """Unix ms of the writer, set by the test."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(writer_module, "_unix_ms", clock)
+    return clock
+
+
+def test_retention_by_size_removes_the_oldest_segments_and_says_so(place: Place) -> None:
+    """J-8."""
+    with place.writer(max_bytes=1 << 20) as writer:
+        for start in range(0, 200, 2):
+            writer.record(SUBJECT, incoming(range(start, start + 2), size=16_000))
+    sizes = sum(path.stat().st_size for path in place.segments())
+    first = place.reader.first(place.lane)
+    assert sizes <= (1 << 20) + (1 << 16)
+    assert 0 < first < 200
+    assert place.numbers(first) == list(range(first, 200))
+    with pytest.raises(JournalExpiredError, match="removed by retention") as caught:
+        place.reader.read(place.lane, first - 1, 200)
+    assert caught.value.first == first
+    assert pickle.loads(pickle.dumps(caught.value)).first == first
+
+
+def test_retention_by_age_removes_all_and_offsets_still_go_on(place: Place, clock: Clock) -> None:
+    """J-3, J-8: an empty segment keeps the count."""
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming(range(5)))
+        clock.now += 59_000
+        writer.retain()
+        assert place.numbers() == list(range(5))
+        clock.now += 2_000
+        writer.retain()
+        assert (place.reader.first(place.lane), place.reader.end(place.lane)) == (5, 5)
+        assert [path.stat().st_size for path in place.segments()] == [0]
+    place.write([5, 6])
+    assert place.reader.first(place.lane) == 5
+    assert place.numbers(5) == [5, 6]
+
+
+def test_retention_looks_at_lanes_that_this_writer_never_wrote(place: Place, clock: Clock) -> None:
+    """J-8."""
+    place.write(range(5))
+    clock.now += 3_600_000
+    with place.writer(max_age_seconds=60) as writer:
+        writer.retain()
+    assert place.reader.first(place.lane) == 5
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from speed.journal.writer import JournalWriter
+from tests.fs.journals import SUBJECT, incoming
+with JournalWriter(sys.argv[1], sys.argv[2], max_bytes=1 << 20) as writer:
+    for start in range(0, 12_000, 4):
+        writer.record(SUBJECT, incoming(range(start, start + 4), size=2_000))
+"""
+
+
+def test_a_reader_beside_a_writer_that_removes_segments_misses_nothing_unnamed(place: Place) -> None:
+    """J-7, J-8: whatever meets, a record is read, or the reader is told what is gone."""
+    program = [sys.executable, "-c", WRITER, str(place.directory), str(place.key)]
+    place.write()
+    writer = subprocess.Popen(program, cwd=Path(__file__).parents[2])
+    reader, offset, expired = place.reader, 0, 0
+    while writer.poll() is None or offset < 12_000:
+        assert not writer.poll()
+        try:
+            for info in reader.lanes():
+                for record in reader.read(info.id, offset, reader.end(info.id)):
+                    assert record.offset == offset
+                    assert record.view.payload["number"] == offset
+                    offset += 1
+        except JournalExpiredError as error:
+            assert error.first > offset
+            offset, expired = error.first, expired + 1
+    print("expired", expired)
+    assert place.reader.first(place.lane) > 0
+
+
+# --- time ---
+
+
+def test_an_offset_is_found_by_time_in_every_segment(
+    place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-4: times in headers prune what need not be opened."""
+    monkeypatch.setattr(writer_module, "JOURNAL_SEGMENT_BYTES", 1 << 16)
+    began = clock.now
+    with place.writer() as writer:
+        for block in range(20):
+            clock.now = began + block * 1000
+            writer.record(SUBJECT, incoming(range(block * 3, block * 3 + 3), size=5_000))
+    assert len(place.segments()) > 3
+    reader = place.reader
+    for block in range(20):
+        assert reader.offset_at(place.lane, began + block * 1000) == block * 3
+        assert reader.offset_at(place.lane, began + block * 1000 - 999) == block * 3
+    assert reader.offset_at(place.lane, 0) == 0
+    assert reader.offset_at(place.lane, clock.now + 1) == 60
+
+
+def test_times_do_not_run_backwards_when_the_clock_does(place: Place, clock: Clock) -> None:
+    """J-4."""
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([0]))
+        clock.now -= 5_000
+        writer.record(SUBJECT, incoming([1]))
+    clock.now -= 5_000
+    place.write([2])
+    times = [record.recorded_at_ms for record in place.reader.read(place.lane, 0, 3)]
+    assert times == [1_700_000_000_000] * 3

@@ -1,0 +1,116 @@
+"""`speed doctor` and `speed gc`: what they find, say and remove, and what they keep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import speed
+from speed.wire import names
+from tests.system.commands import PATIENCE, Command, Result
+
+pytestmark = pytest.mark.system
+
+
+def test_the_doctor_finds_a_new_root_healthy(run: Command) -> None:
+    healthy = run("doctor", "--json")
+    assert (healthy.status, healthy.value["healthy"]) == (0, True)
+    checks = {finding["check"] for finding in healthy.value["findings"]}
+    assert {"permissions", "filesystem", "wake-up", "clock", "watching", "key", "leftovers"} <= checks
+
+
+def test_the_doctor_names_what_is_broken_and_what_to_do(run: Command) -> None:
+    (run.root / "speed.key").chmod(0o644)
+    run.root.chmod(0o777)
+    sick = run("doctor", "--json")
+    assert sick.status == 1
+    assert any("chmod 700" in finding["todo"] for finding in sick.value["findings"])
+    run.root.chmod(0o700)
+    sick = run("doctor", "--json")
+    assert any("chmod 600" in finding["found"] + finding["todo"] for finding in sick.value["findings"])
+
+
+def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
+    (run.root / "speed_registry" / "notes.txt").write_text("x")
+    (run.root / "speed_registry" / "evil.node").write_text("{}\nAAAA\n")
+    quarantine = Path(names.quarantine_dir(str(run.root), "gone"))
+    quarantine.mkdir(parents=True)
+    (quarantine / "0001").write_bytes(b"junk")
+    found = run("doctor", "--json").value["findings"]
+    registry = [finding["found"] for finding in found if finding["check"] == "registry"]
+    assert len(registry) == 2
+    assert any(finding["check"] == "left: quarantined file" for finding in found)
+
+
+def _die(root: Path) -> None:
+    """A process that makes a node and dies without leaving."""
+    code = "import os, sys, speed\nnode = speed.Node('dead', root=sys.argv[1], key=sys.argv[2])\nos._exit(1)"
+    subprocess.run([sys.executable, "-c", code, str(root), str(root / "speed.key")], check=False)
+
+
+def _left(result: Result) -> dict[str, set[str]]:
+    states: dict[str, set[str]] = {}
+    for leftover in result.value["leftovers"]:
+        states.setdefault(leftover["state"], set()).add(leftover["kind"])
+    return states
+
+
+def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Command) -> None:
+    _die(run.root)
+    before = sorted(run.root.rglob("*"))
+    dry = run("gc", "--dry-run", "--json")
+    assert sorted(run.root.rglob("*")) == before
+    assert {"stale entry", "node directory"} <= _left(dry)["would go"]
+    assert {"stale entry", "node directory"} <= _left(run("gc", "--json"))["removed"]
+    assert not (run.root / "dead").exists()
+    assert names.parse_claim("dead.000001") == ("dead", 1)
+    assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
+
+
+def test_gc_keeps_messages_that_wait_for_a_dead_node(run: Command) -> None:
+    ready, told = os.pipe()
+    code = (
+        "import os, signal, sys, speed\n"
+        "node = speed.Node('dead', root=sys.argv[1], key=sys.argv[2], allow=['sender'])\n"
+        "os.write(int(sys.argv[3]), b'x')\nsignal.pause()"
+    )
+    victim = subprocess.Popen(
+        [sys.executable, "-c", code, str(run.root), str(run.root / "speed.key"), str(told)], pass_fds=[told]
+    )
+    try:
+        os.read(ready, 1)
+        with speed.Node("sender", root=run.root, key=run.root / "speed.key") as sender:
+            os.kill(victim.pid, signal.SIGSTOP)  # stopped: it cannot read what is sent now
+            sender.send("dead", "important")
+            victim.kill()
+            victim.wait()
+    finally:
+        victim.kill()
+        os.close(ready)
+        os.close(told)
+    kept = [one for one in run("gc", "--json").value["leftovers"] if one["state"] == "kept"]
+    assert {one["kind"] for one in kept} == {"lane", "node directory"}
+    assert any("wait for the node to come back" in one["reason"] for one in kept)
+    with speed.Node("dead", root=run.root, key=run.root / "speed.key", allow=["sender"]) as reborn:
+        message = reborn.receive(timeout=PATIENCE)
+        assert message is not None
+        assert message.payload == "important"
+
+
+def test_gc_keeps_young_temporary_and_quarantined_files(run: Command) -> None:
+    quarantine = Path(names.quarantine_dir(str(run.root), "node"))
+    quarantine.mkdir(parents=True)
+    young, old = quarantine / "young", quarantine / "old"
+    stray, fresh = run.root / "speed_registry" / ".tmp-stray", run.root / "speed_registry" / ".tmp-fresh"
+    for file in (young, old, stray, fresh):
+        file.write_text("x")
+    for file in (old, stray):
+        os.utime(file, (time.time() - 100_000, time.time() - 100_000))
+    run("gc")
+    assert [file.exists() for file in (young, old, stray, fresh)] == [True, False, False, True]
