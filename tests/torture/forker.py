@@ -17,7 +17,7 @@ import speed
 
 NAME = "forker"
 ABREAST = 4
-CHILD_SECONDS = 30
+CHILD_SECONDS, MUTATED_SECONDS = 30, 2
 
 
 class Forker:
@@ -56,7 +56,7 @@ class Forker:
     def fork(self, number: int) -> int:
         pid: int = ctypes.PyDLL(None).fork() if self.mutated else os.fork()
         if pid == 0:
-            signal.alarm(CHILD_SECONDS)
+            signal.alarm(MUTATED_SECONDS if self.mutated else CHILD_SECONDS)
             try:
                 failure = held(self.root) or ("" if self.mutated else self.be_child(number))
                 if failure:
@@ -69,7 +69,7 @@ class Forker:
     def wait(self, child: int) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == -signal.SIGALRM:
-            self.failures.append(f"a child did not end within {CHILD_SECONDS} s: a deadlock")
+            self.failures.append(f"a child did not end in time: a deadlock")
         elif status not in (0, 1):
             self.failures.append(f"a child ended with {status}")
 

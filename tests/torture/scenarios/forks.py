@@ -20,7 +20,7 @@ from tests.torture.forker import NAME
 from tests.torture.scenario import Report, Scenario
 
 FORKS = 20
-ROUND_SECONDS = 100.0
+ROUND_SECONDS, MUTATED_SECONDS = 100.0, 20.0
 
 
 class Round:
@@ -46,7 +46,7 @@ class Round:
         )
 
     def run(self) -> None:
-        watchdog = threading.Timer(ROUND_SECONDS, self.process.kill)
+        watchdog = threading.Timer(MUTATED_SECONDS if self.report.mutated else ROUND_SECONDS, self.process.kill)
         watchdog.start()
         try:
             self.exchange()

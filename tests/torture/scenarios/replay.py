@@ -32,6 +32,7 @@ class Round:
         self.world, self.report = world, report
         self.random = Random(seed)
         self.first = seed % (1 << 31) * 1000
+        self.patience = 2 if report.mutated else 20
 
     def run(self) -> None:
         self.converse(self.first)
@@ -55,9 +56,9 @@ class Round:
             for source, target in self.world.pairs()
             for op, fields in (
                 ("ping", {}),
-                ("call", {"service": "sequence", "arguments": {"n": mark}, "timeout": 20}),
+                ("call", {"service": "sequence", "arguments": {"n": mark}, "timeout": self.patience}),
                 ("services", {}),
-                ("send", {"payload": mark, "ack": True, "timeout": 20}),
+                ("send", {"payload": mark, "ack": True, "timeout": self.patience}),
             )
         ]
         told += [(agent, agent.tell("publish", topic="t.mark", payload=mark)) for agent in self.world.agents.values()]
