@@ -20,9 +20,13 @@ _yield = getattr(os, "sched_yield", lambda: None)
 
 
 class OwnCore:
-    """For the holder of the protocol role."""
+    """For the holder of the protocol role.
 
-    def __init__(self) -> None:
+    Of two that share a core only one has to leave: who both did, and met again, rest for times that differ by ``spread``.
+    """
+
+    def __init__(self, spread: float = 1.0) -> None:
+        self._spread = spread
         self._shared = False
         self._turns = self._alone = 0
         self._rest_seconds = REST_SECONDS[0]
@@ -54,7 +58,7 @@ class OwnCore:
         if self._turns < PATIENCE or now < self._rests_until:
             return False
         self._turns = self._alone = 0
-        self._rests_until = now + self._rest_seconds
+        self._rests_until = now + self._spread * self._rest_seconds
         self._rest_seconds = min(2 * self._rest_seconds, REST_SECONDS[1])
         return True
 

@@ -5,8 +5,10 @@ The role is held by one thread at a time (``WorkerPool.role``). ``step`` is ever
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import os
 import select
 from collections import deque
 from time import monotonic, perf_counter
@@ -67,7 +69,7 @@ class Protocol:
         self._vain_share = VAIN_SHARE
         self._credited_at = 0.0
         self._bell_until = 0.0
-        self._core = OwnCore()
+        self._core = OwnCore(1 + os.getpid() % 16 / 16)
         self._departed: deque[str] = deque()
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
@@ -99,10 +101,8 @@ class Protocol:
         fd = link.ringer.fileno()
         if self._poll is None or fd is None:
             return
-        try:
+        with contextlib.suppress(FileExistsError):
             self._poll.register(fd, 0)
-        except FileExistsError:
-            pass
         self._watched[fd] = link.target
 
     def nobody_hears(self, name: str) -> None:

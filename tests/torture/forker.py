@@ -69,7 +69,7 @@ class Forker:
     def wait(self, child: int) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == -signal.SIGALRM:
-            self.failures.append(f"a child did not end in time: a deadlock")
+            self.failures.append("a child did not end in time: a deadlock")
         elif status not in (0, 1):
             self.failures.append(f"a child ended with {status}")
 

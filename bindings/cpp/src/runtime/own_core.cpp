@@ -15,7 +15,7 @@ bool OwnCore::hit(double now) {
   }
   if (++turns_ < patience || now < rests_until_) return false;
   turns_ = alone_ = 0;
-  rests_until_ = now + rest_seconds_;
+  rests_until_ = now + spread_ * rest_seconds_;
   rest_seconds_ = std::min(2 * rest_seconds_, longest_rest);
   return true;
 }

@@ -12,6 +12,9 @@ class OwnCore {
   static constexpr double shortest_rest = 0.002;
   static constexpr double longest_rest = 1.0;
 
+  // Of two that share a core only one has to leave: who both did, and met again, rest for different times.
+  explicit OwnCore(double spread = 1) : spread_(spread) {}
+
   // A look and a yield took this long.
   void looked(double seconds) { shared_ |= seconds > turn_seconds; }
   // A poll brought something: whether it is time to leave this core, after several in a row by turns with another.
@@ -19,6 +22,7 @@ class OwnCore {
 
  private:
   static constexpr double turn_seconds = 4e-6;  // alone they take 1 µs: meanwhile somebody ran here
+  double spread_;
   bool shared_ = false;
   int turns_ = 0;  // since the last poll that was not by turns
   int alone_ = 0;  // since the last move

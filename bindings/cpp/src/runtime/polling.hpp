@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 namespace speed::runtime {
 
@@ -15,17 +16,21 @@ class Polling {
   const double seconds;  // how long at a time; 0: never
 
   bool pays(double now) const { return seconds > 0 && credit_ > 0 && now >= rests_until_; }
-  void hit() { credit_ = full_credit; }
+  void hit() {
+    credit_ = full_credit;
+    ++hits_;
+  }
   void missed() { --credit_; }
   // A wait on the bell ended after this time: had it been polled, would something have come?
   void blocked_for(double waited) {
     if (waited < 2 * seconds && credit_ < full_credit) ++credit_;
   }
 
-  // Between two looks this time passed: was the core taken away?
+  // Between two looks this time passed: was the core taken away? Twice the rest for each time that it was, until
+  // polling has paid for long: an accident costs little, and a crowd is soon left alone.
   bool is_crowded(double gap, double now) {
     if (gap < crowd_seconds) return false;
-    rest_seconds_ = now - rests_until_ < longest_rest ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
+    rest_seconds_ = std::exchange(hits_, 0) < paid ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
     rests_until_ = now + rest_seconds_;
     return true;
   }
@@ -33,9 +38,11 @@ class Polling {
  private:
   static constexpr int full_credit = 8;
   static constexpr double crowd_seconds = 100e-6;
-  static constexpr double shortest_rest = 0.01;
+  static constexpr int paid = 100;
+  static constexpr double shortest_rest = 0.0005;
   static constexpr double longest_rest = 1.0;
   int credit_ = 1;
+  int hits_ = 0;  // since the last rest
   double rest_seconds_ = shortest_rest;
   double rests_until_ = 0;
 };

@@ -2,6 +2,8 @@
 // Threads: `step` is for the holder of the role; all other methods may be called from any thread.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <map>
@@ -57,7 +59,7 @@ class Protocol {
   Dispatch* dispatch_ = nullptr;
   fs::Fd epoll_;
   Polling polling_;
-  OwnCore core_;
+  OwnCore core_{1 + getpid() % 16 / 16.0};
   double idle_seconds_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
   std::vector<LanePtr> busy_;          // that brought something lately, the latest first

@@ -16,11 +16,17 @@ final class OwnCore {
     static final long SHORTEST_REST_NANOS = 2_000_000;
     static final long LONGEST_REST_NANOS = 1_000_000_000;
 
+    private final double spread;
     private boolean shared;
     private int turns;
     private int alone;
     private long restNanos = SHORTEST_REST_NANOS;
     private long restsUntil = Long.MIN_VALUE;
+
+    /** Of two that share a core only one has to leave: who both did, and met again, rest for different times. */
+    OwnCore(double spread) {
+        this.spread = spread;
+    }
 
     /** Lets another that waits for this core run; returns the time behind that. */
     long giveTurn() {
@@ -51,7 +57,7 @@ final class OwnCore {
         }
         turns = 0;
         alone = 0;
-        restsUntil = now + restNanos;
+        restsUntil = now + (long) (spread * restNanos);
         restNanos = Math.min(2 * restNanos, LONGEST_REST_NANOS);
         return true;
     }

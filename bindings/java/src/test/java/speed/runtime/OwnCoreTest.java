@@ -7,7 +7,7 @@ import speed.fs.Cores;
 
 /** A thread that polls looks for a core of its own (registry_spec/decisions/0033). */
 class OwnCoreTest {
-    private final OwnCore core = new OwnCore();
+    private final OwnCore core = new OwnCore(1);
     private long now = 1_000_000_000L;
 
     /** How many moves so many polls lead to that bring something. */
