@@ -22,7 +22,7 @@ _yield = getattr(os, "sched_yield", lambda: None)
 class OwnCore:
     """For the holder of the protocol role.
 
-    Of two that share a core only one has to leave: who both did, and met again, rest for times that differ by ``spread``.
+    Of two that share a core one has to leave: who both did, and met again, rest for times that differ by ``spread``.
     """
 
     def __init__(self, spread: float = 1.0) -> None:
