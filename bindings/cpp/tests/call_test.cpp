@@ -94,6 +94,7 @@ TEST_F(CallTest, requests_of_one_sender_start_in_order_s_5) {
   std::vector<std::future<Value>> futures;
   for (int n = 0; n < 3000; ++n) futures.push_back(client.submit("server", "note", {{"n", n}}));
   for (auto& future : futures) future.get();
+  const std::lock_guard guard(lock);
   EXPECT_TRUE(std::ranges::is_sorted(seen));
   EXPECT_EQ(seen.size(), 3000U);
 }
