@@ -26,11 +26,12 @@ class Polling {
     if (waited < 2 * seconds && credit_ < full_credit) ++credit_;
   }
 
-  // Between two looks this time passed: was the core taken away? Twice the rest for each time that it was, until
-  // polling has paid for long: an accident costs little, and a crowd is soon left alone.
+  // Between two looks this time passed: was the core taken away? Twice the rest where that comes soon after the last
+  // one, before polling has paid for long: an accident costs little, and a crowd is soon left alone.
   bool is_crowded(double gap, double now) {
     if (gap < crowd_seconds) return false;
-    rest_seconds_ = std::exchange(hits_, 0) < paid ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
+    const bool is_soon = now < rests_until_ + soon * rest_seconds_;
+    rest_seconds_ = std::exchange(hits_, 0) < paid && is_soon ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
     rests_until_ = now + rest_seconds_;
     return true;
   }
@@ -39,6 +40,7 @@ class Polling {
   static constexpr int full_credit = 8;
   static constexpr double crowd_seconds = 100e-6;
   static constexpr int paid = 100;
+  static constexpr double soon = 10;  // times the last rest
   static constexpr double shortest_rest = 0.0005;
   static constexpr double longest_rest = 1.0;
   int credit_ = 1;
