@@ -11,6 +11,8 @@ import time
 
 TURN_SECONDS = 4e-6
 """A yield takes half a microsecond where nobody else wants the core: meanwhile somebody ran here."""
+GOLDEN_RATIO = 0.618034
+"""Times a process id, its fraction differs much between neighbours."""
 PATIENCE = 4
 PAID = 32
 """So many polls without a turn: the last move was worth it."""

@@ -9,6 +9,9 @@ final class OwnCore {
     /** A yield takes less than a microsecond where nobody else wants the core: meanwhile somebody ran here. */
     static final long TURN_NANOS = 4_000;
 
+    /** Times a process id, its fraction differs much between neighbours. */
+    static final double GOLDEN_RATIO = 0.618034;
+
     static final int PATIENCE = 4;
     /** So many polls without a turn: the last move was worth it. */
     static final int PAID = 32;
