@@ -11,8 +11,7 @@ import time
 
 TURN_SECONDS = 4e-6
 """A yield takes half a microsecond where nobody else wants the core: meanwhile somebody ran here."""
-GOLDEN_RATIO = 0.618034
-"""Times a process id, its fraction differs much between neighbours."""
+_GOLDEN_RATIO = 0.618034
 PATIENCE = 4
 PAID = 32
 """So many polls without a turn: the last move was worth it."""
@@ -24,11 +23,12 @@ _yield = getattr(os, "sched_yield", lambda: None)
 class OwnCore:
     """For the holder of the protocol role.
 
-    Of two that share a core one has to leave: who both did, and met again, rest for times that differ by ``spread``.
+    Of two processes that share a core only one has to leave: who both did, and met again, rest for different times.
     """
 
-    def __init__(self, spread: float = 1.0) -> None:
-        self._spread = spread
+    def __init__(self, process_id: int = 0) -> None:
+        self._spread = 1 + process_id * _GOLDEN_RATIO % 1
+        """1 to 2, and far apart for processes with neighbouring ids."""
         self._shared = False
         self._turns = self._alone = 0
         self._rest_seconds = REST_SECONDS[0]

@@ -21,7 +21,7 @@ from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
 from speed.runtime.outgoing import OutgoingLink
-from speed.runtime.own_core import GOLDEN_RATIO, OwnCore, leave_this_core
+from speed.runtime.own_core import OwnCore, leave_this_core
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -69,7 +69,7 @@ class Protocol:
         self._vain_share = VAIN_SHARE
         self._credited_at = 0.0
         self._bell_until = 0.0
-        self._core = OwnCore(1 + os.getpid() * GOLDEN_RATIO % 1)
+        self._core = OwnCore(os.getpid())
         self._departed: deque[str] = deque()
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""

@@ -32,6 +32,7 @@ from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
+from speed.wire.seal import Keyring
 
 log = logging.getLogger("speed.node")
 
@@ -162,22 +163,13 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
-
-    def prepare(generation: int) -> None:
-        inbox = Inbox(root, options.name, generation, keyring)
-        inbox.prepare()
-        if generation > 1:
-            fence_lanes(root, options.name, generation, keyring)
-        bell = None if polling else Bell.open_own(names.bell_path(root, options.name))
-        prepared.append((bell, inbox))
-
     registration = registry.register(
         options.name,
         lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
         heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
         fabrics=options.fabrics,
         allow=policy.allowed(),
-        before_publish=prepare,
+        before_publish=lambda generation: prepared.append(_prepare(root, options.name, generation, keyring, polling)),
     )
     bell, inbox = prepared[-1]
     context = Context(
@@ -197,6 +189,15 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         pending=PendingCalls(),
     )
     return context, bell, inbox
+
+
+def _prepare(root: str, name: str, generation: int, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
+    """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
+    inbox = Inbox(root, name, generation, keyring)
+    inbox.prepare()
+    if generation > 1:
+        fence_lanes(root, name, generation, keyring)
+    return None if polling else Bell.open_own(names.bell_path(root, name)), inbox
 
 
 def _checked(options: Options) -> AccessPolicy:

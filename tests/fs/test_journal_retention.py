@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speed import (
-    JournalExpiredError,
-)
+from speed import JournalExpiredError
 from speed.journal import writer as writer_module
 from tests.fs.journals import SUBJECT, Place, incoming
 

@@ -17,8 +17,9 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
-from speed.spark import Speed
+from speed.spark import Speed, register
 from tests.system.commands import Command
+from tests.system.journals_for_spark import Recorded
 from tests.system.spark_sessions import Sessions
 
 LINE_SECONDS = 30.0
@@ -55,6 +56,21 @@ def sp(spark: Any, module_root: str) -> Iterator[Speed]:
     """Services for DataFrames, on a root that the module's nodes share."""
     yield (speed_of_spark := Speed(spark, root=module_root))
     speed_of_spark.close()
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any) -> Any:
+    """A session that knows the format ``speed``."""
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def recorded(root: str) -> Iterator[Recorded]:
+    """A journal in ``root``, to be filled by the test."""
+    journal = Recorded(root)
+    yield journal
+    journal.close()
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ def test_a_thread_bound_to_one_core_stays() -> None:
 class Turns:
     """Polls that bring something, by turns with another or not, at times of a clock of its own."""
 
-    def __init__(self) -> None:
-        self.core = OwnCore()
+    def __init__(self, process_id: int = 0) -> None:
+        self.core = OwnCore(process_id)
         self.now = 1000.0
 
     def poll(self, times: int, *, by_turns: bool) -> int:
@@ -67,6 +67,16 @@ def test_moves_that_do_not_pay_become_seldom() -> None:
         assert turns.poll(PATIENCE, by_turns=True) == 0
         turns.now += 0.2 * rest
         rest *= 2
+
+
+def test_two_that_left_at_once_do_not_meet_for_ever() -> None:
+    one, other = Turns(0), Turns(1)
+    moves_together = 0
+    for _ in range(100):
+        moves = one.poll(PATIENCE, by_turns=True) + other.poll(PATIENCE, by_turns=True)
+        moves_together += moves == 2
+        one.now = other.now = one.now + REST_SECONDS[0] / 10
+    assert moves_together == 1
 
 
 def test_a_move_that_paid_may_soon_be_repeated() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import speed
-from speed.spark import register
 from speed.wire.journal import Subject
 from tests.system.journals_for_spark import PUBLISHED_MS, Recorded
 
@@ -21,19 +20,6 @@ pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PATIENCE_SECONDS = 200.0
-
-
-@pytest.fixture(scope="module")
-def session(spark: Any) -> Any:
-    register(spark)
-    return spark
-
-
-@pytest.fixture
-def recorded(root: str) -> Iterator[Recorded]:
-    journal = Recorded(root)
-    yield journal
-    journal.close()
 
 
 @pytest.fixture

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from speed.spark import register
 from tests.system.conftest import Child
 from tests.system.journals_for_spark import Recorded
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 PATIENCE_SECONDS = 200.0
-
-
-@pytest.fixture(scope="module")
-def session(spark: Any) -> Any:
-    register(spark)
-    return spark
-
-
-@pytest.fixture
-def recorded(root: str) -> Iterator[Recorded]:
-    journal = Recorded(root)
-    yield journal
-    journal.close()
 
 
 def stream(session: Any, recorded: Recorded, schema: str = "source string, offset long, n long", **options: str) -> Any:

@@ -6,8 +6,6 @@
 
 #include <thread>
 
-#include "runtime/polling.hpp"
-
 namespace speed::runtime {
 namespace {
 
@@ -72,7 +70,7 @@ TEST(OwnCore, moves_that_do_not_pay_become_seldom) {
 }
 
 TEST(OwnCore, two_that_left_at_once_do_not_meet_for_ever) {
-  Turns one, other{.core = OwnCore(1.5)};
+  Turns one, other{.core = OwnCore(1)};
   int moves_together = 0;
   for (int round = 0; round < 100; ++round) {
     moves_together += one.poll(OwnCore::patience, true) + other.poll(OwnCore::patience, true) == 2 ? 1 : 0;
@@ -91,29 +89,4 @@ TEST(OwnCore, a_move_that_paid_may_soon_be_repeated) {
 }
 
 }  // namespace
-
-TEST(Polling, a_core_taken_away_once_costs_little_and_a_crowd_is_left_alone) {
-  Polling polling(0.0001);
-  double now = 1000;
-  const auto rest = [&] {
-    EXPECT_TRUE(polling.is_crowded(0.01, now));
-    double rested = 0;
-    for (; !polling.pays(now + rested); rested += 0.0001) {
-    }
-    return rested;
-  };
-  double last = 0;
-  for (int taken = 0; taken < 12; ++taken) {
-    const double rested = rest();
-    EXPECT_GE(rested, last);
-    now += last = rested;
-  }
-  EXPECT_GT(last, 0.9);
-  for (int hits = 0; hits < 100; ++hits) polling.hit();
-  EXPECT_LT(rest(), 0.001);
-  rest();
-  now += 1;
-  EXPECT_LT(rest(), 0.001);
-}
-
 }  // namespace speed::runtime

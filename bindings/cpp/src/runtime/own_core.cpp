@@ -3,9 +3,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace speed::runtime {
+
+namespace {
+constexpr double golden_ratio = 0.618034;
+}
+
+OwnCore::OwnCore(int process_id) : spread_(1 + std::fmod(process_id * golden_ratio, 1)) {}
 
 bool OwnCore::hit(double now) {
   if (!std::exchange(shared_, false)) {

@@ -5,9 +5,6 @@
 
 namespace speed::runtime {
 
-// Times a process id, its fraction differs much between neighbours.
-inline constexpr double golden_ratio = 0.618034;
-
 class OwnCore {
  public:
   static constexpr int patience = 4;
@@ -15,8 +12,8 @@ class OwnCore {
   static constexpr double shortest_rest = 0.002;
   static constexpr double longest_rest = 1.0;
 
-  // Of two that share a core only one has to leave: who both did, and met again, rest for different times.
-  explicit OwnCore(double spread = 1) : spread_(spread) {}
+  // Of two processes that share a core only one has to leave: who both did, and met again, rest for different times.
+  explicit OwnCore(int process_id = 0);
 
   // A look and a yield took this long.
   void looked(double seconds) { shared_ |= seconds > turn_seconds; }
@@ -25,7 +22,7 @@ class OwnCore {
 
  private:
   static constexpr double turn_seconds = 4e-6;  // alone they take 1 µs: meanwhile somebody ran here
-  double spread_;
+  double spread_;  // 1 to 2, and far apart for processes with neighbouring ids
   bool shared_ = false;
   int turns_ = 0;  // since the last poll that was not by turns
   int alone_ = 0;  // since the last move

@@ -31,7 +31,8 @@ class Polling {
   bool is_crowded(double gap, double now) {
     if (gap < crowd_seconds) return false;
     const bool is_soon = now < rests_until_ + soon * rest_seconds_;
-    rest_seconds_ = std::exchange(hits_, 0) < paid && is_soon ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
+    const bool has_paid = std::exchange(hits_, 0) >= paid;
+    rest_seconds_ = is_soon && !has_paid ? std::min(2 * rest_seconds_, longest_rest) : shortest_rest;
     rests_until_ = now + rest_seconds_;
     return true;
   }

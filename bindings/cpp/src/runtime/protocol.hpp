@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cmath>
 #include <deque>
 #include <map>
 #include <unordered_map>
@@ -60,7 +59,7 @@ class Protocol {
   Dispatch* dispatch_ = nullptr;
   fs::Fd epoll_;
   Polling polling_;
-  OwnCore core_{1 + std::fmod(getpid() * golden_ratio, 1)};
+  OwnCore core_{getpid()};
   double idle_seconds_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
   std::vector<LanePtr> busy_;          // that brought something lately, the latest first

@@ -9,8 +9,7 @@ final class OwnCore {
     /** A yield takes less than a microsecond where nobody else wants the core: meanwhile somebody ran here. */
     static final long TURN_NANOS = 4_000;
 
-    /** Times a process id, its fraction differs much between neighbours. */
-    static final double GOLDEN_RATIO = 0.618034;
+    private static final double GOLDEN_RATIO = 0.618034;
 
     static final int PATIENCE = 4;
     /** So many polls without a turn: the last move was worth it. */
@@ -19,16 +18,18 @@ final class OwnCore {
     static final long SHORTEST_REST_NANOS = 2_000_000;
     static final long LONGEST_REST_NANOS = 1_000_000_000;
 
+    /** 1 to 2, and far apart for processes with neighbouring ids. */
     private final double spread;
+
     private boolean shared;
     private int turns;
     private int alone;
     private long restNanos = SHORTEST_REST_NANOS;
     private long restsUntil = Long.MIN_VALUE;
 
-    /** Of two that share a core only one has to leave: who both did, and met again, rest for different times. */
-    OwnCore(double spread) {
-        this.spread = spread;
+    /** Of two processes that share a core one has to leave: who both did, and met again, rest for different times. */
+    OwnCore(long processId) {
+        spread = 1 + processId * GOLDEN_RATIO % 1;
     }
 
     /** Lets another that waits for this core run; returns the time behind that. */

@@ -42,7 +42,7 @@ final class Protocol implements Introspection.Lanes {
     private final Inbox inbox;
     private final Dispatch dispatch;
     private final Spin spin = new Spin();
-    private final OwnCore core = new OwnCore(1 + ProcessHandle.current().pid() * OwnCore.GOLDEN_RATIO % 1);
+    private final OwnCore core = new OwnCore(ProcessHandle.current().pid());
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     private final Map<String, Long> ungranted = new HashMap<>();
     private final Map<String, Object> closedCounts = new HashMap<>();

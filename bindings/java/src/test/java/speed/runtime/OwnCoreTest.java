@@ -7,7 +7,7 @@ import speed.fs.Cores;
 
 /** A thread that polls looks for a core of its own (registry_spec/decisions/0033). */
 class OwnCoreTest {
-    private final OwnCore core = new OwnCore(1);
+    private OwnCore core = new OwnCore(0);
     private long now = 1_000_000_000L;
 
     /** How many moves so many polls lead to that bring something. */
@@ -48,6 +48,21 @@ class OwnCoreTest {
             assertEquals(0, poll(OwnCore.PATIENCE, true));
             now += rest / 5;
         }
+    }
+
+    @Test
+    void twoThatLeftAtOnceDoNotMeetForEver() {
+        OwnCore one = core;
+        OwnCore other = new OwnCore(1);
+        int movesTogether = 0;
+        for (int round = 0; round < 100; round++) {
+            core = one;
+            int moves = poll(OwnCore.PATIENCE, true);
+            core = other;
+            movesTogether += moves + poll(OwnCore.PATIENCE, true) == 2 ? 1 : 0;
+            now += OwnCore.SHORTEST_REST_NANOS / 10;
+        }
+        assertEquals(1, movesTogether);
     }
 
     @Test
