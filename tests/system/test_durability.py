@@ -149,8 +149,8 @@ def appended(root: str) -> int:
     return size // MESSAGE_BYTES
 
 
-def send_from_threads(sender: speed.Node) -> tuple[list[threading.Thread], list[object]]:
-    """As many sends at once as there are threads; what each ended with."""
+def send_from_threads(sender: speed.Node, flushes: Flushes) -> tuple[list[threading.Thread], list[object]]:
+    """As many sends as there are threads, all but one while the first flushes; what each ended with."""
     ended: list[object] = []
 
     def send() -> None:
@@ -160,7 +160,9 @@ def send_from_threads(sender: speed.Node) -> tuple[list[threading.Thread], list[
             ended.append(error)
 
     threads = [threading.Thread(target=send) for _ in range(THREADS)]
-    for thread in threads:
+    threads[0].start()
+    assert flushes.begun.acquire(timeout=20)
+    for thread in threads[1:]:
         thread.start()
     return threads, ended
 
@@ -178,8 +180,7 @@ def test_threads_that_send_at_once_share_a_flush(disk_root: str, flushes: Flushe
         speed.Node("receiver", root=disk_root, allow=["sender"], engine="python"),
         speed.Node("sender", root=disk_root, durability="disk", engine="python") as sender,
     ):
-        threads, ended = send_from_threads(sender)
-        assert flushes.begun.acquire(timeout=20)
+        threads, ended = send_from_threads(sender, flushes)
         wait_until(lambda: appended(disk_root) >= THREADS)
         assert not ended
         flushes.go_on.release(THREADS)
@@ -196,8 +197,7 @@ def test_a_flush_that_fails_is_told_to_all_whose_envelopes_it_was_for(disk_root:
         speed.Node("sender", root=disk_root, durability="disk", engine="python") as sender,
     ):
         flushes.failing = True
-        threads, ended = send_from_threads(sender)
-        assert flushes.begun.acquire(timeout=20)
+        threads, ended = send_from_threads(sender, flushes)
         wait_until(lambda: appended(disk_root) >= THREADS)
         flushes.go_on.release()
         assert flushes.begun.acquire(timeout=20)

@@ -62,12 +62,13 @@ class DurabilityTest : public testing::Test {
   }
   void TearDown() override { flushes_.released = INT_MAX; }
 
-  // As many sends at once as there are threads; all have appended while the first of them flushes.
+  // As many sends as there are threads; all others have appended while the first of them flushes its own envelope.
   std::vector<std::future<std::string>> send_from_threads() {
     std::vector<std::future<std::string>> sends;
     for (int n = 0; n < threads; ++n) {
       sends.push_back(std::async(std::launch::async,
                                  [&] { return sender_->send("receiver", Bytes(message_bytes)); }));
+      EXPECT_TRUE(eventually([&] { return flushes_.begun == 1; }));
     }
     EXPECT_TRUE(eventually([&] { return flushes_.begun == 1 && appended() >= threads * message_bytes; }));
     return sends;

@@ -9,12 +9,12 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -60,9 +60,19 @@ class DurabilityTest {
         return task;
     }
 
-    private List<FutureTask<String>> sendFromThreads() {
-        return Stream.generate(() -> inThread(() -> sender.send("receiver", new byte[MESSAGE_BYTES])))
-                .limit(THREADS).toList();
+    /** As many sends as there are threads, all but one while the first flushes its own envelope. */
+    private List<FutureTask<String>> sendFromThreads() throws Exception {
+        List<FutureTask<String>> sends = new ArrayList<>();
+        sends.add(sendInThread());
+        flushes.awaitBegun();
+        while (sends.size() < THREADS) {
+            sends.add(sendInThread());
+        }
+        return sends;
+    }
+
+    private FutureTask<String> sendInThread() {
+        return inThread(() -> sender.send("receiver", new byte[MESSAGE_BYTES]));
     }
 
     /** Bytes in the one segment from sender to receiver. */
@@ -82,7 +92,6 @@ class DurabilityTest {
     @Test
     void threadsThatSendAtOnceShareAFlush() throws Exception {
         List<FutureTask<String>> sends = sendFromThreads();
-        flushes.awaitBegun();
         awaitAppended(THREADS * MESSAGE_BYTES);
         assertTrue(sends.stream().noneMatch(FutureTask::isDone));
         flushes.release(THREADS);
@@ -97,7 +106,6 @@ class DurabilityTest {
     void aFlushThatFailsIsToldToAllWhoseEnvelopesItWasFor() throws Exception {
         flushes.fail(true);
         List<FutureTask<String>> sends = sendFromThreads();
-        flushes.awaitBegun();
         awaitAppended(THREADS * MESSAGE_BYTES);
         flushes.release(1);
         flushes.awaitBegun();
