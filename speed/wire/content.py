@@ -16,7 +16,7 @@ PROTOBUF_TYPE = "application/protobuf"
 TYPE_URL_PREFIX = "type.googleapis.com/"
 
 CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}
-CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd"}
+CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd", 4: "lz4"}
 _NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items()}
 
 

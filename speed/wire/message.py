@@ -43,8 +43,8 @@ DEFAULT_PRIORITY = 5
 _PAYLOAD_FIELD = 99
 _PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_PARTS: Parts = {1: {}, 2: {6: {}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
-"""metadata, security (encryption), observability (baggage, labels), schema, extensions."""
+_PARTS: Parts = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
+"""metadata, security (encryption, its recipients), observability (baggage, labels), schema, extensions."""
 
 
 def new_message_id(unix_ms: int, random16: bytes) -> str:

@@ -92,6 +92,7 @@ std::string content_encoding_text(int number, const std::string& custom) {
     case 1: return "gzip";
     case 2: return "snappy";
     case 3: return "zstd";
+    case 4: return "lz4";
     case content_type_custom: return custom;
     default: return "unknown/" + std::to_string(number);
   }

@@ -22,7 +22,8 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
     private static final String PROTOBUF_TYPE = "application/protobuf";
     private static final Map<Integer, String> TYPES =
             Map.of(0, BYTES, PROTOBUF, PROTOBUF_TYPE, 2, JSON, 3, "application/avro");
-    private static final Map<Integer, String> ENCODINGS = Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd");
+    private static final Map<Integer, String> ENCODINGS = Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd",
+            4, "lz4");
 
     /** The bytes of a value and the type that is inferred from it. */
     static Content of(Object payload) {
