@@ -17,6 +17,7 @@ TYPE_URL_PREFIX = "type.googleapis.com/"
 
 CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}
 CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd", 4: "lz4"}
+ENCODING_NUMBERS = {text: number for number, text in CONTENT_ENCODINGS.items()}
 _NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items()}
 
 

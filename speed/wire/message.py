@@ -21,6 +21,7 @@ from speed.wire.content import (
     encode_content,
 )
 from speed.wire.message_head import encode_head
+from speed.wire.message_id import new_message_id
 from speed.wire.message_rules import check_metadata
 from speed.wire.records import LENGTH_DELIMITED, Parts, begins_value, check_nested, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
@@ -47,16 +48,6 @@ _PARTS: Parts = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
 """metadata, security (encryption, its recipients), observability (baggage, labels), schema, extensions."""
 
 
-def new_message_id(unix_ms: int, random16: bytes) -> str:
-    """A UUIDv7 (RFC 9562, 5.7) of a time in Unix ms and 16 random bytes, of which the last 10 are used."""
-    if len(random16) != 16 or not 0 <= unix_ms < 1 << 48:
-        raise WireError("BAD_MESSAGE", "message_id: needs 16 random bytes and a time of 48 bits")
-    bits = unix_ms << 80 | int.from_bytes(random16[6:], "big")
-    bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
-    text = f"{bits:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
 def encode_message(
     payload: Any,
     *,
@@ -74,12 +65,19 @@ def encode_message(
     labels: Mapping[str, str] | None = None,
     baggage: Mapping[str, str] | None = None,
     extensions: Mapping[str, bytes] | None = None,
+    security: bytes | None = None,
+    schema: Mapping[str, Any] | None = None,
+    content_encoding: str | None = None,
+    uncompressed_bytes: int | None = None,
 ) -> bytes:
     """The bytes of one message; times in Unix ms. ``content_type`` is inferred unless given (M-8).
 
+    A ``payload`` that is a Content is written as it is. ``security`` is a serialized SecurityContext, to which
+    ``publisher_id`` is added; ``schema`` maps fields of M-29 to values.
+
     Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
     """
-    content = encode_content(payload, content_type)
+    content = payload if type(payload) is Content else encode_content(payload, content_type)
     head = encode_head(
         content,
         topic=topic,
@@ -95,6 +93,10 @@ def encode_message(
         labels=labels,
         baggage=baggage,
         extensions=extensions,
+        security=security,
+        schema=schema,
+        content_encoding=content_encoding,
+        uncompressed_bytes=uncompressed_bytes,
     )
     return _frame(head, content)
 
@@ -220,6 +222,33 @@ class MessageView:
     def extensions(self) -> dict[str, bytes]:
         """All extensions, known or not."""
         return dict(self._parsed().extensions)
+
+    @property
+    def security(self) -> Any:
+        """The SecurityContext, as protobuf parsed it; empty when absent. Its token is never printed (M-26)."""
+        return self._parsed().security
+
+    @property
+    def schema(self) -> Any:
+        """The SchemaContext, as protobuf parsed it; empty when absent."""
+        return self._parsed().schema
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """Size of the payload before its encoding (M-23); 0 when absent."""
+        return int(self._parsed().metadata.uncompressed_bytes)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the publisher encrypted the payload (M-20)."""
+        head = self._parsed()
+        return bool(head.HasField("security") and head.security.HasField("encryption"))
+
+    @property
+    def type_url(self) -> str:
+        """Type of a protobuf payload (M-10); empty for others."""
+        self._find_payload()
+        return self._type_url
 
     # -- payload -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
-from speed.wire.content import Content
+from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content
 from speed.wire.message_rules import check_metadata
 from speed.wire.records import varint, walk
 from speed.wire.traceparent import TraceParent, parse_traceparent
@@ -35,7 +35,8 @@ def encode_head(
     publisher_id: str | None,
     **others: Any,
 ) -> bytes:
-    """``others`` are correlation_id, causality_parent, traceparent, labels, baggage, extensions."""
+    """``others`` are correlation_id, causality_parent, traceparent, labels, baggage, extensions, security (its
+    serialized value), schema (its fields), content_encoding, uncompressed_bytes."""
     plain = (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id)
     if any(others.values()) or not _is_usual(message_id, published_at_ms):
         return _encode(plain, message_id, published_at_ms, **others)
@@ -89,6 +90,10 @@ def _encode(
     labels: Mapping[str, str] | None = None,
     baggage: Mapping[str, str] | None = None,
     extensions: Mapping[str, bytes] | None = None,
+    security: bytes | None = None,
+    schema: Mapping[str, Any] | None = None,
+    content_encoding: str | None = None,
+    uncompressed_bytes: int | None = None,
 ) -> bytes:
     topic, namespace, number, custom, priority, ttl_seconds, publisher_id = plain
     head = _envelope_class()()
@@ -105,9 +110,13 @@ def _encode(
             ("ttl_seconds", ttl_seconds),
             ("correlation_id", correlation_id),
             ("causality_parent", causality_parent),
+            *_encoding(content_encoding),
+            ("uncompressed_bytes", uncompressed_bytes),
         ),
     )
     check_metadata(head.metadata)
+    if security:
+        head.security.MergeFromString(security)
     if publisher_id is not None:
         _assign(head.security, (("publisher_id", publisher_id),))
     if traceparent is not None:
@@ -115,6 +124,8 @@ def _encode(
     if labels or baggage:
         _update(head.observability.labels, "labels", labels)
         _update(head.observability.baggage, "baggage", baggage)
+    if schema:
+        _set_schema(head.schema, schema)
     _update(head.extensions, "extensions", extensions)
     encoded: bytes = head.SerializeToString()
     return encoded
@@ -143,6 +154,26 @@ def _update(target: Any, name: str, items: Mapping[str, Any] | None) -> None:
                 target[key] = value
         except (TypeError, ValueError) as error:
             raise WireError("BAD_MESSAGE", f"{name}: {error}") from error
+
+
+def _encoding(name: str | None) -> tuple[tuple[str, Any], ...]:
+    """The metadata fields that say an encoding (M-9)."""
+    if name is None or name == "none":
+        return ()
+    number = ENCODING_NUMBERS.get(name)
+    if number is not None:
+        return (("content_encoding", number),)
+    return (("content_encoding", CUSTOM), ("content_encoding_custom", name))
+
+
+def _set_schema(context: Any, fields: Mapping[str, Any]) -> None:
+    """The fields of M-29; ``deprecated_fields_used`` is a list of texts."""
+    plain = {name: value for name, value in fields.items() if name != "deprecated_fields_used"}
+    unknown = plain.keys() - context.DESCRIPTOR.fields_by_name.keys()
+    if unknown:
+        raise WireError("BAD_MESSAGE", f"schema: has no field {sorted(unknown)[0]!r}")
+    _assign(context, tuple(plain.items()))
+    context.deprecated_fields_used.extend(fields.get("deprecated_fields_used", ()))
 
 
 def _set_trace(context: Any, trace: TraceParent) -> None:

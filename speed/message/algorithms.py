@@ -1,0 +1,95 @@
+"""The algorithms of the contract: a table, their aliases, and what is refused (M-17, M-19, M-24).
+
+A test holds the tables to ``registry_spec/algorithms.json``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from speed.message.errors import UnknownAlgorithmError, WeakAlgorithmError
+
+SYMMETRIC, ASYMMETRIC, POST_QUANTUM, HYBRID = 1, 2, 3, 4
+AES, CHACHA = "aes-256-gcm", "chacha20-poly1305"
+ED25519, HMAC = "ed25519", "hmac-sha256"
+
+IV_BYTES: Final = 12
+TAG_BYTES: Final = 16
+DATA_KEY_BYTES: Final = 32
+WRAPPED_KEY_BYTES: Final = DATA_KEY_BYTES + TAG_BYTES
+MAX_RECIPIENTS: Final = 64
+MIN_RSA_BITS: Final = 3072
+MAX_KEY_ID_BYTES: Final = 128
+MAX_KEY_USES: Final = 1 << 32
+MAX_BATCH_PAYLOADS: Final = 65536
+FUTURE_TOLERANCE_MS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One row. Lengths in bytes; 0 for none, None where the key's own structure says it."""
+
+    name: str
+    type: int
+    """EncryptionType of the contract; 0 for signatures."""
+    cipher: str
+    output: int
+    """Length of the encapsulated key, or of the signature."""
+    secret: int | None
+    public: int | None
+    strict: bool
+    """Whether NIST approves it (``fips_mode="strict"``)."""
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether one key both makes and reads."""
+        return self.public == 0
+
+    @property
+    def is_signature(self) -> bool:
+        return self.type == 0
+
+
+ALGORITHMS: Final = {
+    row.name: row
+    for row in (
+        Algorithm(AES, SYMMETRIC, AES, 32, 32, 0, strict=True),
+        Algorithm(CHACHA, SYMMETRIC, CHACHA, 32, 32, 0, strict=False),
+        Algorithm("rsa-oaep-3072", ASYMMETRIC, AES, 384, None, None, strict=True),
+        Algorithm("rsa-oaep-4096", ASYMMETRIC, AES, 512, None, None, strict=True),
+        Algorithm("x25519-chacha20-poly1305", ASYMMETRIC, CHACHA, 32, 32, 32, strict=False),
+        Algorithm("ml-kem-768", POST_QUANTUM, AES, 1088, 64, 1184, strict=True),
+        Algorithm("ml-kem-1024", POST_QUANTUM, AES, 1568, 64, 1568, strict=True),
+        Algorithm("x25519-ml-kem-1024", HYBRID, AES, 1600, 96, 1600, strict=True),
+        Algorithm("x-wing", HYBRID, AES, 1120, 32, 1216, strict=False),
+        Algorithm(ED25519, 0, "", 64, 32, 32, strict=True),
+        Algorithm(HMAC, 0, "", 32, 32, 0, strict=True),
+    )
+}
+ALIASES: Final = {
+    "kyber768": "ml-kem-768",
+    "kyber1024": "ml-kem-1024",
+    "x25519-kyber1024": "x25519-ml-kem-1024",
+}
+REFUSED: Final = frozenset(
+    "aes-128-gcm rsa-oaep-1024 rsa-oaep-2048 rsa-2048 rsa-oaep-sha1 rsa-pkcs1 3des des rc4 md5 sha-1 hmac-md5 "
+    "hmac-sha1".split()
+)
+FIPS_MODES: Final = ("off", "rfc", "strict")
+
+
+def algorithm_of(name: str, fips_mode: str = "off") -> Algorithm:
+    """The algorithm called ``name``, or by an alias of it.
+
+    Raises WeakAlgorithmError and UnknownAlgorithmError (M-24). All algorithms here are in the table of ``rfc``.
+    """
+    wanted = name.lower()
+    if wanted in REFUSED:
+        raise WeakAlgorithmError(f"{wanted} is deprecated or too weak: use x-wing, aes-256-gcm or ed25519")
+    found = ALGORITHMS.get(ALIASES.get(wanted, wanted))
+    if found is None:
+        raise UnknownAlgorithmError(f"no algorithm is called {name[:64]!r}; there are {', '.join(ALGORITHMS)}")
+    if fips_mode == "strict" and not found.strict:
+        raise WeakAlgorithmError(f"{found.name} is not approved by NIST, and fips_mode is strict")
+    return found
