@@ -1,0 +1,56 @@
+"""A received message with its payload decrypted and decompressed (M-25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from speed.message.compression import decompress
+from speed.message.encryption import FindKey, decrypt
+from speed.message.keys import MessageKey
+from speed.wire.content import decode_content
+from speed.wire.message import MessageView
+
+
+class OpenedView(MessageView):
+    """The view of a message whose payload was opened; all else is as it was received.
+
+    ``signed_by`` and ``opened_by`` are ids of keys, or None.
+    """
+
+    __slots__ = ("_plain", "opened_by", "signed_by")
+
+    def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview) -> None:
+        super().__init__(data)
+        self._plain = memoryview(plain)
+        self.signed_by: str | None = None
+        self.opened_by: str | None = None
+
+    @property
+    def payload_bytes(self) -> memoryview:
+        """The payload as the publisher had it, before compression and encryption."""
+        return self._plain
+
+    @property
+    def payload(self) -> Any:
+        """The payload's value, decoded anew at each access; unknown content types give bytes."""
+        return decode_content(self.content_type, self.type_url, self._plain)
+
+
+def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> OpenedView:
+    """``view`` with its payload opened; raises MessageError for what is not as M-20 to M-23 say.
+
+    A payload in an encoding that is not read here stays as it is, and its ``payload`` raises as ever (M-9).
+    """
+    plain: bytes | bytearray | memoryview = view.payload_bytes
+    key: MessageKey | None = None
+    if view.is_encrypted:
+        plain, key = decrypt(view, find, fips_mode)
+    encoding = view.content_encoding
+    if encoding != "none":
+        plain = decompress(encoding, plain, view.uncompressed_bytes)
+    opened = OpenedView(view.to_bytes(), plain)
+    opened.opened_by = None if key is None else key.id
+    return opened
+
+
+__all__ = ["OpenedView", "open_view"]

@@ -1,0 +1,64 @@
+"""Who may see what: classification, clearance, personal data (M-28)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from speed.errors import ConfigurationError
+from speed.message.errors import ClearanceError, NotEncryptedError
+from speed.wire.message import MessageView
+
+LEVELS: Final = ("public", "internal", "confidential", "restricted")
+_ENCRYPTED_FROM: Final = LEVELS.index("confidential")
+_INTERNAL: Final = LEVELS.index("internal")
+MASK: Final = "***"
+
+
+def check_level(level: str | None, what: str = "classification") -> str | None:
+    """``level`` if it is one of M-28, or None; ConfigurationError otherwise."""
+    if level is not None and level not in LEVELS:
+        raise ConfigurationError(f"{what} is {level!r}; use one of {', '.join(LEVELS)}")
+    return level
+
+
+def check_sensitivity(classification: str, is_encrypted: bool) -> None:
+    """NotEncryptedError for a confidential or restricted message in the clear; both sides ask this."""
+    if _rank(classification) >= _ENCRYPTED_FROM and not is_encrypted:
+        raise NotEncryptedError(
+            f"data_classification: a {LEVELS[_rank(classification)]} message must be encrypted: give `encrypt_to`"
+        )
+
+
+def check_clearance(view: MessageView, clearance: str | None) -> None:
+    """ClearanceError for a message above ``clearance``; None is cleared for all."""
+    classification = view.security.data_classification
+    if clearance is not None and _rank(classification) > _rank(clearance):
+        raise ClearanceError(
+            f"data_classification: {view.message_id[:64]!r} is {LEVELS[_rank(classification)]}, this node is cleared for {clearance}"
+        )
+
+
+def masked(value: Any, pii_fields: Collection[str] | None) -> Any:
+    """``value`` with the named fields (dotted paths; of lists all items) hidden; all of it if None are known."""
+    if pii_fields is None:
+        return MASK
+    return _mask(value, frozenset(pii_fields), "")
+
+
+def _mask(value: Any, fields: frozenset[str], path: str) -> Any:
+    if path in fields:
+        return MASK
+    if isinstance(value, dict):
+        below = f"{path}." if path else ""
+        return {name: _mask(item, fields, f"{below}{name}") for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mask(item, fields, path) for item in value]
+    return value
+
+
+def _rank(classification: str) -> int:
+    """Absent is internal; a text of a later version counts as the highest."""
+    if not classification:
+        return _INTERNAL
+    return LEVELS.index(classification) if classification in LEVELS else len(LEVELS) - 1
