@@ -8,17 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from scripts.vectors.columns import columns
+from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
 from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
+from scripts.vectors.signatures import signatures
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     one.__name__: one
-    for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages, journal)
+    for one in (
+        names,
+        keys,
+        envelopes,
+        entries,
+        cursors,
+        values,
+        columns,
+        payloads,
+        messages,
+        signatures,
+        encryption,
+        journal,
+    )
 }
 
 

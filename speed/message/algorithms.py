@@ -73,8 +73,10 @@ ALIASES: Final = {
     "x25519-kyber1024": "x25519-ml-kem-1024",
 }
 REFUSED: Final = frozenset(
-    "aes-128-gcm rsa-oaep-1024 rsa-oaep-2048 rsa-2048 rsa-oaep-sha1 rsa-pkcs1 3des des rc4 md5 sha-1 hmac-md5 "
-    "hmac-sha1".split()
+    [
+        *("aes-128-gcm", "rsa-oaep-1024", "rsa-oaep-2048", "rsa-2048", "rsa-oaep-sha1", "rsa-pkcs1"),
+        *("3des", "des", "rc4", "md5", "sha-1", "hmac-md5", "hmac-sha1"),
+    ]
 )
 FIPS_MODES: Final = ("off", "rfc", "strict")
 

@@ -19,11 +19,13 @@ _GZIP = 16 + zlib.MAX_WBITS
 def compress(encoding: str, data: bytes | bytearray | memoryview) -> bytes:
     """``data`` in ``encoding``. Raises NotAvailableError, CompressionError for an encoding that does not exist."""
     if len(data) > MAX_PAYLOAD_BYTES:
-        raise CompressionError(f"payload: {len(data)} bytes are above the bound of {MAX_PAYLOAD_BYTES}: send it in parts")
+        raise CompressionError(
+            f"payload: {len(data)} bytes are above the bound of {MAX_PAYLOAD_BYTES}: send it in parts"
+        )
     return _codec(encoding).compress(data)
 
 
-def decompress(encoding: str, data: bytes | memoryview, size: int) -> bytes | bytearray:
+def decompress(encoding: str, data: bytes | bytearray | memoryview, size: int) -> bytes | bytearray:
     """The ``size`` bytes that ``data`` holds; CompressionError for anything else."""
     if not 0 < size <= MAX_PAYLOAD_BYTES:
         raise CompressionError(f"uncompressed_bytes: is {size}, allowed are 1 to {MAX_PAYLOAD_BYTES}")
@@ -38,7 +40,9 @@ class _Codec(NamedTuple):
 def _codec(encoding: str) -> _Codec:
     codec = _CODECS.get(encoding)
     if codec is None:
-        raise CompressionError(f"content_encoding: {encoding[:64]!r} cannot be read here; there are {', '.join(_CODECS)}")
+        raise CompressionError(
+            f"content_encoding: {encoding[:64]!r} cannot be read here; there are {', '.join(_CODECS)}"
+        )
     return codec
 
 

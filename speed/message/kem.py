@@ -55,7 +55,9 @@ def unwrap(key: MessageKey, wrapped: Wrapped, iv: bytes, context_hash: bytes) ->
     """The data key. EncryptionError without a reason for all that does not open (M-21)."""
     encapsulated, sealed = wrapped
     if len(encapsulated) != key.algorithm.output:
-        raise EncryptionError(f"encapsulated_key: has {len(encapsulated)} bytes, {key.algorithm.name} has another length")
+        raise EncryptionError(
+            f"encapsulated_key: has {len(encapsulated)} bytes, {key.algorithm.name} has another length"
+        )
     if len(sealed) != WRAPPED_KEY_BYTES:
         raise EncryptionError(f"wrapped_key: has {len(sealed)} bytes and needs {WRAPPED_KEY_BYTES}")
     try:

@@ -16,9 +16,9 @@ from speed.message.errors import KeyRefusedError
 from speed.wire.names import matches
 
 _KEY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
-_FIELDS = frozenset(
-    "id algorithm secret public namespaces topics publishers not_before_ms not_after_ms".split(),
-)
+_LISTS = ("namespaces", "topics", "publishers")
+_TIMES = ("not_before_ms", "not_after_ms")
+_FIELDS = frozenset(["id", "algorithm", "secret", "public", *_LISTS, *_TIMES])
 
 
 def check_key_id(key_id: str) -> str:
@@ -113,12 +113,10 @@ def key_of_record(record: Mapping[str, Any]) -> MessageKey:
     """The key that ``to_record`` wrote. Raises KeyRefusedError, and AlgorithmError for its algorithm."""
     unknown = record.keys() - _FIELDS
     if unknown:
-        raise KeyRefusedError(f"a key has no field {sorted(map(str, unknown))[0]!r}")
+        raise KeyRefusedError(f"a key has no field {min(map(str, unknown))!r}")
     key_id = check_key_id(record.get("id", ""))
-    values: dict[str, Any] = {
-        name: tuple(_texts(key_id, name, record[name])) for name in ("namespaces", "topics", "publishers") if name in record
-    }
-    for name in ("not_before_ms", "not_after_ms"):
+    values: dict[str, Any] = {name: tuple(_texts(key_id, name, record[name])) for name in _LISTS if name in record}
+    for name in _TIMES:
         if type(record.get(name, 0)) is not int:
             raise KeyRefusedError(f"key {key_id!r}: {name} is not a number of milliseconds")
         if name in record:

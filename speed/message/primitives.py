@@ -56,7 +56,7 @@ def public_bytes(algorithm: Algorithm, secret: Any) -> bytes:
         return bytes(secret.public_key().public_bytes(der, spki))
     if family in ("hybrid", "x-wing"):
         x25519_bytes, mlkem_bytes = (key.public_bytes_raw() for key in secret.public())
-        return mlkem_bytes + x25519_bytes if family == "x-wing" else x25519_bytes + mlkem_bytes
+        return bytes(mlkem_bytes + x25519_bytes if family == "x-wing" else x25519_bytes + mlkem_bytes)
     return bytes(secret.public_key().public_bytes_raw())
 
 

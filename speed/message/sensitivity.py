@@ -34,9 +34,8 @@ def check_clearance(view: MessageView, clearance: str | None) -> None:
     """ClearanceError for a message above ``clearance``; None is cleared for all."""
     classification = view.security.data_classification
     if clearance is not None and _rank(classification) > _rank(clearance):
-        raise ClearanceError(
-            f"data_classification: {view.message_id[:64]!r} is {LEVELS[_rank(classification)]}, this node is cleared for {clearance}"
-        )
+        level = LEVELS[_rank(classification)]
+        raise ClearanceError(f"data_classification: is {level}, and this node is cleared for {clearance}")
 
 
 def masked(value: Any, pii_fields: Collection[str] | None) -> Any:

@@ -71,9 +71,8 @@ class TrustedKeys:
         if not any(matches(pattern, security.publisher_id) for pattern in key.publishers if security.publisher_id):
             raise UntrustedError(f"publisher_id: key {key.id!r} does not speak for {security.publisher_id[:64]!r}")
         if security.signature_algorithm != key.algorithm.name:
-            raise UntrustedError(
-                f"signature_algorithm: is {security.signature_algorithm[:32]!r}, and key {key.id!r} is of {key.algorithm.name}"
-            )
+            said = security.signature_algorithm[:32]
+            raise UntrustedError(f"signature_algorithm: is {said!r}, and key {key.id!r} is of {key.algorithm.name}")
         try:
             key.check_use(view.namespace, view.topic, view.published_at_ms)
         except KeyRefusedError as error:

@@ -131,8 +131,6 @@ class MessageView:
         """Exactly the bytes received, unknown fields included (M-12)."""
         return bytes(self._data)
 
-    # -- metadata ------------------------------------------------------------------------------------------
-
     @property
     def message_id(self) -> str:
         """Unique id of the message."""
@@ -250,8 +248,6 @@ class MessageView:
         self._find_payload()
         return self._type_url
 
-    # -- payload -------------------------------------------------------------------------------------------
-
     @property
     def payload_bytes(self) -> memoryview:
         """The payload as sent, without a copy."""
@@ -264,11 +260,9 @@ class MessageView:
         encoding = self.content_encoding
         if encoding != "none":
             raise WireError("BAD_MESSAGE", f"content_encoding: is {encoding}; read payload_bytes")
-        if self._parsed().security.HasField("encryption"):
+        if self.is_encrypted:
             raise WireError("BAD_MESSAGE", "security.encryption: payload is encrypted; read payload_bytes")
         return decode_content(self.content_type, self._type_url, data)
-
-    # -- parsing -------------------------------------------------------------------------------------------
 
     def _located(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Byte ranges of all other records, and of the payload records' values."""

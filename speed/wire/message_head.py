@@ -171,7 +171,7 @@ def _set_schema(context: Any, fields: Mapping[str, Any]) -> None:
     plain = {name: value for name, value in fields.items() if name != "deprecated_fields_used"}
     unknown = plain.keys() - context.DESCRIPTOR.fields_by_name.keys()
     if unknown:
-        raise WireError("BAD_MESSAGE", f"schema: has no field {sorted(unknown)[0]!r}")
+        raise WireError("BAD_MESSAGE", f"schema: has no field {min(unknown)!r}")
     _assign(context, tuple(plain.items()))
     context.deprecated_fields_used.extend(fields.get("deprecated_fields_used", ()))
 
