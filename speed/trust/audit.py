@@ -1,0 +1,82 @@
+"""Who encrypted, decrypted, signed and checked what: one JSON line each, never a key, token or payload (M-31)."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+from speed.errors import StorageError
+
+OPERATIONS = ("encrypt", "decrypt", "sign", "verify", "token", "refuse")
+MAX_BYTES = 16 << 20
+KEPT = 4
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class AuditLog:
+    """Appends to ``path`` (private to this user); beyond ``max_bytes`` it becomes ``path.1``, and so on up to ``kept``.
+
+    One file for each process. A line is written before the operation it tells of has an effect, in one write. Raises
+    StorageError when it cannot be written: what must be audited does not happen unseen. Thread-safe.
+    """
+
+    def __init__(
+        self, path: str, *, max_bytes: int = MAX_BYTES, kept: int = KEPT, clock: Callable[[], datetime] = _now
+    ) -> None:
+        self._path, self._max_bytes, self._kept, self._clock = os.fspath(path), max_bytes, kept, clock
+        self._lock = threading.Lock()
+        self._fd = self._open()
+
+    def write(self, operation: str, outcome: str, *, algorithm: str, key_id: str, message_id: str) -> None:
+        """One line. Times are UTC with milliseconds; texts of others are cut and escaped by JSON."""
+        line = json.dumps(
+            {
+                "time": self._clock().isoformat(timespec="milliseconds"),
+                "operation": operation,
+                "outcome": outcome,
+                "algorithm": algorithm[:64],
+                "key_id": key_id[:128],
+                "message_id": message_id[:128],
+            }
+        ).encode()
+        with self._lock:
+            try:
+                if os.fstat(self._fd).st_size + len(line) >= self._max_bytes:
+                    self._rotate()
+                os.write(self._fd, line + b"\n")
+            except OSError as error:
+                raise self._failed(error) from None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _rotate(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+        for number in range(self._kept - 1, 0, -1):
+            if os.path.lexists(f"{self._path}.{number}"):
+                os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
+        os.replace(self._path, f"{self._path}.1")
+        self._fd = self._open()
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, _FLAGS, 0o600)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> StorageError:
+        return StorageError(f"the audit log {self._path} cannot be written: {error.strerror}; nothing was done")
+
+    def __repr__(self) -> str:
+        return f"<AuditLog {self._path}>"

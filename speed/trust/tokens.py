@@ -1,0 +1,113 @@
+"""Tokens where messages enter: verified, turned into an identity, and cut out of the bytes (M-27). JWT, by PyJWT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from speed.errors import ConfigurationError
+from speed.message.errors import TokenError
+from speed.wire import lazily
+from speed.wire.message import MessageView
+from speed.wire.message_splice import signed_parts, with_security, without_token
+
+MAX_TOKEN_BYTES = 16384
+_ALGORITHMS = frozenset({"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"})
+
+
+class Identity(NamedTuple):
+    """Who a token speaks for."""
+
+    publisher_id: str
+    publisher_team: str
+
+
+class TokenKey(NamedTuple):
+    """A key of an issuer; the algorithm is the key's, whatever a token says of itself."""
+
+    algorithm: str
+    key: Any
+    """PEM text or a public key of ``cryptography``; bytes for HS algorithms."""
+
+
+class TokenVerifier:
+    """Believes tokens of one issuer and audience. ``keys`` maps the token's ``kid`` to its key.
+
+    ``leeway_seconds`` of clock difference are forgiven. Raises ConfigurationError for algorithms that cannot be.
+    """
+
+    def __init__(
+        self,
+        keys: Mapping[str, TokenKey],
+        *,
+        audience: str,
+        issuer: str,
+        publisher_claim: str = "sub",
+        team_claim: str = "team",
+        leeway_seconds: float = 30.0,
+    ) -> None:
+        try:
+            import jwt
+        except ImportError:
+            raise ConfigurationError("tokens need PyJWT: install speed-ipc[tokens]") from None
+        wrong = {key.algorithm for key in keys.values()} - _ALGORITHMS
+        if wrong:
+            raise ConfigurationError(
+                f"a token key has algorithm {min(wrong)!r}; use one of {', '.join(sorted(_ALGORITHMS))}"
+            )
+        self._jwt = jwt
+        self._keys = dict(keys)
+        self._audience, self._issuer, self._leeway = audience, issuer, leeway_seconds
+        self._claims = (publisher_claim, team_claim)
+
+    def verify(self, token: str) -> Identity:
+        """The identity; TokenError for a token that is malformed, forged, expired or for others."""
+        if len(token) > MAX_TOKEN_BYTES:
+            raise TokenError(f"auth_token: is longer than {MAX_TOKEN_BYTES} bytes")
+        try:
+            kid = self._jwt.get_unverified_header(token).get("kid")
+            known = self._keys.get(kid) if isinstance(kid, str) else None
+            if known is None:
+                raise TokenError("auth_token: names no key that is trusted here")
+            required: Sequence[str] = ("exp", "aud", "iss", self._claims[0])
+            claims = self._jwt.decode(
+                token,
+                known.key,
+                algorithms=[known.algorithm],
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=self._leeway,
+                options={"require": list(required), "enforce_minimum_key_length": True},
+            )
+        except (self._jwt.InvalidTokenError, self._jwt.InvalidKeyError, ValueError, TypeError) as error:
+            raise TokenError(f"auth_token: is refused ({type(error).__name__})") from None
+        publisher, team = (claims.get(name, "") for name in self._claims)
+        if not isinstance(publisher, str) or not publisher or not isinstance(team, str):
+            raise TokenError("auth_token: names no publisher")
+        return Identity(publisher, team)
+
+    def admit(self, data: bytes) -> bytes:
+        """A message as it may go on: its token verified and gone, its publisher the token's (M-27).
+
+        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError.
+        """
+        view = MessageView(data).validate()
+        identity = self.verify(view.security.auth_token)
+        stripped = without_token(data)
+        if signed_parts(data).signatures:
+            if view.publisher_id != identity.publisher_id:
+                raise TokenError("publisher_id: is signed, and is not the token's")
+            return stripped
+        context = lazily.load("speed.wire.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
+        context.publisher_team = identity.publisher_team
+        return with_security(stripped, context.SerializeToString())
+
+    def __repr__(self) -> str:
+        return f"<TokenVerifier of {self._issuer} for {self._audience}>"
+
+
+def check_no_token(data: bytes) -> bytes:
+    """``data`` if no token is in it; TokenError otherwise: tokens never reach a lane (M-14, M-27)."""
+    if signed_parts(data).has_token:
+        raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
+    return data

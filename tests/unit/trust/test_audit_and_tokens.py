@@ -1,0 +1,148 @@
+"""Audit lines and tokens: what is told, and what is told to nobody (M-27, M-31)."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+
+from speed.errors import ConfigurationError, StorageError
+from speed.message.errors import TokenError
+from speed.message.protect import Protection, protect_message
+from speed.message.signature import TrustedKeys, verify
+from speed.trust.audit import AuditLog
+from speed.trust.tokens import TokenKey, TokenVerifier, check_no_token
+from speed.wire import message_pb2
+from speed.wire.message import MessageView
+from speed.wire.message_splice import with_security
+from tests.unit.message.keys import BASE, key
+
+SECRET = bytes(range(32))
+VERIFIER = TokenVerifier({"k1": TokenKey("HS256", SECRET)}, audience="speed", issuer="tests")
+pb: Any = message_pb2
+
+
+def token(*, kid: str = "k1", secret: bytes = SECRET, algorithm: str = "HS256", **changes: Any) -> str:
+    claims = {"sub": "billing", "team": "payments", "aud": "speed", "iss": "tests", "exp": time.time() + 600, **changes}
+    claims = {name: value for name, value in claims.items() if value is not None}
+    return jwt.encode(claims, secret, algorithm, headers={"kid": kid})
+
+
+def message(auth_token: str, **protection: Any) -> bytes:
+    data = protect_message({"a": 1}, Protection(**protection), **BASE)
+    return with_security(data, pb.SecurityContext(auth_token=auth_token).SerializeToString())
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_operation_is_one_line_of_six_fields(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.log"))
+    log.write("decrypt", "BAD_ENCRYPTION", algorithm="x-wing", key_id="k\n1", message_id="m" * 999)
+    (line,) = lines(tmp_path / "audit.log")
+    assert list(line) == ["time", "operation", "outcome", "algorithm", "key_id", "message_id"]
+    assert (line["key_id"], len(line["message_id"])) == ("k\n1", 128)
+    assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_of_many_threads_are_whole_and_old_files_are_kept_in_number(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.log"), max_bytes=2000, kept=3)
+
+    def write() -> None:
+        for number in range(50):
+            log.write("sign", "ok", algorithm="ed25519", key_id="k", message_id=str(number))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["audit.log", "audit.log.1", "audit.log.2", "audit.log.3"]
+    assert all(lines(path) and path.stat().st_size <= 2000 for path in tmp_path.iterdir())
+
+
+def test_an_audit_log_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="audit"):
+        AuditLog(str(tmp_path / "link"))
+    log = AuditLog(str(tmp_path / "audit.log"))
+    log.close()
+    with pytest.raises(StorageError, match="nothing was done"):
+        log.write("sign", "ok", algorithm="", key_id="", message_id="")
+    if os.path.exists("/dev/full"):
+        full = AuditLog("/dev/full", max_bytes=1 << 30)
+        with pytest.raises(StorageError, match="nothing was done"):
+            full.write("sign", "ok", algorithm="", key_id="", message_id="")
+
+
+def test_a_token_becomes_an_identity_and_is_gone() -> None:
+    text = token()
+    admitted = VERIFIER.admit(message(text))
+    view = MessageView(admitted).validate()
+    assert (view.publisher_id, view.security.publisher_team) == ("billing", "payments")
+    assert text.encode() not in admitted
+    assert check_no_token(admitted) is admitted
+
+
+def test_a_signed_message_keeps_its_signature_and_its_publisher() -> None:
+    signer = key("ed25519")
+    admitted = VERIFIER.admit(message(token(), sign_with=signer))
+    assert verify(MessageView(admitted).validate(), TrustedKeys({signer.id: signer}), "require") is signer
+    with pytest.raises(TokenError, match="publisher_id"):
+        VERIFIER.admit(message(token(sub="analytics"), sign_with=signer))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"exp": 1},
+        {"exp": None},
+        {"aud": "others"},
+        {"iss": "others"},
+        {"sub": None},
+        {"sub": 7},
+        {"nbf": 1e12},
+        {"kid": "k2"},
+        {"secret": bytes(32)},
+        {"algorithm": "HS512"},
+    ],
+    ids=str,
+)
+def test_a_token_that_is_not_right_is_refused_and_not_repeated(bad: dict[str, Any]) -> None:
+    try:
+        text = token(**bad)
+    except (TypeError, jwt.PyJWTError):
+        text = "a.b.c"
+    with pytest.raises(TokenError) as refused:
+        VERIFIER.admit(message(text))
+    assert text not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b.c", "x" * 20000, "é.é.é"])
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(TokenError):
+        VERIFIER.admit(message(text))
+
+
+def test_a_token_without_a_signature_is_refused() -> None:
+    forged = jwt.encode({"sub": "x", "aud": "speed", "iss": "tests", "exp": 9e9}, None, "none", headers={"kid": "k1"})
+    with pytest.raises(TokenError):
+        VERIFIER.verify(forged)
+
+
+def test_a_message_with_a_token_is_not_to_be_sent() -> None:
+    with pytest.raises(TokenError, match="gateway"):
+        check_no_token(message(token()))
+
+
+def test_a_weak_token_algorithm_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="none"):
+        TokenVerifier({"k": TokenKey("none", "")}, audience="a", issuer="i")
