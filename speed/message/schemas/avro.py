@@ -1,0 +1,196 @@
+"""Avro, by ``fastavro``: payloads without a container, each under one schema (M-29)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from speed.message.errors import NotAvailableError, SchemaError
+from speed.message.schemas import MAX_DEPTH
+from speed.wire import lazily
+
+AVRO_TYPE = "application/avro"
+_PROMOTIONS = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+_INSIDE = {"array": "items", "map": "values"}
+
+
+class AvroSchema:
+    """An Avro schema. ``deprecated`` and ``pii`` (or ``x-pii``) mark its fields."""
+
+    def __init__(self, root: Any) -> None:
+        try:
+            self._library = lazily.load("fastavro")
+        except ImportError:
+            raise NotAvailableError("Avro needs fastavro: install speed-ipc[schemas]") from None
+        self.root = root
+        self.names = dict(_named(root, "", 0))
+        try:
+            self._parsed = self._library.parse_schema(root)
+        except Exception as error:  # its errors have no common class
+            raise SchemaError(f"the schema is no Avro schema ({type(error).__name__})") from None
+        _check_sizes(self, root, 0)
+        marked = list(_marks(self, root, "", 0))
+        self.deprecated_fields = frozenset(path for path, mark in marked if mark == "deprecated")
+        self.pii_fields = frozenset(path for path, mark in marked if mark != "deprecated")
+
+    def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
+        """The decoded value. A payload of another content type is held to the schema as the value it is."""
+        if content_type != AVRO_TYPE:
+            if not self._library.validation.validate(value, self._parsed, raise_errors=False):
+                raise SchemaError("the payload does not fit the Avro schema")
+            return value
+        stream = BytesIO(data)
+        try:
+            decoded = self._library.schemaless_reader(stream, self._parsed)
+        except Exception:  # truncated, wrong tags, bad UTF-8: its errors have no common class
+            raise SchemaError("the payload is not Avro of its schema") from None
+        if stream.tell() != len(data):
+            raise SchemaError("the payload goes on behind its Avro value")
+        return decoded
+
+    def encode(self, value: Any) -> bytes:
+        """``value`` as Avro; SchemaError if it does not fit."""
+        stream = BytesIO()
+        try:
+            self._library.schemaless_writer(stream, self._parsed, value, strict=True)
+        except Exception as error:  # as above
+            raise SchemaError(f"the payload does not fit the Avro schema ({type(error).__name__})") from None
+        return stream.getvalue()
+
+    def breaks(self, writer: AvroSchema) -> list[str]:
+        problems: list[str] = []
+        _compare(self, self.root, writer, writer.root, "", problems, 0)
+        return problems
+
+    def resolve(self, node: Any) -> Any:
+        """A name's definition."""
+        return self.names.get(node, node) if isinstance(node, str) else node
+
+
+def parse(data: bytes, name: str) -> AvroSchema:
+    try:
+        return AvroSchema(json.loads(data))
+    except (ValueError, RecursionError):
+        raise SchemaError("the schema is not JSON") from None
+
+
+def _named(node: Any, space: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Every named type below ``node``, by its full and its short name."""
+    if depth > MAX_DEPTH:
+        raise SchemaError("the schema is nested too deeply")
+    if isinstance(node, list):
+        for one in node:
+            yield from _named(one, space, depth + 1)
+    elif isinstance(node, dict):
+        if "name" in node and node.get("type") in ("record", "error", "enum", "fixed"):
+            space = node.get("namespace", space)
+            yield node["name"], node
+            yield f"{space}.{node['name']}", node
+        for below in (node.get("items"), node.get("values"), node.get("type")):
+            if isinstance(below, dict | list):
+                yield from _named(below, space, depth + 1)
+        for field in node.get("fields", ()):
+            yield from _named(field.get("type") if isinstance(field, dict) else None, space, depth + 1)
+
+
+def _check_sizes(schema: AvroSchema, node: Any, depth: int) -> None:
+    """A list of nothings takes no bytes: a few bytes could claim a list without end."""
+    for kind, _, below in _below(schema, node):
+        target = schema.resolve(below)
+        if kind == "items" and (target == "null" or (isinstance(target, dict) and target.get("fields") == [])):
+            raise SchemaError("a list of `null` or of empty records takes no bytes, so its length has no bound")
+        if depth < MAX_DEPTH and not isinstance(below, str):
+            _check_sizes(schema, below, depth + 1)
+
+
+def _below(schema: AvroSchema, node: Any) -> Iterator[tuple[str, str, Any]]:
+    """(kind, field name, type) of what a type consists of."""
+    if isinstance(node, list):
+        yield from (("branch", "", one) for one in node)
+    elif isinstance(node, dict):
+        yield from (("field", field["name"], field["type"]) for field in node.get("fields", ()))
+        if node.get("type") == "array":
+            yield "items", "", node["items"]
+        elif node.get("type") == "map":
+            yield "values", "", node["values"]
+        elif isinstance(node.get("type"), dict | list):
+            yield "branch", "", node["type"]
+
+
+def _marks(schema: AvroSchema, node: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    node = schema.resolve(node)
+    if depth > MAX_DEPTH // 4:
+        return
+    for field in node.get("fields", ()) if isinstance(node, dict) else ():
+        below = f"{path}.{field['name']}" if path else field["name"]
+        yield from ((below, mark) for mark in ("deprecated", "pii", "x-pii") if field.get(mark) is True)
+    for _, name, type_ in _below(schema, node):
+        yield from _marks(schema, type_, f"{path}.{name}".strip(".") if name else path, depth + 1)
+
+
+def _kind(node: Any) -> str:
+    return str(node["type"]) if isinstance(node, dict) and isinstance(node.get("type"), str) else str(node)
+
+
+def _compare(
+    reader: AvroSchema, mine: Any, writer: AvroSchema, theirs: Any, path: str, problems: list[str], depth: int
+) -> None:
+    """Add what Avro's rules of resolution refuse."""
+    if depth > MAX_DEPTH // 4:
+        return
+    mine, theirs = reader.resolve(mine), writer.resolve(theirs)
+    here = path or "the payload"
+    if isinstance(theirs, list):
+        for branch in theirs:
+            _compare(reader, mine, writer, branch, path, problems, depth + 1)
+        return
+    if isinstance(mine, list):
+        if not any(_reads(reader, branch, writer, theirs, depth + 1) for branch in mine):
+            problems.append(f"{here}: {_kind(theirs)} is no branch that is read")
+        return
+    kind, their_kind = _kind(mine), _kind(theirs)
+    if kind != their_kind:
+        if kind not in _PROMOTIONS.get(their_kind, ()):
+            problems.append(f"{here}: was {their_kind}, is read as {kind}")
+    elif kind == "record":
+        _compare_fields(reader, mine, writer, theirs, path, problems, depth)
+    elif kind in _INSIDE:
+        inner = _INSIDE[kind]
+        _compare(reader, mine[inner], writer, theirs[inner], f"{path}[]", problems, depth + 1)
+    else:
+        problems += [f"{here}: {problem}" for problem in _plain_problems(kind, mine, theirs)]
+
+
+def _plain_problems(kind: str, mine: Any, theirs: Any) -> list[str]:
+    """Of two enums, or two fixed types."""
+    if kind == "fixed" and mine["size"] != theirs["size"]:
+        return [f"had {theirs['size']} bytes, is read with {mine['size']}"]
+    unread = sorted(set(theirs["symbols"]) - set(mine["symbols"])) if kind == "enum" else []
+    return [f"{', '.join(unread)} is not read"] if unread and "default" not in mine else []
+
+
+def _compare_fields(
+    reader: AvroSchema, mine: Any, writer: AvroSchema, theirs: Any, path: str, problems: list[str], depth: int
+) -> None:
+    written = {field["name"]: field for field in theirs["fields"]}
+    for field in mine["fields"]:
+        below = f"{path}.{field['name']}" if path else field["name"]
+        found = next((written[name] for name in (field["name"], *field.get("aliases", ())) if name in written), None)
+        if found is not None:
+            _compare(reader, field["type"], writer, found["type"], below, problems, depth + 1)
+        elif "default" not in field:
+            problems.append(f"{below}: is not written, and has no default")
+
+
+def _reads(reader: AvroSchema, mine: Any, writer: AvroSchema, theirs: Any, depth: int) -> bool:
+    problems: list[str] = []
+    _compare(reader, mine, writer, theirs, "", problems, depth)
+    return not problems

@@ -1,0 +1,151 @@
+"""Protobuf: a FileDescriptorSet, as ``protoc --include_imports --include_source_info -o`` writes it (M-29)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from speed.message.errors import SchemaError
+from speed.message.schemas import MAX_DEPTH
+from speed.wire.content import PROTOBUF_TYPE
+
+_PII_MARK = "@pii"
+_GROUPS: tuple[frozenset[int], ...] = (
+    frozenset(
+        {
+            FieldDescriptor.TYPE_INT32,
+            FieldDescriptor.TYPE_INT64,
+            FieldDescriptor.TYPE_UINT32,
+            FieldDescriptor.TYPE_UINT64,
+            FieldDescriptor.TYPE_BOOL,
+            FieldDescriptor.TYPE_ENUM,
+        }
+    ),
+    frozenset({FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SINT64}),
+    frozenset({FieldDescriptor.TYPE_FIXED32, FieldDescriptor.TYPE_SFIXED32}),
+    frozenset({FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64}),
+)
+"""Types of one group are read as each other."""
+
+
+class ProtobufSchema:
+    """One message of a descriptor set. ``deprecated = true`` and a comment with ``@pii`` mark its fields."""
+
+    def __init__(self, files: Any, name: str) -> None:
+        pool = descriptor_pool.DescriptorPool()
+        try:
+            for file in files.file:
+                pool.Add(file)
+            self.descriptor: Any = pool.FindMessageTypeByName(name)
+        except (KeyError, TypeError) as error:
+            raise SchemaError(f"the descriptor set has no message {name!r}, or lacks an import") from error
+        self._class = message_factory.GetMessageClass(self.descriptor)
+        commented = frozenset(mark for file in files.file for mark in _commented(file))
+        marks = list(_marks(self.descriptor, "", commented, ()))
+        self.deprecated_fields = frozenset(path for path, mark in marks if mark == "deprecated")
+        self.pii_fields = frozenset(path for path, mark in marks if mark == "pii")
+
+    def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
+        """The fields that are set, as nested maps."""
+        if content_type != PROTOBUF_TYPE:
+            raise SchemaError(f"content_type: is {content_type}, and the schema is protobuf")
+        try:
+            return _set_fields(self._class.FromString(bytes(data)))
+        except (DecodeError, ValueError):
+            raise SchemaError(f"the payload is no {self.descriptor.full_name}") from None
+
+    def breaks(self, writer: ProtobufSchema) -> list[str]:
+        problems: list[str] = []
+        _compare(self.descriptor, writer.descriptor, "", problems, set())
+        return problems
+
+
+def parse(data: bytes, name: str) -> ProtobufSchema:
+    try:
+        files = descriptor_pb2.FileDescriptorSet.FromString(data)
+    except DecodeError:
+        raise SchemaError("the schema is no FileDescriptorSet: make it with protoc -o") from None
+    return ProtobufSchema(files, name or _only_message(files))
+
+
+def _only_message(files: Any) -> str:
+    """The one message of the last file, which is what protoc was asked for."""
+    last = files.file[-1] if files.file else None
+    if last is None or len(last.message_type) != 1:
+        raise SchemaError("the descriptor set has several messages: say which")
+    return f"{last.package}.{last.message_type[0].name}".strip(".")
+
+
+def _commented(file: Any) -> Iterator[tuple[str, int]]:
+    """(message, field number) of each field whose comment says it is personal."""
+    for place in file.source_code_info.location:
+        if _PII_MARK not in place.leading_comments + place.trailing_comments:
+            continue
+        path, name, messages = list(place.path), file.package, file.message_type
+        message = None
+        while len(path) >= 2 and path[0] in (4, 3):  # message_type of a file, nested_type of a message
+            message = messages[path[1]]
+            name, messages, path = f"{name}.{message.name}".strip("."), message.nested_type, path[2:]
+            if path[:1] == [2]:
+                break
+        if message is not None and len(path) == 2 and path[0] == 2:  # field of a message
+            yield name, message.field[path[1]].number
+
+
+def _marks(message: Any, path: str, commented: frozenset[tuple[str, int]], above: tuple[str, ...]) -> Any:
+    if message.full_name in above or len(above) > MAX_DEPTH:
+        return
+    for field in message.fields:
+        below = f"{path}.{field.name}" if path else field.name
+        if field.GetOptions().deprecated:
+            yield below, "deprecated"
+        if (message.full_name, field.number) in commented:
+            yield below, "pii"
+        if field.message_type is not None:
+            yield from _marks(field.message_type, below, commented, (*above, message.full_name))
+
+
+def _set_fields(message: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            found[field.name] = dict(value) if field.message_type is not None else value
+        elif _is_repeated(field):
+            found[field.name] = [_set_fields(one) for one in value]
+        else:
+            found[field.name] = _set_fields(value)
+    return found
+
+
+def _compare(mine: Any, theirs: Any, path: str, problems: list[str], seen: set[tuple[str, str]]) -> None:
+    if (mine.full_name, theirs.full_name) in seen:
+        return
+    seen.add((mine.full_name, theirs.full_name))
+    written = {field.number: field for field in theirs.fields}
+    for field in mine.fields:
+        below = f"{path}.{field.name}" if path else field.name
+        found = written.get(field.number)
+        if found is None:
+            continue
+        if _is_repeated(field) != _is_repeated(found):
+            problems.append(f"{below}: was {'a list' if _is_repeated(found) else 'single'}")
+        elif not _same_wire(field.type, found.type):
+            problems.append(f"{below}: number {field.number} was {found.name}, of another type")
+        elif field.message_type is not None:
+            _compare(field.message_type, found.message_type, below, problems, seen)
+
+
+def _is_repeated(field: Any) -> bool:
+    """Of all supported runtimes: newer ones deprecate ``label``."""
+    repeated = getattr(field, "is_repeated", None)
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED if repeated is None else repeated)
+
+
+def _same_wire(mine: int, theirs: int) -> bool:
+    if mine == FieldDescriptor.TYPE_BYTES and theirs == FieldDescriptor.TYPE_STRING:
+        return True
+    return mine == theirs or any(mine in group and theirs in group for group in _GROUPS)
