@@ -46,8 +46,16 @@ from speed.errors import (
 
 if TYPE_CHECKING:
     from speed.core.services import Request, Response, Service
+    from speed.message.errors import MessageError
+    from speed.message.keys import MessageKey, generate_key
+    from speed.message.options import PublishOptions
     from speed.node import Node
     from speed.runtime.message import Message
+    from speed.trust.audit import AuditLog
+    from speed.trust.keystore import KeyStore
+    from speed.trust.schemas import SchemaRegistry
+    from speed.trust.security import MessageSecurity
+    from speed.trust.tokens import TokenVerifier
     from speed.wire.column import Column
     from speed.wire.entry import Entry
 
@@ -61,6 +69,15 @@ _LATER = {
     "Service": "speed.core.services",
     "Entry": "speed.wire.entry",
     "Column": "speed.wire.column",
+    "AuditLog": "speed.trust.audit",
+    "KeyStore": "speed.trust.keystore",
+    "MessageError": "speed.message.errors",
+    "MessageKey": "speed.message.keys",
+    "MessageSecurity": "speed.trust.security",
+    "PublishOptions": "speed.message.options",
+    "SchemaRegistry": "speed.trust.schemas",
+    "TokenVerifier": "speed.trust.tokens",
+    "generate_key": "speed.message.keys",
 }
 """Names that are imported when first used, so that ``import speed`` stays quick."""
 
@@ -75,6 +92,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AccessDeniedError",
+    "AuditLog",
     "CallError",
     "CallTimeoutError",
     "Column",
@@ -94,8 +112,12 @@ __all__ = [
     "JournalFullError",
     "JournalTakenError",
     "KeyFileError",
+    "KeyStore",
     "LeaseLostError",
     "Message",
+    "MessageError",
+    "MessageKey",
+    "MessageSecurity",
     "NameTakenError",
     "Node",
     "NodeClosedError",
@@ -103,17 +125,21 @@ __all__ = [
     "NodeStateError",
     "NotAcknowledgedError",
     "PayloadTooLargeError",
+    "PublishOptions",
     "RegistrationError",
     "Request",
     "Response",
     "RootError",
+    "SchemaRegistry",
     "Service",
     "ServiceExistsError",
     "ServiceNotFoundError",
     "SpeedError",
     "StorageError",
+    "TokenVerifier",
     "UnknownNodeError",
     "UnserialisableError",
     "WireError",
     "__version__",
+    "generate_key",
 ]

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.engine import Engine, make_engine
-from speed.errors import ConfigurationError, NodeClosedError
+from speed.messaging import Messaging, in_seconds
 from speed.runtime import fork
 from speed.runtime.options import Options
 from speed.wire.entry import Entry
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
+from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
-    from speed.runtime.batches import BatchHandler
-    from speed.runtime.message import Message
+    from speed.trust.security import MessageSecurity
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Handler = Callable[["Message"], object]
 
 DRAIN_SECONDS = 10.0
 """How long ``close`` waits for work in flight."""
 
 
-class Node:
+class Node(Messaging):
     """One participant: found by others under its name, reached by those it allows.
 
     Args:
@@ -52,6 +50,7 @@ class Node:
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
             same over the same files; ``node.engine`` tells.
+        security: how messages are signed, encrypted and checked (M-18); without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -75,6 +74,7 @@ class Node:
         max_lane_bytes: int = LANE_WINDOW_BYTES,
         spin_seconds: float | None = None,
         engine: str = "auto",
+        security: MessageSecurity | None = None,
     ) -> None:
         self._forked = False
         self._closed = False
@@ -96,6 +96,7 @@ class Node:
         )
         self._engine: Engine = make_engine(engine, options)
         self.name = name
+        self._protect(namespace, security)
         self.root = self._engine.root
         self.engine = self._engine.kind
         fork.track(self)
@@ -155,7 +156,7 @@ class Node:
         ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
-        return self._engine.call(target, service, arguments or {}, _seconds(timeout), traceparent)
+        return self._engine.call(target, service, arguments or {}, in_seconds(timeout), traceparent)
 
     def submit(
         self,
@@ -172,103 +173,25 @@ class Node:
         the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
         writing then ends its Future. Never with ``durability="disk"``.
         """
-        return self._engine.submit(target, service, arguments or {}, _seconds(timeout), traceparent)
+        return self._engine.submit(target, service, arguments or {}, in_seconds(timeout), traceparent)
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._engine.ping(target, _seconds(timeout))
+        return self._engine.ping(target, in_seconds(timeout))
 
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._engine.discover(target, "SERVICES", _seconds(timeout))["services"])
+        return list(self._engine.discover(target, "SERVICES", in_seconds(timeout))["services"])
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._engine.discover(target, "INFO", _seconds(timeout))
+        return self._engine.discover(target, "INFO", in_seconds(timeout))
 
     def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
         """Counters of ``target``, or of this node without one."""
         if target is None:
             return self._engine.stats()
-        return self._engine.discover(target, "STATS", _seconds(timeout))
-
-    # --- messages and events ---
-
-    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
-        """Send one message; returns its message id.
-
-        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
-        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
-        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
-        ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
-        """
-        return self._engine.send(target, payload, ack, _seconds(timeout), options)
-
-    def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:
-        """Send many messages in their order, up to 64 in one write and one ring.
-
-        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
-        an error the messages of the write that failed, and those after it, were not accepted, except those that
-        a StorageError counts (L-5). A payload that cannot be encoded takes at most the 63 before it with it.
-        """
-        self._engine.send_all(target, payloads, _seconds(timeout), options)
-
-    def forward(
-        self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
-    ) -> None:
-        """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
-
-        As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
-        are not looked at here: a receiver refuses what is no message.
-        """
-        self._engine.forward(target, messages, event, ack, _seconds(timeout))
-
-    def on_message(self, handler: Handler) -> Handler:
-        """Handle messages on the workers, in order for each sender. One handler a node."""
-        self._engine.on_message(handler)
-        return handler
-
-    def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
-        return self._engine.receive(timeout)
-
-    def messages(self) -> Iterator[Message]:
-        """Messages one after the other until the node is closed; each is finished when the next is asked for."""
-        while True:
-            try:
-                message = self.receive()
-            except NodeClosedError:
-                return
-            if message is not None:
-                yield message
-
-    def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **options: Any) -> int:
-        """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
-
-        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others.
-        """
-        return self._engine.publish(topic, payload, _seconds(timeout), options)
-
-    def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
-        """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
-
-        Publishers must be allowed as for messages. The subscription is published before this returns.
-        """
-        if handler is None:
-            return lambda function: (self.subscribe(pattern, function), function)[1]
-        self._engine.subscribe(pattern, handler)
-        return handler
-
-    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
-        """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
-
-        They are acknowledged and finished when ``handler(messages)`` returned; it may return a mapping of places in
-        the batch to errors, and those are refused. If it raises, the batch is handed over again after a moment; when
-        the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
-        with the same ``sequence``. With it, the node has no other handler.
-        """
-        self._engine.on_batch(tuple(topics), handler)
-        return handler
+        return self._engine.discover(target, "STATS", in_seconds(timeout))
 
     # --- other nodes ---
 
@@ -278,7 +201,7 @@ class Node:
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
         """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(target, _seconds(timeout))
+        return self._engine.wait_for(target, in_seconds(timeout))
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
@@ -334,15 +257,3 @@ class Node:
     def __repr__(self) -> str:
         state = "forked" if self._forked else "closed" if self.closed else "open"
         return f"<speed.Node {self.name!r} generation={self.generation} {self.engine} {state}>"
-
-
-MAX_TIMEOUT_SECONDS = 1e9
-
-
-def _seconds(timeout: float | None) -> float:
-    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
-    if timeout is None:
-        return CALL_TIMEOUT_SECONDS
-    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
-        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
-    return timeout

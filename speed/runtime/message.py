@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from speed.runtime.tracing import trace_context_of
+from speed.wire.content import BATCH_TYPE
 from speed.wire.message import MessageView
 
 
@@ -44,6 +46,30 @@ class Message:
     def payload_bytes(self) -> memoryview:
         """The payload as it travelled, without a copy."""
         return self._view.payload_bytes
+
+    @property
+    def payloads(self) -> list[Any]:
+        """The values of a batch (M-30), else the one payload. Raises BatchError."""
+        if self._view.content_type != BATCH_TYPE:
+            return [self._view.payload]
+        from speed.message.batch import decode_batch
+
+        return decode_batch(self._view.payload_bytes)
+
+    def trace_context(self) -> Any:
+        """The publisher's trace as an OpenTelemetry context, to start a span in; an empty one if there is none."""
+        return trace_context_of(self._view.traceparent, self._view.baggage)
+
+    def with_view(self, view: MessageView) -> Message:
+        """The same message seen another way; finishing either finishes both."""
+        return Message(
+            view,
+            source=self.source,
+            sequence=self.sequence,
+            timestamp_ms=self.timestamp_ms,
+            redelivered=self.redelivered,
+            finish=self.done,
+        )
 
     @property
     def metadata(self) -> MessageView:

@@ -13,6 +13,7 @@ MSGPACK_TYPE = "application/msgpack"
 TEXT_TYPE = "text/plain"
 BYTES_TYPE = "application/octet-stream"
 PROTOBUF_TYPE = "application/protobuf"
+BATCH_TYPE = "application/x-speed-batch"
 TYPE_URL_PREFIX = "type.googleapis.com/"
 
 CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}

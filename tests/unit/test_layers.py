@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "speed"
 
 LAYERS = ("errors", "wire", "message", "core", "fs", "trust", "runtime", "native", "", "journal", "application")
-FACE = frozenset({"node", "engine", "aio", "columns", "column_services"})
+FACE = frozenset({"node", "messaging", "protected", "typed", "engine", "aio", "columns", "column_services"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
 PURE_LAYERS = frozenset({"errors", "wire", "message", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})

@@ -1,0 +1,141 @@
+"""Messages of a node that are signed, encrypted or described: written before, and opened behind, its engine (M-25)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from speed.core.access import granted
+from speed.engine import Engine
+from speed.errors import ConfigurationError, SpeedError, WireError
+from speed.message.errors import MessageError
+from speed.message.options import PublishOptions
+from speed.runtime.batches import BatchHandler
+from speed.runtime.message import Message
+from speed.runtime.options import MESSAGE_OPTIONS
+from speed.runtime.tracing import current_traceparent, traceparent_of
+from speed.trust.security import Guard, MessageSecurity
+from speed.trust.tokens import check_no_token
+from speed.wire.message import new_message_id
+from speed.wire.names import check_topic, matches
+
+log = logging.getLogger("speed.messages")
+
+Handler = Callable[[Message], object]
+_NO_OPTIONS = PublishOptions()
+
+
+class Protected:
+    """The way of protected messages through an engine that carries them as bytes. Thread-safe."""
+
+    def __init__(self, engine: Engine, name: str, namespace: str, security: MessageSecurity | None) -> None:
+        settings = MessageSecurity() if security is None else security
+        self.protects = settings.protects
+        self._engine = engine
+        self._name = name
+        self._namespace = namespace
+        self._guard = Guard(settings)
+
+    # --- sending ---
+
+    def encode(self, payload: Any, options: PublishOptions | None, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
+        """The id and the bytes of one message; what ``metadata`` says counts over ``options``."""
+        asked = options or _NO_OPTIONS
+        unknown = metadata.keys() - MESSAGE_OPTIONS
+        if unknown:
+            raise ConfigurationError(f"no such message option: {', '.join(sorted(unknown))}; see PublishOptions")
+        told: dict[str, Any] = {"topic": "message", **asked.metadata(), **metadata}
+        if asked.trace_context is not None:
+            told["traceparent"], baggage = traceparent_of(asked.trace_context)
+            told["baggage"] = {**baggage, **told.get("baggage", {})}
+        told.setdefault("traceparent", current_traceparent.get())
+        now = time.time_ns() // 1_000_000
+        message_id = new_message_id(now, os.urandom(16))
+        data = self._guard.write(
+            payload,
+            asked,
+            namespace=self._namespace,
+            message_id=message_id,
+            published_at_ms=now,
+            publisher_id=self._name,
+            **told,
+        )
+        return message_id, data
+
+    def publish(self, topic: str, data: bytes, timeout: float) -> int:
+        """Send an encoded event to all who subscribe to it and allow this node; returns how many got it."""
+        check_topic(topic)
+        deadline = monotonic() + timeout
+        delivered = 0
+        for entry in self._engine.nodes():
+            wanted = any(matches(pattern, topic) for pattern in entry.subscriptions)
+            if entry.name == self._name or not wanted or not granted(entry.allow, self._name):
+                continue
+            try:
+                self._engine.forward(entry.name, (data,), True, False, max(0.0, deadline - monotonic()))
+                delivered += 1
+            except SpeedError as error:
+                log.warning("an event of %s did not reach %s: %s", topic, entry.name, error)
+        return delivered
+
+    def check_no_tokens(self, messages: Sequence[bytes]) -> None:
+        """TokenError if one of them carries a token (M-27)."""
+        for message in messages:
+            check_no_token(message)
+
+    # --- receiving ---
+
+    def opening(self, handler: Handler) -> Handler:
+        """``handler`` behind the guard: what is refused does not reach it, and its sender is told the code."""
+
+        def handle(message: Message) -> object:
+            return handler(self._opened(message))
+
+        return handle
+
+    def opening_batches(self, handler: BatchHandler) -> BatchHandler:
+        """The same for many at a time; places are those of the batch as it came."""
+
+        def handle(messages: Sequence[Message]) -> Mapping[int, SpeedError] | None:
+            opened: list[Message] = []
+            places: list[int] = []
+            refused: dict[int, SpeedError] = {}
+            for place, message in enumerate(messages):
+                try:
+                    opened.append(self._opened(message))
+                    places.append(place)
+                except WireError as error:
+                    refused[place] = error
+            answered = (handler(opened) if opened else None) or {}
+            refused.update({places[place]: error for place, error in answered.items()})
+            return refused
+
+        return handle
+
+    def receive(self, timeout: float | None) -> Message | None:
+        """The next message that is not refused."""
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            message = self._engine.receive(None if deadline is None else max(0.0, deadline - monotonic()))
+            if message is None:
+                return None
+            try:
+                return self._opened(message)
+            except WireError:
+                continue  # said in the log; the next `receive` finishes it
+
+    def _opened(self, message: Message) -> Message:
+        """Raises WireError for what is refused, by the code of the refusal."""
+        try:
+            view = self._guard.open(message.metadata)
+        except MessageError as error:
+            log.warning("a message of %s was refused: %s: %s", message.source, error.code, error)
+            raise WireError(error.code, str(error)) from None
+        except WireError as error:
+            log.warning("a message of %s was refused: %s", message.source, error)
+            raise
+        return message if view is message.metadata else message.with_view(view)

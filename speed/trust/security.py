@@ -1,0 +1,214 @@
+"""What a node does to its messages, and what it believes of others' (M-18, M-25, M-28, M-29, M-32)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from speed.errors import ConfigurationError, WireError
+from speed.message.algorithms import FUTURE_TOLERANCE_MS
+from speed.message.errors import MessageError
+from speed.message.fips import check_fips_mode
+from speed.message.keys import MessageKey
+from speed.message.opened import OpenedView, open_view
+from speed.message.options import PublishOptions
+from speed.message.protect import Protection, protect_message
+from speed.message.sensitivity import check_clearance, check_level, check_sensitivity
+from speed.message.signature import POLICIES, TrustedKeys, verify
+from speed.trust.audit import AuditLog
+from speed.trust.keystore import KeyStore
+from speed.trust.schemas import RegisteredSchema, SchemaRegistry
+from speed.wire.content import Content, content_type_text, decode_content, encode_content
+from speed.wire.message import MessageView
+
+_VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})
+"""Payloads that are a value without a schema."""
+
+
+def _unix_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSecurity:
+    """The settings; all have a use alone.
+
+    ``policy`` is M-18, ``trusted`` are names of key sets in ``keys``; ``encrypt_to``, ``sign_with`` and ``compression``
+    hold for messages whose PublishOptions say nothing; ``clearance`` is M-28; ``fips_mode`` is M-24. Raises
+    ConfigurationError for what cannot be.
+    """
+
+    keys: KeyStore = field(default_factory=lambda: KeyStore({}))
+    policy: str = "off"
+    trusted: tuple[str, ...] = ()
+    sign_with: str | MessageKey | None = None
+    encrypt_to: tuple[str | MessageKey, ...] = ()
+    compression: str = "none"
+    clearance: str | None = None
+    fips_mode: str = "off"
+    schemas: SchemaRegistry | None = None
+    audit: AuditLog | None = None
+    publisher_team: str | None = None
+    future_tolerance_ms: int = FUTURE_TOLERANCE_MS
+    clock_ms: Callable[[], int] = _unix_ms
+
+    def __post_init__(self) -> None:
+        check_fips_mode(self.fips_mode)
+        check_level(self.clearance, "clearance")
+        if self.policy not in POLICIES:
+            raise ConfigurationError(f"policy is {self.policy!r}; use one of {', '.join(POLICIES)}")
+        if self.policy != "off" and not self.trusted:
+            raise ConfigurationError(f"policy {self.policy!r} needs `trusted`: names of key sets of publishers")
+
+    @property
+    def protects(self) -> bool:
+        """Whether it does something to each message that is sent."""
+        return bool(self.sign_with or self.encrypt_to or self.compression != "none" or self.publisher_team)
+
+
+class Guard:
+    """Applies a MessageSecurity. Thread-safe."""
+
+    def __init__(self, security: MessageSecurity) -> None:
+        self.security = security
+        self._trusted: tuple[tuple[tuple[MessageKey, ...], ...], TrustedKeys] = ((), TrustedKeys({}))
+
+    # --- sending ---
+
+    def write(self, payload: Any, options: PublishOptions, **metadata: Any) -> bytes:
+        """One message as its options and the settings ask; ``metadata`` as of ``encode_message``.
+
+        Raises MessageError, WireError, UnserialisableError, ConfigurationError, StorageError (audit).
+        """
+        content = payload if type(payload) is Content else encode_content(payload, options.content_type)
+        schema, described = self._schema(options, content)
+        protection = self._protection(options, schema, metadata)
+        try:
+            data = protect_message(content, protection, fips_mode=self.security.fips_mode, schema=described, **metadata)
+        except MessageError as error:
+            self._tell_written(protection, error.code, metadata["message_id"])
+            raise
+        self._tell_written(protection, "ok", metadata["message_id"])
+        return data
+
+    def _protection(
+        self, options: PublishOptions, schema: RegisteredSchema | None, metadata: dict[str, Any]
+    ) -> Protection:
+        security = self.security
+        asked = security.encrypt_to if options.encrypt_to is None else options.encrypt_to
+        names = asked if isinstance(asked, tuple) else (asked,)
+        signer = security.sign_with if options.sign_with is None else options.sign_with
+        return Protection(
+            encrypt_to=tuple(self._key(name, metadata) for name in names),
+            direct=options.direct,
+            sign_with=None if signer is None else self._key(signer, metadata),
+            compression=options.compression or security.compression,
+            classification=options.classification,
+            contains_pii=bool(schema and schema.contains_pii) if options.contains_pii is None else options.contains_pii,
+            publisher_team=security.publisher_team,
+            aad=options.aad,
+        )
+
+    def _key(self, given: str | MessageKey, metadata: dict[str, Any]) -> MessageKey:
+        if isinstance(given, MessageKey):
+            return self.security.keys.counted(given)
+        return self.security.keys.current(given, metadata["namespace"], metadata["topic"], metadata["published_at_ms"])
+
+    def _schema(
+        self, options: PublishOptions, content: Content
+    ) -> tuple[RegisteredSchema | None, dict[str, Any] | None]:
+        """The schema asked for, and what the message says of it; SchemaError if the payload does not fit."""
+        if options.schema is None:
+            return None, None
+        schemas = self.security.schemas
+        if schemas is None:
+            raise ConfigurationError("a schema was asked for, and this node has no SchemaRegistry: give `schemas`")
+        given = options.schema
+        name, version = given if isinstance(given, tuple) else (given, schemas.latest(given))
+        found = schemas.get(name, version)
+        kind = content_type_text(content.number, content.custom or "")
+        seen = _checked(found, kind, memoryview(content.data))
+        return found, found.describe(seen)
+
+    # --- receiving ---
+
+    def open(self, view: MessageView) -> MessageView:
+        """The message as a handler may have it, checked in the order of M-25.
+
+        Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
+        """
+        security = self.security
+        signed_by = self._verified(view)
+        if security.policy != "off" and view.published_at_ms > security.clock_ms() + security.future_tolerance_ms:
+            raise WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock")
+        check_sensitivity(view.security.data_classification, view.is_encrypted)
+        check_clearance(view, security.clearance)
+        schema = None if security.schemas is None else security.schemas.check(view)
+        if not view.is_encrypted and view.content_encoding == "none":
+            if schema is not None:
+                _checked(schema, view.content_type, view.payload_bytes)
+            return view
+        opened = self._opened(view)
+        opened.signed_by = signed_by
+        if schema is not None:
+            _checked(schema, opened.content_type, opened.payload_bytes)
+        return opened
+
+    def _verified(self, view: MessageView) -> str | None:
+        security = self.security
+        if security.policy == "off":
+            return None
+        said = view.security
+        try:
+            key = verify(view, self._trusted_keys(), security.policy, security.fips_mode)
+        except MessageError as error:
+            self._tell("verify", error.code, said.signature_algorithm, said.signature_key_id, view.message_id)
+            raise
+        if key is not None:
+            self._tell("verify", "ok", key.algorithm.name, key.id, view.message_id)
+        return None if key is None else key.id
+
+    def _opened(self, view: MessageView) -> OpenedView:
+        said = view.security.encryption
+        try:
+            opened = open_view(view, self.security.keys.find, self.security.fips_mode)
+        except MessageError as error:
+            ids = ",".join(one.key_id for one in said.recipients) or said.key_id
+            self._tell("decrypt", error.code, said.algorithm, ids, view.message_id)
+            raise
+        if opened.opened_by is not None:
+            self._tell("decrypt", "ok", said.algorithm, opened.opened_by, view.message_id)
+        return opened
+
+    def _trusted_keys(self) -> TrustedKeys:
+        sets = tuple(self.security.keys.all(name) for name in self.security.trusted)
+        known, keys = self._trusted
+        if len(known) != len(sets) or any(one is not other for one, other in zip(known, sets, strict=True)):
+            keys = TrustedKeys({key.id: key for one in sets for key in one})
+            self._trusted = sets, keys
+        return keys
+
+    # --- audit ---
+
+    def _tell_written(self, protection: Protection, outcome: str, message_id: str) -> None:
+        if protection.encrypt_to:
+            ids = ",".join(key.id for key in protection.encrypt_to)
+            self._tell("encrypt", outcome, protection.encrypt_to[0].algorithm.name, ids, message_id)
+        if protection.sign_with is not None:
+            key = protection.sign_with
+            self._tell("sign", outcome, key.algorithm.name, key.id, message_id)
+
+    def _tell(self, operation: str, outcome: str, algorithm: str, key_id: str, message_id: str) -> None:
+        if self.security.audit is not None:
+            self.security.audit.write(operation, outcome, algorithm=algorithm, key_id=key_id, message_id=message_id)
+
+    def __repr__(self) -> str:
+        return f"<Guard policy={self.security.policy}>"
+
+
+def _checked(schema: RegisteredSchema, content_type: str, data: memoryview) -> Any:
+    """The payload's value as the schema sees it."""
+    value = decode_content(content_type, "", data) if content_type in _VALUE_TYPES else None
+    return schema.schema.check(content_type, data, value)
