@@ -61,7 +61,7 @@ def _valid_signatures() -> Iterable[Case]:
         ("payload not last", "records sorted before signing", sign(plain + varint(51 << 3) + b"\x07", SIGNER), SIGNER),
     )  # fmt: skip
     for name, bug, data, key in cases:
-        covered = signing_input(signed_parts(data))
+        covered = signing_input(data, signed_parts(data))
         yield {"name": name, "bug": bug, "signed_by": key.id, "hex": data.hex(), "input_hex": covered.hex()}
 
 

@@ -48,7 +48,7 @@ def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> Opene
     encoding = view.content_encoding
     if encoding != "none":
         plain = decompress(encoding, plain, view.uncompressed_bytes)
-    opened = OpenedView(view.to_bytes(), plain)
+    opened = OpenedView(view.data, plain)
     opened.opened_by = None if key is None else key.id
     return opened
 

@@ -127,6 +127,11 @@ class MessageView:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
         return self
 
+    @property
+    def data(self) -> bytes | memoryview:
+        """The bytes received, without a copy."""
+        return self._data
+
     def to_bytes(self) -> bytes:
         """Exactly the bytes received, unknown fields included (M-12)."""
         return bytes(self._data)
@@ -188,8 +193,6 @@ class MessageView:
         """message_id of the message that caused this one."""
         return _optional(self._parsed().metadata, "causality_parent")
 
-    # -- contexts and extensions ---------------------------------------------------------------------------
-
     @property
     def publisher_id(self) -> str | None:
         """Who the publisher says it is; the authenticated name is the envelope's source (M-14)."""
@@ -239,8 +242,7 @@ class MessageView:
     @property
     def is_encrypted(self) -> bool:
         """Whether the publisher encrypted the payload (M-20)."""
-        head = self._parsed()
-        return bool(head.HasField("security") and head.security.HasField("encryption"))
+        return bool(self._parsed().security.HasField("encryption"))
 
     @property
     def type_url(self) -> str:

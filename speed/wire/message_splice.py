@@ -14,9 +14,10 @@ _AUTH_TOKEN, _SIGNATURE = 3, 4
 
 
 class SignedParts(NamedTuple):
-    """What a signature covers, and the signatures found (M-16 allows one)."""
+    """What a signature covers, and the signatures found (M-16 allows one). Nothing outside ``security`` is copied."""
 
-    rest: bytes
+    spans: list[tuple[int, int]]
+    """Where the records outside the security context lie."""
     security: bytes
     signatures: tuple[bytes, ...]
     has_token: bool
@@ -35,8 +36,7 @@ def signed_parts(data: bytes | memoryview) -> SignedParts:
             has_token = True
         else:
             kept.append(values[start:end])
-    rest = b"".join([data[start:end] for start, end in spans])
-    return SignedParts(rest, b"".join(kept), tuple(signatures), has_token)
+    return SignedParts(spans, b"".join(kept), tuple(signatures), has_token)
 
 
 def with_signature(data: bytes, signature: bytes) -> bytes:

@@ -1,0 +1,195 @@
+"""Figures of messages: ``scripts/bench/run --only message``, or this file. One process, no lane and no node.
+
+Each figure is that of the quietest round of many; a target stands beside it where one is promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from targets import Target
+
+from speed.message import kem
+from speed.message.encryption import Described, decrypt, encrypt
+from speed.message.errors import UntrustedError
+from speed.message.keys import generate_key
+from speed.message.opened import open_view
+from speed.message.protect import Protection, protect_message
+from speed.message.signature import TrustedKeys, sign, verify
+from speed.wire.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
+from speed.wire.message import MessageView, encode_message, parse_records
+
+MIB = 1 << 20
+ID = "018bcfe5-687b-7001-8203-0405060708ff"
+BASE: dict[str, Any] = {
+    "topic": "orders.created", "namespace": "default", "message_id": ID, "published_at_ms": 1_700_000_000_000,
+}  # fmt: skip
+CONTENT_TYPES: tuple[dict[str, Any], ...] = ({"content_type": 1}, {"content_type_custom": "application/protobuf"})
+TARGETS = [
+    Target("metadata of a message of 1 MiB: times quicker than a full parse", ">=", 13.0, "metadata_ratio"),
+    Target("metadata of a message of 1 MiB: allocated, MB", "<=", 0.15, "metadata_mb"),
+    Target("verdict on 10 MiB of who is not trusted, ms", "<=", 1.0, "verdict_ms"),
+    Target("bytes of a typical message beside its payload", "<=", 150, "overhead_bytes"),
+    Target("encode and validate, µs", "<=", 8.0, "encode_validate_us"),
+    Target("content type as an enum: times smaller than its text", ">=", 10.0, "enum_ratio"),
+    Target("sign and verify 1 KiB, Ed25519, µs", "<=", 250.0, "sign_verify_us"),
+    Target("encrypt and decrypt 1 MiB, AES-256-GCM, GB/s through the cipher", ">=", 2.0, "aes_gb_s"),
+    Target("wrap and unwrap a data key, ML-KEM-1024, µs", "<=", 300.0, "mlkem_us"),
+]
+UNPROMISED = {
+    "xwing_us": "wrap and unwrap a data key, X-Wing, µs",
+    "hybrid_us": "wrap and unwrap a data key, X25519 and ML-KEM-1024, µs",
+    "shared_us": "wrap and unwrap a data key, shared key, µs",
+    "protect_us": "1 KiB signed and encrypted by X-Wing, as a message, µs",
+    "open_us": "the same verified, decrypted, µs",
+    "whole_gb_s": "1 MiB as a message, encrypted and opened, GB/s",
+    "enum_bytes": "content type as an enum, bytes",
+    "text_bytes": "content type as text, bytes",
+}
+
+
+def quietest(function: Callable[[], object], count: int, rounds: int = 20) -> float:
+    """Seconds of one call: the mean of the best round."""
+    function()
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(count):
+            function()
+        best = min(best, (time.perf_counter() - began) / count)
+    return best
+
+
+def metadata_figures() -> dict[str, float]:
+    """Reading the head of a large message, as a router or a guard does."""
+    large = encode_message(bytes(MIB), **BASE)
+    lazy = quietest(lambda: MessageView(large).validate().topic, 500)
+    full = quietest(lambda: parse_records(large).metadata.topic, 50)
+    tracemalloc.start()
+    MessageView(large).validate()
+    allocated = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"metadata_ratio": full / lazy, "metadata_mb": allocated / 1e6}
+
+
+def verdict_figure() -> float:
+    """Milliseconds until a message of 10 MiB by an unknown key is refused."""
+    stranger = generate_key("stranger", "ed25519", publishers=("x",))
+    huge = protect_message(bytes(10 * MIB), Protection(sign_with=stranger), publisher_id="x", **BASE)
+    nobody = TrustedKeys({})
+
+    def refuse() -> None:
+        try:
+            verify(MessageView(huge).validate(), nobody, "require")
+        except UntrustedError:
+            return
+        raise AssertionError("a stranger was believed")
+
+    return quietest(refuse, 100) * 1e3
+
+
+def size_figures() -> dict[str, float]:
+    payload = {"order": 1, "amount": 1000}
+    message = encode_message(payload, **BASE, publisher_id="billing")
+    around = len(message) - len(MessageView(message).payload_bytes)
+    enum, text = (len(MessageMetadata(**field).SerializeToString()) for field in CONTENT_TYPES)
+    return {
+        "overhead_bytes": around,
+        "enum_bytes": enum,
+        "text_bytes": text,
+        "enum_ratio": text / enum,
+        "encode_validate_us": quietest(lambda: MessageView(encode_message(payload, **BASE)).validate(), 500) * 1e6,
+    }
+
+
+def signature_figure() -> float:
+    signer = generate_key("billing.1", "ed25519", publishers=("billing",))
+    trusted = TrustedKeys({signer.id: signer.public_part()})
+    signed = protect_message(bytes(1024), Protection(sign_with=signer), publisher_id="billing", **BASE)
+    view = MessageView(signed).validate()
+    return (quietest(lambda: sign(signed, signer), 100) + quietest(lambda: verify(view, trusted, "require"), 100)) * 1e6
+
+
+def cipher_figures() -> dict[str, float]:
+    shared = generate_key("shared.1", "aes-256-gcm")
+    plain, iv = bytes(MIB), bytes(12)
+    described = Described(ID, "orders", "default", "application/octet-stream", "", "none", 0, "", "", b"")
+    sealed = protect_message(plain, Protection(encrypt_to=(shared,)), **BASE)
+    view = MessageView(sealed).validate()
+    keys = {shared.id: shared}
+    there = quietest(lambda: encrypt(plain, (shared,), described, iv), 20)
+    back = quietest(lambda: decrypt(view, keys.get), 20)
+    whole = quietest(
+        lambda: open_view(MessageView(protect_message(plain, Protection(encrypt_to=(shared,)), **BASE)), keys.get), 20
+    )
+    return {"aes_gb_s": 2 * MIB / (there + back) / 1e9, "whole_gb_s": 2 * MIB / whole / 1e9}
+
+
+def wrap_figure(algorithm: str) -> float:
+    """Microseconds to give a data key to one recipient, and to take it."""
+    key = generate_key("k", algorithm)
+    wrapped = kem.wrap(key, bytes(32), bytes(12), bytes(32))
+    wrap = quietest(lambda: kem.wrap(key, bytes(32), bytes(12), bytes(32)), 100)
+    return (wrap + quietest(lambda: kem.unwrap(key, wrapped, bytes(12), bytes(32)), 100)) * 1e6
+
+
+def whole_figures() -> dict[str, float]:
+    """A small message with all that there is."""
+    signer, reader = generate_key("billing.1", "ed25519", publishers=("billing",)), generate_key("r.1", "x-wing")
+    trusted, keys = TrustedKeys({signer.id: signer.public_part()}), {reader.id: reader}
+    asked = Protection(sign_with=signer, encrypt_to=(reader.public_part(),))
+
+    def protect() -> bytes:
+        return protect_message(bytes(1024), asked, publisher_id="billing", **BASE)
+
+    data = protect()
+
+    def open_it() -> None:
+        view = MessageView(data).validate()
+        verify(view, trusted, "require")
+        open_view(view, keys.get)
+
+    return {"protect_us": quietest(protect, 50) * 1e6, "open_us": quietest(open_it, 50) * 1e6}
+
+
+def measure() -> dict[str, float]:
+    """All figures; names are those of the targets."""
+    return {
+        **metadata_figures(),
+        "verdict_ms": verdict_figure(),
+        **size_figures(),
+        "sign_verify_us": signature_figure(),
+        **cipher_figures(),
+        "mlkem_us": wrap_figure("ml-kem-1024"),
+        "xwing_us": wrap_figure("x-wing"),
+        "hybrid_us": wrap_figure("x25519-ml-kem-1024"),
+        "shared_us": wrap_figure("aes-256-gcm"),
+        **whole_figures(),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench/run --only message", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    asked = parser.parse_args(arguments)
+    figures = measure()
+    verdicts = {target.figure: target.verdict(figures[target.figure]) for target in TARGETS}
+    if asked.json:
+        print(json.dumps({"figures": figures, "verdicts": verdicts}))
+    else:
+        for target in TARGETS:
+            bound = f"{target.direction} {target.bound:g}"
+            print(f"{target.what:<68} {figures[target.figure]:>9.3g}  {bound:>8}  {verdicts[target.figure]}")
+        for name, what in UNPROMISED.items():
+            print(f"{what:<68} {figures[name]:>9.3g}")
+    return 0 if set(verdicts.values()) == {"PASS"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
