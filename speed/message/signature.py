@@ -61,7 +61,7 @@ class TrustedKeys:
             raise SignatureError("signature: stands there more than once")
         key = self._trusted(view)
         algorithm_of(key.algorithm.name, fips_mode)
-        if not _holds(key, parts.signatures[0], signing_input(view.data, parts)):
+        if not holds(key, parts.signatures[0], signing_input(view.data, parts)):
             raise SignatureError(f"the signature of {view.message_id[:64]!r} does not hold under key {key.id!r}")
         return key
 
@@ -92,7 +92,8 @@ def verify(view: MessageView, trusted: TrustedKeys, policy: str, fips_mode: str 
     return key
 
 
-def _holds(key: MessageKey, signature: bytes, covered: bytes) -> bool:
+def holds(key: MessageKey, signature: bytes, covered: bytes) -> bool:
+    """Whether the signature of ``covered`` verifies under the key; lengths that cannot be do not."""
     if key.algorithm.name == HMAC:
         assert key.secret is not None
         return hmac.compare_digest(hmac.digest(key.secret, covered, sha256), signature)
@@ -103,4 +104,4 @@ def _holds(key: MessageKey, signature: bytes, covered: bytes) -> bool:
     return True
 
 
-__all__ = ["POLICIES", "TrustedKeys", "sign", "signing_input", "verify"]
+__all__ = ["POLICIES", "TrustedKeys", "holds", "sign", "signing_input", "verify"]
