@@ -15,6 +15,7 @@ from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("speed.cli.keys", "Prepare a root: the directory, its registry and a key."),
     "key": ("speed.cli.keys", "Make, identify and rotate keys."),
+    "message-key": ("speed.cli.message_keys", "Make and rotate the keys that sign and encrypt messages."),
     "nodes": ("speed.cli.directory", "List live nodes."),
     "services": ("speed.cli.directory", "List the services of a node that you may call."),
     "stats": ("speed.cli.directory", "Show the counters of a node."),
@@ -61,7 +62,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,6 +9,7 @@ import click
 
 from speed.cli.options import Settings, common_options
 from speed.cli.output import as_json, print_rows, print_value
+from speed.cli.shown import shown_payload
 from speed.errors import JournalDamagedError, WireError
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _described(info: LaneInfo, record: Record) -> dict[str, Any]:
         return {**row, **read_call(record, info.subject)._asdict()}
     view = record.view
     try:
-        payload = view.payload
+        payload = shown_payload(view) if view.security.contains_pii else view.payload
     except WireError:  # encoded or encrypted by its publisher: shown as it travelled
         payload = view.payload_bytes
     message = {"messageId": view.message_id, "topic": view.topic, "contentType": view.content_type}

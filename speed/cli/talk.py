@@ -12,9 +12,10 @@ import click
 
 from speed.cli.options import Settings, node_options
 from speed.cli.output import as_json, print_value
+from speed.cli.shown import registry_of, schemas_option, shown_payload
 
 if TYPE_CHECKING:
-    from speed import Message
+    from speed import Message, SchemaRegistry
 
 timeout_option = click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 
@@ -125,12 +126,15 @@ for_option = click.option("--for", "seconds", type=float, help="End after this m
 @allow_option
 @count_option
 @for_option
+@schemas_option
 @node_options
-def listen_command(settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None) -> None:
+def listen_command(
+    settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None, schemas: str | None
+) -> None:
     """Print messages sent to this node (give it a name with --as), until interrupted."""
     with settings.node(*allow) as own:
         _announce(own.name)
-        _print_all(lambda: own.receive(timeout=seconds), settings, count)
+        _print_all(lambda: own.receive(timeout=seconds), settings, count, registry_of(schemas))
 
 
 @click.command("subscribe")
@@ -138,9 +142,15 @@ def listen_command(settings: Settings, allow: tuple[str, ...], count: int | None
 @allow_option
 @count_option
 @for_option
+@schemas_option
 @node_options
 def subscribe_command(
-    settings: Settings, topic: str, allow: tuple[str, ...], count: int | None, seconds: float | None
+    settings: Settings,
+    topic: str,
+    allow: tuple[str, ...],
+    count: int | None,
+    seconds: float | None,
+    schemas: str | None,
 ) -> None:
     """Print events whose topic is TOPIC (or matches it: `orders.*`, `*`), until interrupted."""
     arrived: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -154,7 +164,7 @@ def subscribe_command(
     with settings.node(*allow) as own:
         own.subscribe(topic, arrived.put)
         _announce(own.name)
-        _print_all(take, settings, count)
+        _print_all(take, settings, count, registry_of(schemas))
 
 
 def _announce(name: str) -> None:
@@ -162,18 +172,20 @@ def _announce(name: str) -> None:
     click.echo(f"Listening as {name}", err=True)
 
 
-def _print_all(take: Callable[[], Message | None], settings: Settings, count: int | None) -> None:
+def _print_all(
+    take: Callable[[], Message | None], settings: Settings, count: int | None, schemas: SchemaRegistry | None
+) -> None:
     printed = 0
     while count is None or printed < count:
         message = take()
         if message is None:
             return
-        _print_message(message, settings)
+        _print_message(message, settings, schemas)
         printed += 1
 
 
-def _print_message(message: Message, settings: Settings) -> None:
-    value = message.payload
+def _print_message(message: Message, settings: Settings, schemas: SchemaRegistry | None) -> None:
+    value = shown_payload(message.metadata, schemas)
     if settings.as_json:
         line = {
             "source": message.source,
