@@ -1,18 +1,18 @@
 """Received messages and events on their way to handlers, ``receive`` and iteration (M-n, RFC 2.4).
 
 Messages and events of one sender are handled one after the other, in order; different senders side by
-side. Without a message handler, messages wait for ``receive`` (acknowledged, and committed only when done).
+side, the more urgent first when workers are few (M-33). Without a message handler, messages wait for ``receive``
+(acknowledged, and committed only when done).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from speed.core.order import SenderOrder
+from speed.core.order import ByPriority, SenderHeads, SenderOrder
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
@@ -34,10 +34,11 @@ class Delivery:
         self._context = context
         self._pool = pool
         self._order: SenderOrder[Arrival] = SenderOrder()
+        self._runnable: ByPriority[Arrival] = ByPriority()
         self._order_lock = threading.Lock()
         self._handler: Handler | None = None
         self._subscriptions: tuple[tuple[str, Handler], ...] = ()
-        self._received: deque[Message] = deque()
+        self._received: SenderHeads[Message] = SenderHeads()
         self._in_hand: Message | None = None
         self._batches: Batches | None = None
         self._arrived = threading.Condition()
@@ -50,9 +51,8 @@ class Delivery:
         with self._arrived:
             if self._handler is not None or self._batches is not None:
                 raise ConfigurationError("this node already has a message handler: use one")
-            for message in self._received:
-                self._enqueue(Arrival(message, False, lambda: None, lambda code, text: None))
-            self._received.clear()
+            while self._received:
+                self._enqueue(Arrival(self._received.pop(), False, lambda: None, lambda code, text: None))
             self._handler = handler  # last: what arrives from now on comes after those that waited
 
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
@@ -72,9 +72,8 @@ class Delivery:
             if self._handler is not None or self._subscriptions or self._batches is not None:
                 raise ConfigurationError("this node already has a handler: one for batches is the only one")
             batches = Batches(self._context, self._pool, handler, patterns)
-            for message in self._received:
-                batches.add(Arrival(message, False, lambda: None, lambda code, text: None))
-            self._received.clear()
+            while self._received:
+                batches.add(Arrival(self._received.pop(), False, lambda: None, lambda code, text: None))
             self._batches = batches  # last: what arrives from now on comes after those that waited
 
     def stop_waiting(self) -> None:
@@ -98,7 +97,7 @@ class Delivery:
                 if self._context.failure is not None:
                     raise self._context.failure
                 self._arrived.wait(min(left, 1.0))
-            self._in_hand = self._received.popleft()
+            self._in_hand = self._received.pop()
             return self._in_hand
 
     def wake_receivers(self) -> None:
@@ -124,7 +123,8 @@ class Delivery:
         with self._arrived:
             waits = self._handler is None and self._batches is None
             if waits:
-                self._received.append(arrival.message)
+                message = arrival.message
+                self._received.push(message.source, message.metadata.priority, message)
                 self._arrived.notify()
         if waits:
             arrival.acknowledge()
@@ -136,16 +136,22 @@ class Delivery:
     def _enqueue(self, arrival: Arrival) -> None:
         with self._order_lock:
             runnable = self._order.push(arrival.message.source, arrival)
+            if runnable:
+                self._runnable.push(arrival.message.metadata.priority, arrival)
         if runnable:
-            self._pool.submit(self._run, arrival)
+            self._pool.submit(self._run)
 
-    def _run(self, arrival: Arrival) -> None:
-        """Handle one message, then queue its sender's next behind other work: no sender starves others."""
+    def _run(self) -> None:
+        """Handle the most urgent message, then queue its sender's next behind other work: no sender starves others."""
+        with self._order_lock:
+            arrival = self._runnable.pop()
         self._handle(arrival)
         with self._order_lock:
             following = self._order.done(arrival.message.source)
+            if following is not None:
+                self._runnable.push(following.message.metadata.priority, following)
         if following is not None:
-            self._pool.submit(self._run, following)
+            self._pool.submit(self._run)
 
     def _handle(self, arrival: Arrival) -> None:
         message = arrival.message

@@ -146,3 +146,40 @@ def test_unknown_message_options_are_named(node: Make) -> None:
     node("billing", allow=["analytics"])
     with pytest.raises(speed.ConfigurationError, match="colour"):
         node("analytics").send("billing", 1, colour="red")
+
+
+def test_receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each(node: Make) -> None:
+    """M-33, as the Python engine does it; others may."""
+    billing = node("billing", allow=["calm", "urgent"], engine="python")
+    calm, urgent = node("calm"), node("urgent")
+    for number in range(2):
+        calm.send("billing", f"calm {number}", ack=True, priority=2)
+    for number in range(2):
+        urgent.send("billing", f"urgent {number}", ack=True, priority=9)
+    found = [billing.receive(timeout=10) for _ in range(4)]
+    assert [message and message.payload for message in found] == ["urgent 0", "urgent 1", "calm 0", "calm 1"]
+
+
+def test_a_busy_worker_takes_the_more_urgent_sender_next(node: Make) -> None:
+    """M-33."""
+    billing = node("billing", allow=["first", "calm", "urgent"], engine="python", workers=1)
+    first, calm, urgent = node("first"), node("calm"), node("urgent")
+    handled: Queue[str] = Queue()
+    entered, go_on = threading.Event(), threading.Event()
+
+    def handle(message: speed.Message) -> None:
+        handled.put(message.payload)
+        if message.payload == "first":
+            entered.set()
+            go_on.wait(30)
+
+    billing.on_message(handle)
+    first.send("billing", "first")
+    assert entered.wait(10)
+    calm.send("billing", "calm", priority=1)
+    urgent.send("billing", "urgent", priority=9)
+    deadline = time.monotonic() + 10
+    while billing.stats()["counters"].get("messages_received", 0) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    go_on.set()
+    assert [handled.get(timeout=10) for _ in range(3)] == ["first", "urgent", "calm"]

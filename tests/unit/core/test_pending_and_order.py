@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.order import SenderOrder
+from speed.core.order import ByPriority, SenderHeads, SenderOrder
 from speed.core.pending import PendingCalls
 
 
@@ -104,3 +104,21 @@ def test_dropped_items_do_not_run():
     assert order.drop("a") == ("two",)
     assert order.done("a") is None
     assert order.push("a", "three")
+
+
+def test_of_different_senders_the_more_urgent_comes_first_and_each_keeps_its_order() -> None:
+    """M-33."""
+    waiting: SenderHeads[str] = SenderHeads()
+    for sender, priority, item in (("a", 1, "a1"), ("a", 9, "a2"), ("b", 5, "b1"), ("c", 5, "c1"), ("b", 9, "b2")):
+        waiting.push(sender, priority, item)
+    assert [waiting.pop() for _ in range(5)] == ["b1", "b2", "c1", "a1", "a2"]
+    assert not waiting
+
+
+def test_of_equal_priority_the_first_that_came_is_first() -> None:
+    """M-33: items that cannot be compared are never compared."""
+    ready: ByPriority[object] = ByPriority()
+    first, second, urgent = object(), object(), object()
+    for priority, item in ((5, first), (5, second), (6, urgent)):
+        ready.push(priority, item)
+    assert [ready.pop(), ready.pop(), ready.pop()] == [urgent, first, second]
