@@ -138,6 +138,12 @@ def valid() -> list[dict[str, Any]]:
             content_encoding="gzip",
         ),
         case(
+            "lz4",
+            "encoding number",
+            record(1, metadata(content_encoding=4, uncompressed_bytes=5)) + HELLO,
+            content_encoding="lz4",
+        ),
+        case(
             "custom encoding",
             "field 12",
             record(1, metadata(content_encoding=99, content_encoding_custom="br")) + HELLO,
@@ -271,6 +277,16 @@ def invalid() -> list[dict[str, Any]]:
             "only the first level checked",
             META + record(3, record(6, b"\x93\x03\x94\x03")) + HELLO,
         ),
+        *(
+            case(
+                f"{name} of a recipient",
+                "records",
+                "only the levels above checked",
+                record(2, record(6, record(9, data))) + META + HELLO,
+            )
+            for name, data in (("group", b"\x93\x03\x94\x03"), ("key id not UTF-8", b"\x0a\x02\xc3\x28"))
+        ),
+        case("signature key id not UTF-8", "records", "text not checked", record(2, b"\x4a\x01\xff") + META + HELLO),
         case("wire type 6", "records", "reserved wire type skipped", META + HELLO + b"\x96\x03"),
     ]
 

@@ -41,6 +41,13 @@ void read_metadata(MessageHead& head, ByteView data) {
   }
 }
 
+void check_recipient(ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    if (part.tag == text_tag(1)) text_of(part);
+  }
+}
+
 void check_encryption(ByteView data) {
   Parts parts(data);
   for (Part part; parts.next(part);) {
@@ -49,6 +56,7 @@ void check_encryption(ByteView data) {
       case text_tag(3):
       case text_tag(4):
       case text_tag(8): text_of(part); break;
+      case text_tag(9): check_recipient(part.content); break;
       default: break;
     }
   }
@@ -62,7 +70,8 @@ void read_security(MessageHead& head, ByteView data) {
       case text_tag(2):
       case text_tag(3):
       case text_tag(5):
-      case text_tag(8): text_of(part); break;
+      case text_tag(8):
+      case text_tag(9): text_of(part); break;
       case text_tag(6):
         head.is_encrypted = true;
         check_encryption(part.content);

@@ -26,10 +26,11 @@ final class Records {
     private static final Shape TEXT_ENTRY = Shape.ofTexts(1, 2);
     private static final Shape BYTES_ENTRY = new Shape(Set.of(1), Set.of(2), Set.of(), Map.of(), Map.of());
     private static final Shape METADATA =
-            new Shape(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8), Map.of(), Map.of());
-    private static final Shape ENCRYPTION = Shape.ofTexts(1, 3, 4, 8);
+            new Shape(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13), Map.of(), Map.of());
+    private static final Shape ENCRYPTION =
+            new Shape(Set.of(1, 3, 4, 8), Set.of(), Set.of(), Map.of(9, Shape.ofTexts(1)), Map.of());
     private static final Shape SECURITY =
-            new Shape(Set.of(1, 2, 3, 5, 8), Set.of(), Set.of(), Map.of(6, ENCRYPTION), Map.of());
+            new Shape(Set.of(1, 2, 3, 5, 8, 9), Set.of(), Set.of(), Map.of(6, ENCRYPTION), Map.of());
     private static final Shape OBSERVABILITY = new Shape(
             Set.of(1, 2, 3), Set.of(), Set.of(4), Map.of(), Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
     private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6, 7);
