@@ -20,10 +20,11 @@ from speed.wire.content import (
     decode_content,
     encode_content,
 )
+from speed.wire.message_form import Form, form_of
 from speed.wire.message_head import encode_head
 from speed.wire.message_id import new_message_id
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, Parts, begins_value, check_nested, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, begins_value, varint, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -44,8 +45,6 @@ DEFAULT_PRIORITY = 5
 _PAYLOAD_FIELD = 99
 _PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_PARTS: Parts = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
-"""metadata, security (encryption, its recipients), observability (baggage, labels), schema, extensions."""
 
 
 def encode_message(
@@ -111,7 +110,7 @@ class MessageView:
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
-        self._spans: tuple[list[tuple[int, int]], list[tuple[int, int]]] | None = None
+        self._spans: Form | None = None
         self._head: Any = None
         self._payload: memoryview | None = None
         self._type_url = ""
@@ -266,35 +265,26 @@ class MessageView:
             raise WireError("BAD_MESSAGE", "security.encryption: payload is encrypted; read payload_bytes")
         return decode_content(self.content_type, self._type_url, data)
 
-    def _located(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Byte ranges of all other records, and of the payload records' values."""
+    def _form(self) -> Form:
         if self._spans is None:
-            others: list[tuple[int, int]] = []
-            payloads: list[tuple[int, int]] = []
-            for field, wire_type, start, value, end in walk(self._data):
-                if field == _PAYLOAD_FIELD and wire_type == LENGTH_DELIMITED:
-                    payloads.append((value, end))
-                    continue
-                if wire_type == LENGTH_DELIMITED and field in _PARTS:
-                    check_nested(self._data[value:end], _PARTS[field])
-                if others and others[-1][1] == start:
-                    others[-1] = others[-1][0], end
-                else:
-                    others.append((start, end))
-            self._spans = others, payloads
+            self._spans = form_of(self._data)
         return self._spans
 
     def _parsed(self) -> Any:
         """Everything but the payload, parsed by protobuf."""
         if self._head is None:
-            spans = self._located()[0]
-            self._head = parse_records(b"".join([self._data[start:end] for start, end in spans]))
+            spans, data = self._form()[0], self._data
+            if len(spans) == 1:
+                start, end = spans[0]
+                self._head = parse_records(bytes(data[start:end]))
+            else:
+                self._head = parse_records(b"".join([data[start:end] for start, end in spans]))
         return self._head
 
     def _find_payload(self) -> memoryview:
         """The value bytes of the Any; of repeated records the last of each field counts (M-4)."""
         if self._payload is None:
-            view, payloads = memoryview(self._data), self._located()[1]
+            view, payloads = memoryview(self._data), self._form()[1]
             if not payloads:
                 raise WireError("BAD_MESSAGE", "payload: is required")
             found = memoryview(b"")

@@ -51,13 +51,13 @@ def walk(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
 
 def check_nested(record: bytes | memoryview, parts: Parts) -> None:
     """Hold the messages in a record's value to the same rules: protobuf libraries differ on what breaks them (M-4)."""
-    plain = 0 if parts else _plain_records(record)
+    plain = 0 if parts else plain_records(record)
     for field, wire_type, _, value, end in walk(record[plain:] if plain else record):
         if wire_type == LENGTH_DELIMITED and field in parts:
             check_nested(record[value:end], parts[field])
 
 
-def _plain_records(data: bytes | memoryview) -> int:
+def plain_records(data: bytes | memoryview) -> int:
     """The end of the records that begin ``data`` in the form that writers give them: tag and length of one byte each,
     numbers of any. What follows is for ``walk``, which knows every form and takes three times as long."""
     position, size = 0, len(data)

@@ -244,3 +244,34 @@ def test_a_message_expires_at_its_time_to_live_and_never_without_one() -> None:
     assert not mortal.is_expired(published + 1999)
     assert mortal.is_expired(published + 2000)
     assert not MessageView(encode_message(b"", **BASE)).is_expired(2**62)
+
+
+def test_every_cut_and_every_flipped_bit_of_a_head_is_judged_as_by_the_long_way() -> None:
+    """M-4: the short way over heads that writers make must not see what ``walk`` would not."""
+    message = encode_message(b"hello", **BASE, publisher_id="b" * 127, priority=3)
+    altered = [message[:size] for size in range(len(message))]
+    for place in range(len(message)):
+        altered += [message[:place] + bytes([message[place] ^ 1 << bit]) + message[place + 1 :] for bit in range(8)]
+    for data in altered:
+        if ends_whole(data):  # then one more, unknown record changes nothing, but takes the long way
+            assert outcome(data) == outcome(data + b"\x98\x03\x01"), data.hex()
+        else:
+            assert outcome(data) == "refused: records", data.hex()
+
+
+def outcome(data: bytes) -> str:
+    """What a reader sees: the metadata and the payload, or the field that is refused."""
+    try:
+        view = MessageView(data).validate()
+    except WireError as error:
+        return f"refused: {str(error).split(': ')[1]}"
+    return f"{view.topic} {view.message_id} {view.publisher_id} {bytes(view.payload_bytes).hex()}"
+
+
+def ends_whole(data: bytes) -> bool:
+    """Whether the top level is a sequence of whole records."""
+    try:
+        list(walk(data))
+    except WireError:
+        return False
+    return True
