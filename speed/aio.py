@@ -26,13 +26,13 @@ class AsyncNode:
         """Like ``Node.call``."""
         return await asyncio.wrap_future(self._node.submit(target, service, arguments, timeout=timeout))
 
-    async def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0) -> None:
-        """Like ``Node.send``; a wait for room or acknowledgement does not block the loop."""
-        await asyncio.to_thread(lambda: self._node.send(target, payload, ack=ack, timeout=timeout))
+    async def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **how: Any) -> str:
+        """Like ``Node.send``, options included; a wait for room or acknowledgement does not block the loop."""
+        return await asyncio.to_thread(lambda: self._node.send(target, payload, ack=ack, timeout=timeout, **how))
 
-    async def publish(self, topic: str, payload: Any, *, timeout: float = 5.0) -> int:
-        """Like ``Node.publish``."""
-        return await asyncio.to_thread(lambda: self._node.publish(topic, payload, timeout=timeout))
+    async def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **how: Any) -> int:
+        """Like ``Node.publish``, options included."""
+        return await asyncio.to_thread(lambda: self._node.publish(topic, payload, timeout=timeout, **how))
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""

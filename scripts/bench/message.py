@@ -32,18 +32,22 @@ BASE: dict[str, Any] = {
     "topic": "orders.created", "namespace": "default", "message_id": ID, "published_at_ms": 1_700_000_000_000,
 }  # fmt: skip
 CONTENT_TYPES: tuple[dict[str, Any], ...] = ({"content_type": 1}, {"content_type_custom": "application/protobuf"})
+COPIES = "the library parses 1 MiB by one copy, which takes 20 to 50 µs where its memory is at hand, and 1 ms where not"
+CHECKS = "half is M-4 at every depth and M-5, in Python; the rest msgpack and the frame"
 TARGETS = [
-    Target("metadata of a message of 1 MiB: times quicker than a full parse", ">=", 13.0, "metadata_ratio"),
+    Target("metadata of a message of 1 MiB: times quicker than a full parse", ">=", 13.0, "metadata_ratio", COPIES),
     Target("metadata of a message of 1 MiB: allocated, MB", "<=", 0.15, "metadata_mb"),
     Target("verdict on 10 MiB of who is not trusted, ms", "<=", 1.0, "verdict_ms"),
     Target("bytes of a typical message beside its payload", "<=", 150, "overhead_bytes"),
-    Target("encode and validate, µs", "<=", 8.0, "encode_validate_us"),
+    Target("encode and validate, µs", "<=", 8.0, "encode_validate_us", CHECKS),
     Target("content type as an enum: times smaller than its text", ">=", 10.0, "enum_ratio"),
     Target("sign and verify 1 KiB, Ed25519, µs", "<=", 250.0, "sign_verify_us"),
     Target("encrypt and decrypt 1 MiB, AES-256-GCM, GB/s through the cipher", ">=", 2.0, "aes_gb_s"),
     Target("wrap and unwrap a data key, ML-KEM-1024, µs", "<=", 300.0, "mlkem_us"),
 ]
 UNPROMISED = {
+    "metadata_us": "metadata of a message of 1 MiB, µs",
+    "full_us": "full parse of a message of 1 MiB by the protobuf library, µs",
     "xwing_us": "wrap and unwrap a data key, X-Wing, µs",
     "hybrid_us": "wrap and unwrap a data key, X25519 and ML-KEM-1024, µs",
     "shared_us": "wrap and unwrap a data key, shared key, µs",
@@ -76,7 +80,8 @@ def metadata_figures() -> dict[str, float]:
     MessageView(large).validate()
     allocated = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return {"metadata_ratio": full / lazy, "metadata_mb": allocated / 1e6}
+    figures = {"metadata_us": lazy * 1e6, "full_us": full * 1e6}
+    return {"metadata_ratio": full / lazy, "metadata_mb": allocated / 1e6, **figures}
 
 
 def verdict_figure() -> float:
@@ -186,7 +191,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         for target in TARGETS:
             bound = f"{target.direction} {target.bound:g}"
-            print(f"{target.what:<68} {figures[target.figure]:>9.3g}  {bound:>8}  {verdicts[target.figure]}")
+            why = f" ({target.why})" if target.why and verdicts[target.figure] != "PASS" else ""
+            print(f"{target.what:<68} {figures[target.figure]:>9.3g}  {bound:>8}  {verdicts[target.figure]}{why}")
         for name, what in UNPROMISED.items():
             print(f"{what:<68} {figures[name]:>9.3g}")
     return 0 if set(verdicts.values()) == {"PASS"} else 1

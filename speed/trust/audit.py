@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 
 from speed.errors import StorageError
 
-OPERATIONS = ("encrypt", "decrypt", "sign", "verify", "token", "refuse")
 MAX_BYTES = 16 << 20
 KEPT = 4
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,7 +34,7 @@ class AuditLog:
         self._fd = self._open()
 
     def write(self, operation: str, outcome: str, *, algorithm: str, key_id: str, message_id: str) -> None:
-        """One line. Times are UTC with milliseconds; texts of others are cut and escaped by JSON."""
+        """One line; ``operation`` is encrypt, decrypt, sign or verify. Times are UTC with milliseconds; texts of others are cut and escaped by JSON."""
         line = json.dumps(
             {
                 "time": self._clock().isoformat(timespec="milliseconds"),

@@ -92,7 +92,7 @@ class TokenVerifier:
         A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError.
         """
         view = MessageView(data).validate()
-        identity = self.verify(view.security.auth_token)
+        identity = self.verify(view.auth_token)
         stripped = without_token(data)
         if signed_parts(data).signatures:
             if view.publisher_id != identity.publisher_id:

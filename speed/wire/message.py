@@ -225,8 +225,17 @@ class MessageView:
 
     @property
     def security(self) -> Any:
-        """The SecurityContext, as protobuf parsed it; empty when absent. Its token is never printed (M-26)."""
-        return self._parsed().security
+        """The SecurityContext, as protobuf parsed it, without its token; empty when absent."""
+        context = self._parsed().security
+        if context.HasField("auth_token"):  # whoever prints the context must not print the token (M-26)
+            context = type(context).FromString(context.SerializeToString())
+            context.ClearField("auth_token")
+        return context
+
+    @property
+    def auth_token(self) -> str:
+        """The token for a gateway (M-27); empty when absent. Never to be logged or shown."""
+        return str(self._parsed().security.auth_token)
 
     @property
     def schema(self) -> Any:

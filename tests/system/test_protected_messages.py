@@ -18,7 +18,9 @@ from speed import KeyStore, MessageSecurity, PublishOptions, SchemaRegistry, gen
 from speed.message.errors import BatchError, ClearanceError, NotEncryptedError, SchemaError, TokenError
 from speed.message.protect import Protection, protect_message
 from speed.trust.audit import AuditLog
+from speed.trust.tokens import TokenKey, TokenVerifier
 from speed.wire import message_pb2
+from speed.wire.message import MessageView
 from speed.wire.message_splice import with_security
 from tests.unit.message.keys import BASE
 
@@ -162,6 +164,31 @@ def test_a_message_with_a_token_is_not_written_to_a_lane(node: Make) -> None:
     token = pb.SecurityContext(auth_token="a.b.c").SerializeToString()
     with pytest.raises(TokenError):
         billing.forward("analytics", [with_security(protect_message(1, Protection(), **BASE), token)])
+
+
+def test_a_token_that_a_gateway_admitted_is_on_no_disk_in_no_log_and_in_no_text(
+    node: Make, root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """M-26, M-27: gateway, lane, receiver, journal-like copies of its bytes, audit."""
+    jwt = pytest.importorskip("jwt")
+    secret = bytes(range(32))
+    claims = {"sub": "billing", "team": "payments", "aud": "speed", "iss": "tests", "exp": time.time() + 60}
+    token = jwt.encode(claims, secret, "HS256", headers={"kid": "k"})
+    verifier = TokenVerifier({"k": TokenKey("HS256", secret)}, audience="speed", issuer="tests")
+    carried = pb.SecurityContext(auth_token=token).SerializeToString()
+    entering = with_security(protect_message(ORDER, Protection(sign_with=SIGNER), **BASE), carried)
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    gateway, analytics = node("gateway"), node("analytics", allow=["gateway"], security=reader(audit=audit))
+    shown = [repr(MessageView(entering)), repr(MessageView(entering).security), repr(verifier)]
+    gateway.forward("analytics", [verifier.admit(entering)], ack=True)
+    message = analytics.receive(timeout=10)
+    assert message is not None
+    assert message.metadata.publisher_id == "billing"
+    shown += [repr(message), repr(message.metadata.security), caplog.text, (tmp_path / "audit.log").read_text()]
+    everything = b"".join(path.read_bytes() for path in Path(root).rglob("*") if path.is_file())
+    everything += message.metadata.to_bytes() + "".join(shown).encode()
+    assert token.encode() not in everything
+    assert token.split(".")[2].encode() not in everything
 
 
 def test_a_typed_subscription_gets_objects_and_refuses_what_is_none(node: Make) -> None:
