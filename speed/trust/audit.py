@@ -34,7 +34,10 @@ class AuditLog:
         self._fd = self._open()
 
     def write(self, operation: str, outcome: str, *, algorithm: str, key_id: str, message_id: str) -> None:
-        """One line; ``operation`` is encrypt, decrypt, sign or verify. Times are UTC with milliseconds; texts of others are cut and escaped by JSON."""
+        """One line; ``operation`` is encrypt, decrypt, sign or verify. Times are UTC with milliseconds.
+
+        Texts of others are cut, and escaped by JSON.
+        """
         line = json.dumps(
             {
                 "time": self._clock().isoformat(timespec="milliseconds"),
