@@ -37,6 +37,11 @@ class _Codec(NamedTuple):
     decompress: Callable[[Any, int], bytes | bytearray]
 
 
+def is_read(encoding: str) -> bool:
+    """Whether payloads of this encoding are decompressed here; others are handed out as they are (M-9)."""
+    return encoding in _CODECS
+
+
 def _codec(encoding: str) -> _Codec:
     codec = _CODECS.get(encoding)
     if codec is None:

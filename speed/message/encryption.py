@@ -100,7 +100,7 @@ def encrypt_directly(data: Any, key: MessageKey, described: Described) -> tuple[
 def decrypt(view: MessageView, find: FindKey, fips_mode: str = "off") -> tuple[bytes, MessageKey]:
     """The payload as it was before encryption, and the key that opened it.
 
-    Raises EncryptionError, NoRecipientKeyError, AlgorithmError.
+    Raises EncryptionError, NoRecipientKeyError, AlgorithmError, KeyRefusedError for a key that is not for that message.
     """
     metadata = view.security.encryption
     algorithm = algorithm_of(metadata.algorithm, fips_mode)
@@ -114,6 +114,7 @@ def decrypt(view: MessageView, find: FindKey, fips_mode: str = "off") -> tuple[b
     if len(view.payload_bytes) < TAG_BYTES:
         raise EncryptionError(f"payload: has {len(view.payload_bytes)} bytes, less than a tag")
     place, key = _first_held(key_ids, algorithm, find)
+    key.check_use(view.namespace, view.topic, view.published_at_ms)
     bound_to = context_hash(algorithm, describe(view), key_ids)
     recipient = metadata.recipients[place]
     wrapped = kem.Wrapped(recipient.encapsulated_key, recipient.wrapped_key)
@@ -129,6 +130,7 @@ def _decrypt_directly(view: MessageView, algorithm: Algorithm, find: FindKey) ->
     if len(view.payload_bytes) != algorithm.output or metadata.iv:
         raise EncryptionError(f"payload: {algorithm.name} itself makes {algorithm.output} bytes and has no iv")
     _, key = _first_held([metadata.key_id], algorithm, find)
+    key.check_use(view.namespace, view.topic, view.published_at_ms)
     label = context_hash(algorithm, describe(view), [metadata.key_id])
     try:
         return key.loaded_secret.decrypt(bytes(view.payload_bytes), kem.oaep(label)), key

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from speed.message.compression import decompress
+from speed.errors import WireError
+from speed.message.compression import decompress, is_read
 from speed.message.encryption import FindKey, decrypt
 from speed.message.keys import MessageKey
 from speed.wire.content import decode_content
@@ -17,11 +18,12 @@ class OpenedView(MessageView):
     ``signed_by`` and ``opened_by`` are ids of keys, or None.
     """
 
-    __slots__ = ("_plain", "opened_by", "signed_by")
+    __slots__ = ("_encoding", "_plain", "opened_by", "signed_by")
 
-    def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview) -> None:
+    def __init__(self, data: bytes | memoryview, plain: bytes | bytearray | memoryview, encoding: str) -> None:
         super().__init__(data)
         self._plain = memoryview(plain)
+        self._encoding = encoding
         self.signed_by: str | None = None
         self.opened_by: str | None = None
 
@@ -33,6 +35,8 @@ class OpenedView(MessageView):
     @property
     def payload(self) -> Any:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
+        if self._encoding != "none":
+            raise WireError("BAD_MESSAGE", f"content_encoding: is {self._encoding}; read payload_bytes")
         return decode_content(self.content_type, self.type_url, self._plain)
 
 
@@ -46,9 +50,10 @@ def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> Opene
     if view.is_encrypted:
         plain, key = decrypt(view, find, fips_mode)
     encoding = view.content_encoding
-    if encoding != "none":
+    if is_read(encoding):
         plain = decompress(encoding, plain, view.uncompressed_bytes)
-    opened = OpenedView(view.data, plain)
+        encoding = "none"
+    opened = OpenedView(view.data, plain, encoding)
     opened.opened_by = None if key is None else key.id
     return opened
 

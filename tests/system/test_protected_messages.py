@@ -99,7 +99,7 @@ def test_no_plaintext_and_no_key_lies_in_the_root_log_or_audit(
         (MessageSecurity(sign_with=generate_key("unknown", "ed25519")), "UNTRUSTED"),
         (MessageSecurity(sign_with=SIGNER, encrypt_to=(generate_key("x", "x-wing"),)), "NO_RECIPIENT_KEY"),
     ],
-    ids=str,
+    ids=["unsigned", "forged", "unknown", "for others"],
 )
 def test_what_is_refused_reaches_no_handler_and_its_sender_is_told_the_code(
     node: Make, tmp_path: Path, sends: MessageSecurity | None, code: str

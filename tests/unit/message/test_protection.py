@@ -263,3 +263,23 @@ def test_unknown_options_of_a_protection_are_configuration_errors() -> None:
         protected(VALUE, classification="secret")
     with pytest.raises(CompressionError):
         protected(VALUE, compression="brotli")
+
+
+def test_a_reader_uses_a_key_only_for_what_it_is_for() -> None:
+    """M-26."""
+    made = generate_key("k", "x-wing")
+    view = protected(VALUE, encrypt_to=(made.public_part(),))
+    assert opened(view, replace(made, not_after_ms=BASE["published_at_ms"])).payload == VALUE
+    for bound in ({"topics": ("flights",)}, {"namespaces": ("prod",)}, {"not_after_ms": 5}):
+        with pytest.raises(KeyRefusedError):
+            opened(view, replace(made, **bound))  # type: ignore[arg-type]
+
+
+def test_an_encoding_that_is_not_read_here_is_handed_out_as_it_is() -> None:
+    """M-9."""
+    message = pb.MessageEnvelope.FromString(protected(b"\x0b\x02").to_bytes())
+    message.metadata.content_encoding, message.metadata.content_encoding_custom = 99, "br"
+    view = opened(MessageView(message.SerializeToString()).validate())
+    assert bytes(view.payload_bytes) == b"\x0b\x02"
+    with pytest.raises(WireError, match="br"):
+        _ = view.payload
