@@ -26,7 +26,8 @@ FORMAT_OF = {".json": "json-schema", ".avsc": "avro", ".desc": "protobuf"}
 MAX_CACHED = 1024
 MISSING_SECONDS = 60.0
 """How long a remote registry is not asked again for what it does not have, whatever messages name."""
-_TIMEOUT_SECONDS = 10
+AWAY_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}").fullmatch
 
 
@@ -62,6 +63,7 @@ class SchemaRegistry:
         self._is_remote = scheme == "https"
         self._mode = compatibility_mode
         self._known: dict[tuple[str, str], tuple[RegisteredSchema | None, float]] = {}
+        self._away = float("-inf"), ""
         self._lock = threading.Lock()
 
     def get(self, name: str, version: str) -> RegisteredSchema:
@@ -80,7 +82,7 @@ class SchemaRegistry:
             if found is None and until <= time.monotonic():
                 if len(self._known) >= MAX_CACHED:
                     self._known.clear()
-                found = self._load(name, version)
+                found = self._load_unless_away(name, version)
                 self._known[name, version] = found, time.monotonic() + (MISSING_SECONDS if self._is_remote else 0.0)
             return found
 
@@ -109,6 +111,17 @@ class SchemaRegistry:
                 f"schema_hash: is not that of {said.schema_name!r} of version {said.schema_version!r} here"
             )
         return found
+
+    def _load_unless_away(self, name: str, version: str) -> RegisteredSchema | None:
+        """A registry that does not answer is left alone for a while: each wait for it holds up all messages."""
+        until, problem = self._away
+        if time.monotonic() < until:
+            raise SchemaError(problem)
+        try:
+            return self._load(name, version)
+        except _AwayError as error:
+            self._away = time.monotonic() + AWAY_SECONDS, str(error)
+            raise
 
     def _load(self, name: str, version: str) -> RegisteredSchema | None:
         for ending, format_ in FORMAT_OF.items():
@@ -153,6 +166,10 @@ def _read(path: str) -> bytes | None:
             raise SchemaError(f"{path}: {error.strerror}") from None
 
 
+class _AwayError(SchemaError):
+    """The registry does not answer at all."""
+
+
 class _NoRedirects(HTTPRedirectHandler):
     """A registry answers itself: a redirect would lead where nobody configured."""
 
@@ -171,4 +188,4 @@ def _fetch(url: str) -> bytes | None:
             return None
         raise SchemaError(f"{url}: the registry answers {error.code}") from None
     except OSError as error:
-        raise SchemaError(f"{url}: the registry does not answer ({type(error).__name__})") from None
+        raise _AwayError(f"{url}: the registry does not answer ({type(error).__name__})") from None
