@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from speed.errors import WireError
 from speed.message.compression import decompress, is_read
 from speed.message.encryption import FindKey, decrypt
 from speed.message.keys import MessageKey
-from speed.wire.content import decode_content
 from speed.wire.message import MessageView
 
 
@@ -33,11 +30,11 @@ class OpenedView(MessageView):
         return self._plain
 
     @property
-    def payload(self) -> Any:
-        """The payload's value, decoded anew at each access; unknown content types give bytes."""
+    def plain_bytes(self) -> memoryview:
+        """The same, if its encoding was one that is read here."""
         if self._encoding != "none":
             raise WireError("BAD_MESSAGE", f"content_encoding: is {self._encoding}; read payload_bytes")
-        return decode_content(self.content_type, self.type_url, self._plain)
+        return self._plain
 
 
 def open_view(view: MessageView, find: FindKey, fips_mode: str = "off") -> OpenedView:

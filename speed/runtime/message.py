@@ -49,12 +49,12 @@ class Message:
 
     @property
     def payloads(self) -> list[Any]:
-        """The values of a batch (M-30), else the one payload. Raises BatchError."""
+        """The values of a batch (M-30), else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
         from speed.message.batch import decode_batch
 
-        return decode_batch(self._view.payload_bytes)
+        return decode_batch(self._view.plain_bytes)
 
     def trace_context(self) -> Any:
         """The publisher's trace as an OpenTelemetry context, to start a span in; an empty one if there is none."""

@@ -264,15 +264,20 @@ class MessageView:
         return self._find_payload()
 
     @property
-    def payload(self) -> Any:
-        """The payload's value, decoded anew at each access; unknown content types give bytes."""
-        data = self._find_payload()
+    def plain_bytes(self) -> memoryview:
+        """The payload's bytes if they are what its content type says: neither encoded nor encrypted."""
         encoding = self.content_encoding
         if encoding != "none":
             raise WireError("BAD_MESSAGE", f"content_encoding: is {encoding}; read payload_bytes")
         if self.is_encrypted:
             raise WireError("BAD_MESSAGE", "security.encryption: payload is encrypted; read payload_bytes")
-        return decode_content(self.content_type, self._type_url, data)
+        return self._find_payload()
+
+    @property
+    def payload(self) -> Any:
+        """The payload's value, decoded anew at each access; unknown content types give bytes."""
+        data = self.plain_bytes
+        return decode_content(self.content_type, self.type_url, data)
 
     def _form(self) -> Form:
         if self._spans is None:
@@ -282,12 +287,8 @@ class MessageView:
     def _parsed(self) -> Any:
         """Everything but the payload, parsed by protobuf."""
         if self._head is None:
-            spans, data = self._form()[0], self._data
-            if len(spans) == 1:
-                start, end = spans[0]
-                self._head = parse_records(bytes(data[start:end]))
-            else:
-                self._head = parse_records(b"".join([data[start:end] for start, end in spans]))
+            data = self._data
+            self._head = parse_records(b"".join([data[start:end] for start, end in self._form()[0]]))
         return self._head
 
     def _find_payload(self) -> memoryview:

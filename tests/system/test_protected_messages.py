@@ -227,6 +227,15 @@ def test_a_batch_travels_between_nodes_without_any_security(node: Make) -> None:
     assert message.payloads == list(range(1000))
 
 
+def test_a_batch_for_others_is_not_taken_for_a_batch_that_lies(node: Make) -> None:
+    billing, analytics = pair(node, sender(), None)
+    billing.send_batch("analytics", [1, 2])
+    message = analytics.receive(timeout=10)
+    assert message is not None
+    with pytest.raises(speed.WireError, match="encrypted"):
+        _ = message.payloads
+
+
 @pytest.mark.parametrize("count", [0, 3, 65_537, 0xFFFF_FFFF])
 def test_a_batch_that_lies_about_its_number_is_refused(node: Make, count: int) -> None:
     """M-30."""

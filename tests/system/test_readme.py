@@ -167,7 +167,9 @@ def write(stem, algorithm, publishers):
     with open(os.open(f"{sys.argv[1]}/{stem}.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         json.dump(speed.generate_key(stem, algorithm, publishers=publishers).to_record(), file)
 
-archive = speed.Node("archive", root=sys.argv[1], allow=["billing"])
+readers = speed.KeyStore({"readers": f"file://{sys.argv[1]}/readers.json"})
+security = speed.MessageSecurity(keys=readers)
+archive = speed.Node("archive", root=sys.argv[1], allow=["billing"], security=security)
 arrived = queue.SimpleQueue()
 archive.on_message(lambda message: arrived.put(len(message.payloads)))
 """
