@@ -203,15 +203,14 @@ class Journal:
                     yield from self._segment(info, segment, start, end, skip_damaged)
                 finally:
                     segment.close()
-                following = next((first for first in files.segments() if first > segment.first), None)
-                if following is None or segment.offset >= end:
+                start = max(start, segment.offset)
+                following = segments[place + 1 : place + 2]
+                if following:  # it was final before it was read
+                    if segment.offset < end and segment.offset != following[0] and not skip_damaged:
+                        raise self._damaged(info.id, segment)
+                    start = max(start, following[0])
+                elif files.segments()[-1:] == segments[-1:]:
                     return
-                if segment.offset not in (start, following):  # it may have grown before its successor was made
-                    start = max(start, segment.offset)
-                    continue
-                if segment.offset != following and not skip_damaged:
-                    raise self._damaged(info.id, segment)
-                start = max(start, following)
 
     def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Record]:
         """The wanted records of one segment; ``segment.offset`` stands behind them."""
