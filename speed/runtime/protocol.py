@@ -201,7 +201,7 @@ class Protocol:
             self._vain_credit = credit
             return None
         until = now + self._spin_seconds
-        while True:
+        while now < until:
             for lane in self._hot * LOOKS_A_YIELD:
                 if lane.reader.has_more():
                     self._vain_credit = min(credit, VAIN_SECONDS)
@@ -209,8 +209,6 @@ class Protocol:
                     if self._core.hit(now):
                         leave_this_core()
                     return lane
-            if now >= until:
-                break  # behind a last look: the turn that another took may have been all the time
             now = self._core.give_turn()
         self._vain_credit = min(credit, VAIN_SECONDS) - self._spin_seconds
         self._vain_share = VAIN_AGAIN_SHARE
