@@ -70,6 +70,7 @@ def text(found: dict[str, Any]) -> str:
         cells = "".join(f" {_cell(row, key, form):>{width}}" for _, key, form, width in COLUMNS)
         lines.append(f"{row['title']:30} {row['version']:9}{cells}  {row['protection']}")
     lines += [f"{PEERS[name].title:30} left out: {reason}" for name, reason in found["left_out"].items()]
+    lines += [f"{PEERS[name].title:30} {reason}" for name, reason in _lacks(found).items()]
     lines.append("")
     for row in found["verdicts"]:
         lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {_value(row['measured'])}".rstrip())
@@ -123,8 +124,13 @@ def markdown(found: dict[str, Any], command: str) -> str:
         *_language_pairs(contenders),
         *_cases(found.get("cases", [])),
         *(f"\n{PEERS[name].title} was left out: {reason}." for name, reason in found["left_out"].items()),
+        *(f"\n{PEERS[name].title}, {reason}." for name, reason in _lacks(found).items()),
     ]
     return "\n".join(lines)
+
+
+def _lacks(found: dict[str, Any]) -> dict[str, str]:
+    return {name: PEERS[name].lacks for name in found["contenders"] if PEERS[name].lacks}
 
 
 VERDICTS = {"PASS": "reached", "FAIL": "**NOT reached**"}
