@@ -81,20 +81,40 @@ def _crowds(title: str, name: str) -> list[Target]:
     return [
         Target(f"{title}: 64 senders / 1, drained", ">=", 0.8, f"fan_in/{name}"),
         Target(f"{title}: call p50 with 200 nodes / with 2", "<=", 1.3, f"population/{name}"),
+        Target(f"{title}: growth: cost of a call, most nodes / 2", "<=", 1.3, f"growth_nodes/{name}"),
+        Target(f"{title}: growth: the same, most unread at the receiver / none", "<=", 1.3, f"growth_waiting_server/{name}"),
+        Target(f"{title}: growth: the same, most unread at the caller / none", "<=", 1.3, f"growth_waiting_client/{name}"),
+        Target(f"{title}: growth: the same, most calls made / a fresh pair", "<=", 1.3, f"growth_calls/{name}"),
         Target(f"{title}: disk: 64 threads / 1", ">=", 15.0, f"group_commit/{name}", QUICK_FLUSH),
     ]
+
+
+def _fair(title: str, name: str) -> Target:
+    return Target(f"{title}: 64 senders: least share / fair share", ">=", 0.5, f"least_share/{name}")
 
 
 CASE_TARGETS = {
     "python": [
         *_crowds("native", "speed.native"),
+        _fair("native", "speed.native"),
         *_crowds("Python engine", "speed"),
-        Target("64 senders: least share / fair share", ">=", 0.5, "least_share/speed"),
+        _fair("Python engine", "speed"),
     ],
     "cpp": _crowds("C++", "speed.cpp"),
     "java": _crowds("Java", "speed.java"),
 }
-"""Of ``--cases all``."""
+"""Of the cases."""
+CASES_OF = {
+    "fan_in": "fan-in",
+    "population": "nodes",
+    "growth_nodes": "nodes",
+    "growth_waiting_server": "waiting",
+    "growth_waiting_client": "waiting",
+    "growth_calls": "uptime",
+    "group_commit": "durability",
+    "least_share": "fairness",
+}
+"""figure -> the word of ``--cases`` that measures it."""
 
 
 def verdicts(figures: dict[str, Any], languages: list[str]) -> list[dict[str, Any]]:
@@ -102,9 +122,14 @@ def verdicts(figures: dict[str, Any], languages: list[str]) -> list[dict[str, An
     return [judged(target, figures) for language in languages for target in TARGETS[language]]
 
 
-def case_verdicts(figures: dict[str, Any], languages: list[str]) -> list[dict[str, Any]]:
-    """The same for what ``--cases all`` measures."""
-    return [judged(target, figures) for language in languages for target in CASE_TARGETS[language]]
+def case_verdicts(figures: dict[str, Any], languages: list[str], words: frozenset[str]) -> list[dict[str, Any]]:
+    """The same for the cases that were asked for."""
+    return [
+        judged(target, figures)
+        for language in languages
+        for target in CASE_TARGETS[language]
+        if CASES_OF[target.figure.partition("/")[0]] in words
+    ]
 
 
 def judged(target: Target, figures: dict[str, Any]) -> dict[str, Any]:

@@ -30,18 +30,20 @@ def echo(data: bytes) -> bytes:
     return data
 
 
-def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
+def serve(work: Path, ready: Callable[[], None], stop: Event, kind: str = "") -> None:
+    """`kind` "unread": messages stay where they are."""
     with open_node(work, "server", workers=WORKERS, lease_seconds=LEASE_SECONDS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
-        node.on_message(lambda _: None)
+        if kind != "unread":
+            node.on_message(lambda _: None)
         ready()
         stop.wait()
 
 
 class Client:
     def __init__(self, work: Path, durability: str = "process") -> None:
-        self._node = open_node(work, "client", durability=durability)
+        self._node = open_node(work, "client", durability=durability, allow=["crowd.*"])
         self._node.wait_for("server", timeout=WAIT_SECONDS)
 
     def echo(self, data: bytes) -> bytes:

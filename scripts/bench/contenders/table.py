@@ -13,7 +13,8 @@ NODE_CLASSES = BUILT.parents[1] / "bindings" / "java" / "target"
 BUILD = "scripts/bench/build"
 
 Command = Callable[..., list[str]]
-"""(role, work directory, further words) -> what to execute; the further word of a SPEED program is a durability."""
+"""(role, work directory, further words) -> what to execute; the further word of a SPEED program
+is a durability, or ``unread`` for a server that leaves its messages where they are."""
 
 
 def python(module: str) -> Command:

@@ -9,11 +9,12 @@ constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
 constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped
 
-// `kind`: "disk" is durable, "blocking" does not poll.
+// `kind`: "disk" is durable, "blocking" does not poll, of a server "unread" leaves messages where they are.
 speed::NodeOptions options_in(const std::string& work, const std::string& kind) {
   speed::NodeOptions options;
   options.root = work + "/root";
   options.key = work + "/speed.key";
+  options.allow = {"client", "crowd.*"};
   options.durable = kind == "disk";
   if (kind == "blocking") options.spin_seconds = 0;
   return options;
@@ -21,11 +22,10 @@ speed::NodeOptions options_in(const std::string& work, const std::string& kind) 
 
 void serve(const std::string& work, const std::string& kind, const bench::Lifetime& lifetime) {
   speed::NodeOptions options = options_in(work, kind);
-  options.allow = {"client", "crowd.*"};
   options.lease_seconds = kLeaseSeconds;
   speed::Node node("server", options);
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
-  node.on_message([](speed::Message&) {});
+  if (kind != "unread") node.on_message([](speed::Message&) {});
   lifetime.ready();
   lifetime.wait();
 }

@@ -20,16 +20,18 @@ final class SpeedEcho implements Contender.Library {
     private static final Duration HEARTBEAT = Duration.ofSeconds(5);
 
     @Override
-    public AutoCloseable serve(Path work) {
+    public AutoCloseable serve(Path work, String kind) {
         Node node = node(work, SERVER).allow("client", "crowd.*").lease(LEASE, HEARTBEAT).open();
         node.register("echo", request -> request.arguments().get("data"));
-        node.onMessage(message -> { });
+        if (!kind.equals("unread")) { // else messages stay where they are
+            node.onMessage(message -> { });
+        }
         return node;
     }
 
     @Override
     public Client connect(Path work, String durability) {
-        NodeBuilder builder = node(work, "client");
+        NodeBuilder builder = node(work, "client").allow("crowd.*");
         Node node = (durability.equals("disk") ? builder.durable() : builder).open();
         node.waitFor(SERVER, WAIT);
         return new Calls(node);

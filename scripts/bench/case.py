@@ -1,0 +1,97 @@
+"""What every case of ``--cases`` is made of: how much it does, where it happens, the rows it gives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from contender import Contender, Program
+from kinds import SMALL
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much each case does."""
+
+    calls: int
+    messages: int
+    fair_messages: int
+    events: int
+    populations: tuple[int, ...]
+    entries: int
+    backlog_mib: int
+    disk_messages: int
+    waiting_mib: tuple[int, ...]
+    """What waits unread when a call is measured; the first is nothing."""
+    calls_made: tuple[int, ...]
+    """How many calls a pair has behind it when one is measured."""
+    java_warm: int
+    """Calls before the first measured one where Java takes part: its compiler's work is no growth."""
+
+
+FULL = Scale(
+    1000, 80_000, 40_000, 200, (2, 20, 200), 1000, 1024, 1280, (0, 10, 100, 1024), (1000, 10_000, 100_000, 10**6), 20_000
+)
+QUICK = Scale(400, 25_600, 19_200, 50, (2, 20, 200), 1000, 256, 640, (0, 10, 100), (1000, 10_000, 100_000), 5000)
+TINY = Scale(10, 64, 128, 2, (2, 4), 10, 2, 64, (0, 1), (10, 40), 50)
+SCALES = {"full": FULL, "quick": QUICK, "tiny": TINY}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure; ``figure`` is the name under which a target knows it."""
+
+    case: str
+    value: float
+    unit: str
+    decimals: int = 0
+    figure: str = ""
+
+
+Rows = Iterator[Row]
+Case = Callable[..., Rows]
+"""(pair, scale), or where the place has a twin (pair, twin, scale)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a case happens, and a word each for its client and its server.
+
+    A twin is a second pair, in memory, for which nothing grows: what is told is the ratio to it.
+    """
+
+    case: Case
+    on_disk: bool = False
+    client: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+    twin: bool = False
+
+
+def p50_us(pair: Contender, count: int) -> float:
+    return statistics.median(pair.ask("echo", SMALL, count, max(2, count // 10))["ns"]) / 1e3
+
+
+@contextmanager
+def stopped(program: Program) -> Iterator[None]:
+    """The process does not run meanwhile."""
+    os.kill(program.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program.process.pid, signal.SIGCONT)
+
+
+@contextmanager
+def crowd(work: Path) -> Iterator[Program]:
+    name = f"crowd.{len(list(work.glob('crowd.*.log')))}"
+    program = Program(name, [sys.executable, "-m", "contenders.crowd", str(work)], work / f"{name}.log")
+    try:
+        yield program
+    finally:
+        program.close()

@@ -1,0 +1,154 @@
+"""What a call costs while something grows: running nodes, what waits unread, the calls made before.
+
+Each point is told beside a twin: a pair of the same library with a root of its own, for which nothing grows. Both are
+asked in turns, so that a busy moment of the machine meets them alike.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from case import Row, Rows, Scale, crowd
+from contender import Contender, Program
+from kinds import KIB, MIB, SMALL
+
+ROUNDS = 5
+CHUNK = 2000
+"""Calls under way at once, where calls are made only to have been made."""
+WAITING_BYTES = 16 * KIB
+QUIET_SECONDS, QUIET_SHARE, QUIET_TIMES = 0.1, 0.05, 600
+"""A pair is at rest when it used less than that share of a core for so long; how often to look."""
+
+
+@dataclass(frozen=True)
+class Point(Row):
+    """One point of a curve: the round trip, and beside its twin round trip and processor time."""
+
+    curve: str = ""
+    at: float = 0.0
+    cpu_us: float = 0.0
+    ratio: float = 1.0
+    cpu_ratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a call: median round trip, and processor time of both sides; microseconds."""
+
+    p50_us: float
+    cpu_us: float
+
+
+def cost(pair: Contender, size: int, count: int) -> Cost:
+    warm = max(2, count // 10)
+    before = pair.cpu_ns()
+    samples = pair.ask("echo", size, count, warm)["ns"]
+    return Cost(statistics.median(samples) / 1e3, (pair.cpu_ns() - before) / 1e3 / (count + warm))
+
+
+def point(case: str, pair: Contender, twin: Contender, calls: int, size: int = SMALL, **members: Any) -> Point:
+    """Medians of rounds in which both are asked, in a new order."""
+    rounds = []
+    for _ in range(ROUNDS):
+        order = random.sample((pair, twin), 2)
+        found = {one: cost(one, size, max(2, calls // ROUNDS)) for one in order}
+        rounds.append((found[pair], found[twin]))
+    return Point(
+        case,
+        statistics.median(ours.p50_us for ours, _ in rounds),
+        "µs",
+        1,
+        cpu_us=statistics.median(ours.cpu_us for ours, _ in rounds),
+        ratio=statistics.median(ours.p50_us / theirs.p50_us for ours, theirs in rounds),
+        cpu_ratio=statistics.median(ours.cpu_us / theirs.cpu_us for ours, theirs in rounds),
+        **members,
+    )
+
+
+def growth(case: str, last: Point) -> Row:
+    """The verdict on a curve: the larger of its last two ratios."""
+    return Row(case, max(last.ratio, last.cpu_ratio), "", 2, f"growth_{last.curve}")
+
+
+def at_rest(pair: Contender) -> None:
+    """Return once the pair does nothing more about what just came: it is growth that counts, not contention."""
+    for _ in range(QUIET_TIMES):
+        before = pair.cpu_ns()
+        time.sleep(QUIET_SECONDS)
+        if pair.cpu_ns() - before < QUIET_SHARE * QUIET_SECONDS * 1e9:
+            return
+    raise RuntimeError(f"{pair.name} does not come to rest")
+
+
+def nodes(pair: Contender, twin: Contender, scale: Scale) -> Rows:
+    """More and more idle nodes in the same registry."""
+    running = 0
+    with crowd(pair.work) as bystanders:
+        for number in scale.populations:
+            if running:
+                bystanders.ask("open", count=number - running, prefix=f"crowd.of-{number}")
+                at_rest(pair)
+            running = number
+            last = point(f"round trip while {number} nodes run", pair, twin, scale.calls, curve="nodes", at=number)
+            yield last
+    fewest = f"{running} nodes / {scale.populations[0]} nodes"
+    yield Row(f"round trip, {fewest}", last.ratio, "", 2, "population")
+    yield growth(f"cost of a call, {fewest}", last)
+
+
+def waiting_at_receiver(pair: Contender, twin: Contender, scale: Scale) -> Rows:
+    """Nobody asks the service's node for its messages: they wait in another lane of the inbox the calls come by."""
+    return _waiting(pair, twin, scale, "server", "in another lane of the receiver")
+
+
+def waiting_at_caller(pair: Contender, twin: Contender, scale: Scale) -> Rows:
+    """Messages that the calling node does not ask for, in the inbox its answers come by."""
+    return _waiting(pair, twin, scale, "client", "in the caller's inbox")
+
+
+def _waiting(pair: Contender, twin: Contender, scale: Scale, target: str, where: str) -> Rows:
+    with crowd(pair.work) as sender:
+        sender.ask("open", count=1, max_lane_bytes=2 * MIB * max(scale.waiting_mib))
+        filled = 0
+        for mib in scale.waiting_mib:
+            _fill(sender, (mib - filled) * MIB, target)
+            filled = mib
+            at_rest(pair)
+            case = f"round trip while {mib:,} MiB wait {where}"
+            last = point(case, pair, twin, scale.calls, curve=f"waiting_{target}", at=mib)
+            yield last
+        yield growth(f"cost of a call, {filled:,} MiB waiting {where} / none", last)
+
+
+def _fill(sender: Program, size: int, target: str) -> None:
+    if size:
+        sender.ask("wait", target=target)
+        sender.ask("fill", size=WAITING_BYTES, count=size // WAITING_BYTES, target=target)
+
+
+def uptime(pair: Contender, twin: Contender, scale: Scale) -> Rows:
+    """Calls before the measured ones; their lanes rotate every 8 MiB, which is some 25,000 calls."""
+    made = 0
+    for number in scale.calls_made:
+        for count in chunks(number - made):
+            pair.ask("pipeline", SMALL, count, 0)
+        made = number + scale.calls
+        last = point(f"round trip after {number:,} calls", pair, twin, scale.calls, curve="calls", at=number)
+        yield last
+    yield growth(f"cost of a call, {number:,} calls made / a fresh pair", last)
+
+
+def chunks(count: int) -> Iterator[int]:
+    for begin in range(0, count, CHUNK):
+        yield min(CHUNK, count - begin)
+
+
+def filesystems(pair: Contender, twin: Contender, scale: Scale) -> Rows:
+    """The same on a disk's filesystem; the twin is in memory."""
+    for size, calls in ((SMALL, scale.calls), (MIB, max(2, scale.calls // 25))):
+        yield point(f"round trip of {size:,} bytes, on disk", pair, twin, calls, size)
