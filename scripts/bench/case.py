@@ -8,7 +8,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contender import Contender, Program
@@ -36,9 +36,30 @@ class Scale:
 
 
 FULL = Scale(
-    1000, 80_000, 40_000, 200, (2, 20, 200), 1000, 1024, 1280, (0, 10, 100, 1024), (1000, 10_000, 100_000, 10**6), 20_000
+    calls=1000,
+    messages=80_000,
+    fair_messages=40_000,
+    events=200,
+    populations=(2, 20, 200),
+    entries=1000,
+    backlog_mib=1024,
+    disk_messages=1280,
+    waiting_mib=(0, 10, 100, 1024),
+    calls_made=(1000, 10_000, 100_000, 1_000_000),
+    java_warm=20_000,
 )
-QUICK = Scale(400, 25_600, 19_200, 50, (2, 20, 200), 1000, 256, 640, (0, 10, 100), (1000, 10_000, 100_000), 5000)
+QUICK = replace(
+    FULL,
+    calls=400,
+    messages=25_600,
+    fair_messages=19_200,
+    events=50,
+    backlog_mib=256,
+    disk_messages=640,
+    waiting_mib=(0, 10, 100),
+    calls_made=(1000, 10_000, 100_000),
+    java_warm=5000,
+)
 TINY = Scale(10, 64, 128, 2, (2, 4), 10, 2, 64, (0, 1), (10, 40), 50)
 SCALES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 

@@ -103,12 +103,12 @@ def nodes(pair: Contender, twin: Contender, scale: Scale) -> Rows:
 
 def waiting_at_receiver(pair: Contender, twin: Contender, scale: Scale) -> Rows:
     """Nobody asks the service's node for its messages: they wait in another lane of the inbox the calls come by."""
-    return _waiting(pair, twin, scale, "server", "in another lane of the receiver")
+    return _waiting(pair, twin, scale, "server", "unread in another lane of the receiver")
 
 
 def waiting_at_caller(pair: Contender, twin: Contender, scale: Scale) -> Rows:
     """Messages that the calling node does not ask for, in the inbox its answers come by."""
-    return _waiting(pair, twin, scale, "client", "in the caller's inbox")
+    return _waiting(pair, twin, scale, "client", "unread in the caller's inbox")
 
 
 def _waiting(pair: Contender, twin: Contender, scale: Scale, target: str, where: str) -> Rows:
@@ -122,7 +122,7 @@ def _waiting(pair: Contender, twin: Contender, scale: Scale, target: str, where:
             case = f"round trip while {mib:,} MiB wait {where}"
             last = point(case, pair, twin, scale.calls, curve=f"waiting_{target}", at=mib)
             yield last
-        yield growth(f"cost of a call, {filled:,} MiB waiting {where} / none", last)
+        yield growth(f"cost of a call, {filled:,} MiB {where} / none", last)
 
 
 def _fill(sender: Program, size: int, target: str) -> None:

@@ -19,7 +19,6 @@ import report  # noqa: E402
 from case import SCALES  # noqa: E402
 from targets import case_verdicts  # noqa: E402
 
-
 SIDE = ("peers", "sizes", "threads", "pairs")
 """What is asked of all contenders side by side; every other word is a case of SPEED's own."""
 WORDS = (*SIDE, *cases.NAMES)

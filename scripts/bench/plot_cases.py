@@ -21,6 +21,7 @@ CURVES = {
 }
 FLAT = 1.3
 """What a target allows."""
+INCHES_A_BAR, LEGEND_INCHES = 0.17, 0.25
 Draw = Callable[["Axes"], None]
 Panel = tuple[float, Draw]
 """Height in inches, and what draws it."""
@@ -48,12 +49,13 @@ def draw_growth(rows: list[dict[str, Any]], path: Path) -> None:
     for axes, (curve, title) in zip(grid.flat, CURVES.items(), strict=True):
         for name in dict.fromkeys(row["contender"] for row in rows):
             points = [row for row in rows if row["curve"] == curve and row["contender"] == name]
-            at = [row["at"] for row in points]
+            at = range(len(points))
             colour, label = SIZED[name], short(name)
             axes.plot(at, [row["ratio"] for row in points], "-o", color=colour, label=label, markersize=4)
             axes.plot(at, [row["cpu_ratio"] for row in points], "--", color=colour, linewidth=1)
         axes.axhline(FLAT, color="#c1121f", linewidth=0.8, linestyle=":")
-        axes.set_xscale("symlog" if curve.startswith("waiting") else "log")
+        at = list(dict.fromkeys(row["at"] for row in rows if row["curve"] == curve))
+        axes.set_xticks(range(len(at)), [f"{value:,.0f}" for value in at])
         axes.set_xlabel(title)
         axes.grid(visible=True, axis="y", color="#e6e8eb")
         quiet(axes)
@@ -98,13 +100,13 @@ def threads_panel(contenders: dict[str, Any]) -> list[Panel]:
 
 def pairs_panel(contenders: dict[str, Any]) -> list[Panel]:
     """A bar for each of the nine pairs of languages."""
+    if not PAIRS.keys() <= contenders.keys():
+        return []
     found = {
         f"{SPEEDS[one][0]} to {SPEEDS[other][0]}": contenders[name]["small_p50_us"]
         for (one, other), name in PAIR_NAMES.items()
         if "small_p50_us" in contenders.get(name, {})
     }
-    if not PAIRS.keys() <= contenders.keys():
-        return []
     return [bar_panel(found, "Round trip of 200 bytes between two languages, µs", ROUND_TRIP_US)]
 
 
@@ -158,11 +160,11 @@ def case_panel(rows: list[dict[str, Any]], unit: str) -> Panel:
             )
             numbers = [f"{row['value']:,.{row['decimals']}f}" for row in own]
             axes.bar_label(drawn, numbers, padding=3, fontsize=7)
-        axes.set_yticks([place + 0.4 - thickness / 2 for place in range(len(labels))], labels)
-        axes.invert_yaxis()
-        axes.set_xscale("log")
+        axes.set_yticks([place + 0.4 - thickness / 2 for place in range(len(labels))], labels, fontsize=8)
+        axes.set_ylim(len(labels) - 0.1, -0.2 - LEGEND_INCHES / INCHES_A_BAR / len(names))
+        axes.set_xscale("log" if unit else "linear")
         axes.margins(x=0.15)
-        axes.set_title(f"{unit or 'ratios'}: SPEED's own cases", loc="left")
-        axes.legend(frameon=False, fontsize=7, loc="lower left", bbox_to_anchor=(0, 1.0, 1, 0.1), ncols=4)
+        axes.set_title(f"Cases of SPEED's own, {unit or 'ratios'}", loc="left")
+        axes.legend(frameon=False, fontsize=7, loc="upper right", ncols=len(names))
 
-    return 0.16 * len(labels) * len(names) + 0.3 * len(labels) + 0.9, draw
+    return INCHES_A_BAR * len(names) * len(labels) + LEGEND_INCHES + 0.8, draw

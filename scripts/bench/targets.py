@@ -77,14 +77,27 @@ TARGETS = {
 }
 
 
+GROWTH = {
+    "nodes": "most nodes / 2",
+    "waiting_server": "most unread at the receiver / none",
+    "waiting_client": "most unread at the caller / none",
+    "calls": "most calls made / a fresh pair",
+}
+
+
+def _growth(title: str, name: str) -> list[Target]:
+    """The larger ratio of round trip and processor time."""
+    return [
+        Target(f"{title}: cost of a call, {what}", "<=", 1.3, f"growth_{curve}/{name}")
+        for curve, what in GROWTH.items()
+    ]
+
+
 def _crowds(title: str, name: str) -> list[Target]:
     return [
         Target(f"{title}: 64 senders / 1, drained", ">=", 0.8, f"fan_in/{name}"),
         Target(f"{title}: call p50 with 200 nodes / with 2", "<=", 1.3, f"population/{name}"),
-        Target(f"{title}: growth: cost of a call, most nodes / 2", "<=", 1.3, f"growth_nodes/{name}"),
-        Target(f"{title}: growth: the same, most unread at the receiver / none", "<=", 1.3, f"growth_waiting_server/{name}"),
-        Target(f"{title}: growth: the same, most unread at the caller / none", "<=", 1.3, f"growth_waiting_client/{name}"),
-        Target(f"{title}: growth: the same, most calls made / a fresh pair", "<=", 1.3, f"growth_calls/{name}"),
+        *_growth(title, name),
         Target(f"{title}: disk: 64 threads / 1", ">=", 15.0, f"group_commit/{name}", QUICK_FLUSH),
     ]
 

@@ -123,18 +123,18 @@ def test_the_picture_is_drawn(modules: None, tmp_path: Path, whole: dict[str, An
 
 
 def test_a_case_that_fails_is_told_and_the_others_are_measured(modules: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import case
     import cases
 
     def fails(*_: Any) -> Iterator[Any]:
-        yield cases.Row("before", 1.0, "")
+        yield case.Row("before", 1.0, "")
         raise KeyError("ns")
 
     def works(*_: Any) -> Iterator[Any]:
-        yield cases.Row("after", 2.0, "")
+        yield case.Row("after", 2.0, "")
 
-    monkeypatch.setattr(cases, "ANY_LANGUAGE", (cases.Place(fails), cases.Place(works)))
-    monkeypatch.setattr(cases, "PYTHON_ONLY", ())
-    rows = list(cases.run(["speed"], cases.TINY, None))
+    monkeypatch.setattr(cases, "CASES", {"one": (case.Place(fails),), "other": (case.Place(works),)})
+    rows = list(cases.run(["speed"], frozenset({"one", "other"}), case.TINY, None))
     assert [row["case"] for row in rows] == ["before", "fails", "after"]
     assert rows[1]["failed"] == "KeyError: 'ns'"
 

@@ -19,7 +19,7 @@ SERVER_OPTIONS = [
     ("grpc.server.max_pending_requests", MOST_PENDING),
     ("grpc.server.max_pending_requests_hard_limit", MOST_PENDING),
 ]
-"""By default a server with more than 1,000 pending calls ends some of them as CANCELLED, with 3,000 each further one."""
+"""By default a server ends calls as CANCELLED: some with 1,000 pending, each further one with 3,000."""
 STOP_SECONDS = 1.0
 
 
