@@ -19,12 +19,17 @@ CURVES = {
     "waiting_client": "MiB unread in the caller's inbox",
     "calls": "calls made before",
 }
+LEAST = 0.01
+"""Of what a logarithmic scale shows."""
 FLAT = 1.3
 """What a target allows."""
 INCHES_A_BAR, LEGEND_INCHES = 0.17, 0.25
 Draw = Callable[["Axes"], None]
 Panel = tuple[float, Draw]
 """Height in inches, and what draws it."""
+Band = tuple[float, list[Draw]]
+"""What stands side by side."""
+WIDTH = 12
 
 
 def draw_all(found: dict[str, Any], path: Path) -> None:
@@ -33,14 +38,19 @@ def draw_all(found: dict[str, Any], path: Path) -> None:
     if curves := [row for row in rows if row.get("curve")]:
         draw_growth(curves, path.with_stem(f"{path.stem}-growth"))
     alone = {name: row for name, row in found["contenders"].items() if name not in PAIRS}
-    panels = [
-        *threads_panel(alone),
-        *pairs_panel(found["contenders"]),
-        *own_panels(alone),
-        *case_panels([row for row in rows if not row.get("curve")]),
+    bands = [
+        *pairwise([*threads_panel(alone), *pairs_panel(found["contenders"])]),
+        *own_band(alone),
+        *pairwise(case_panels([row for row in rows if not (row.get("curve") or row["figure"].startswith("growth"))])),
     ]
-    if panels:
-        draw_panels(panels, path.with_stem(f"{path.stem}-cases"))
+    if bands:
+        draw_bands(bands, path.with_stem(f"{path.stem}-cases"))
+
+
+def pairwise(panels: list[Panel]) -> list[Band]:
+    """Two beside each other, as high as the higher one."""
+    two = [panels[begin : begin + 2] for begin in range(0, len(panels), 2)]
+    return [(max(height for height, _ in row), [draw for _, draw in row]) for row in two]
 
 
 def draw_growth(rows: list[dict[str, Any]], path: Path) -> None:
@@ -65,23 +75,23 @@ def draw_growth(rows: list[dict[str, Any]], path: Path) -> None:
     save(figure, path)
 
 
-def draw_panels(panels: list[Panel], path: Path) -> None:
-    heights = [height for height, _ in panels]
-    figure, column = pyplot().subplots(
-        len(panels), 1, figsize=(9, sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
-    )
-    for axes, (_, draw) in zip(column.flat, panels, strict=True):
-        draw(axes)
-        quiet(axes)
+def draw_bands(bands: list[Band], path: Path) -> None:
+    heights = [height for height, _ in bands]
+    figure = pyplot().figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(bands), 1, height_ratios=heights, squeeze=False)
+    for part, (_, draws) in zip(parts.flat, bands, strict=True):
+        for axes, draw in zip(part.subplots(1, len(draws), squeeze=False).flat, draws, strict=True):
+            draw(axes)
+            quiet(axes)
     save(figure, path)
 
 
 def short(name: str) -> str:
-    return PEERS[name].title.removeprefix("SPEED node.call, ")
+    return PEERS[name].title.removeprefix("SPEED node.call, ").removeprefix("SPEED ")
 
 
 def threads_panel(contenders: dict[str, Any]) -> list[Panel]:
-    """Pipelined calls over threads."""
+    """Pipelined calls over caller threads."""
     rows = {name: row for name, row in contenders.items() if name in SIZED and THREADS[-1][1] in row}
 
     def draw(axes: Axes) -> None:
@@ -93,7 +103,8 @@ def threads_panel(contenders: dict[str, Any]) -> list[Panel]:
         axes.set_yscale("log")
         axes.set_xticks((1, 4, 16), [label for label, _ in THREADS])
         axes.set_title("Pipelined calls a second over threads; higher is better", loc="left")
-        axes.legend(frameon=False, fontsize=8, ncols=2)
+        axes.set_ylim(bottom=axes.get_ylim()[0] / 5)  # room for the legend
+        axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower left")
 
     return [(3.6, draw)] if rows else []
 
@@ -107,7 +118,7 @@ def pairs_panel(contenders: dict[str, Any]) -> list[Panel]:
         for (one, other), name in PAIR_NAMES.items()
         if "small_p50_us" in contenders.get(name, {})
     }
-    return [bar_panel(found, "Round trip of 200 bytes between two languages, µs", ROUND_TRIP_US)]
+    return [bar_panel(found, "Round trip of 200 bytes, µs: caller to service", ROUND_TRIP_US)]
 
 
 def bar_panel(found: dict[str, float], title: str, form: str) -> Panel:
@@ -120,24 +131,25 @@ def bar_panel(found: dict[str, float], title: str, form: str) -> Panel:
     return BAR_INCHES * len(found) + 0.9, draw
 
 
-def own_panels(contenders: dict[str, Any]) -> list[Panel]:
-    """What each server costs while nobody asks it anything."""
+def own_band(contenders: dict[str, Any]) -> list[Band]:
+    """What each server costs while nobody asks it anything; the names stand on the left."""
     kinds = (
-        ("start_ms", "Start until ready, ms", WHOLE),
-        ("resident_mb", "Memory of an idle server, MB", WHOLE),
-        ("idle_percent", "Idle server, % of a core (log scale from 0.01)", "{:.2f}"),
+        ("start_ms", "Server: start until ready, ms", WHOLE),
+        ("resident_mb", "Idle: memory, MB", WHOLE),
+        ("idle_percent", "Idle: % of a core", "{:.2f}"),
     )
-    return [own_panel(contenders, *kind) for kind in kinds] if contenders else []
+    ordered = sorted(contenders.items(), key=lambda item: -item[1]["start_ms"])
 
+    def drawn(key: str, title: str, form: str) -> Draw:
+        def draw(axes: Axes) -> None:
+            bars(axes, ordered, [max(row[key], LEAST) for _, row in ordered], form)
+            axes.set_title(title, loc="left")
+            if key != kinds[0][0]:
+                axes.set_yticks([])
 
-def own_panel(contenders: dict[str, Any], key: str, title: str, form: str) -> Panel:
-    ordered = sorted(contenders.items(), key=lambda item: -item[1][key])
+        return draw
 
-    def draw(axes: Axes) -> None:
-        bars(axes, ordered, [max(row[key], 0.01) for _, row in ordered], form)
-        axes.set_title(title, loc="left")
-
-    return BAR_INCHES * len(ordered) + 0.9, draw
+    return [(BAR_INCHES * len(ordered) + 0.9, [drawn(*kind) for kind in kinds])] if contenders else []
 
 
 def case_panels(rows: list[dict[str, Any]]) -> list[Panel]:
@@ -164,7 +176,7 @@ def case_panel(rows: list[dict[str, Any]], unit: str) -> Panel:
         axes.set_ylim(len(labels) - 0.1, -0.2 - LEGEND_INCHES / INCHES_A_BAR / len(names))
         axes.set_xscale("log" if unit else "linear")
         axes.margins(x=0.15)
-        axes.set_title(f"Cases of SPEED's own, {unit or 'ratios'}", loc="left")
-        axes.legend(frameon=False, fontsize=7, loc="upper right", ncols=len(names))
+        axes.set_title(f"SPEED's own cases, {unit or 'ratios'}", loc="left")
+        axes.legend(frameon=False, fontsize=7, loc="upper right", ncols=len(names), columnspacing=1, handlelength=1)
 
     return INCHES_A_BAR * len(names) * len(labels) + LEGEND_INCHES + 0.8, draw
