@@ -46,7 +46,7 @@ LEGEND = (
 
 TWINS = (
     "In brackets: round trip and processor time as ratios to a twin, a pair asked in the same rounds for which nothing "
-    "grew, in memory. A verdict on growth takes the larger one."
+    "grew, in memory; of each the best of 15 rounds' medians. A verdict on growth takes the larger ratio."
 )
 
 SIZES = (

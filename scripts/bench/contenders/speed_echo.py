@@ -14,7 +14,7 @@ WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
 LEASE_SECONDS = 300.0
-"""Longer than any case keeps a server stopped; else defaults."""
+"""Longer than any case keeps a server stopped, and than a shared machine stands still; else defaults."""
 BATCH = 64
 ENGINE = "python"
 SPIN_SECONDS: float | None = None
@@ -23,7 +23,8 @@ SPIN_SECONDS: float | None = None
 
 def open_node(work: Path, name: str, **options: Any) -> speed.Node:
     root, key = make_root(work)
-    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, spin_seconds=SPIN_SECONDS, **options)
+    fixed: dict[str, Any] = {"engine": ENGINE, "spin_seconds": SPIN_SECONDS, "lease_seconds": LEASE_SECONDS}
+    return speed.Node(name, root=str(root), key=str(key), **fixed, **options)
 
 
 def echo(data: bytes) -> bytes:
@@ -32,7 +33,7 @@ def echo(data: bytes) -> bytes:
 
 def serve(work: Path, ready: Callable[[], None], stop: Event, kind: str = "") -> None:
     """`kind` "unread": messages stay where they are."""
-    with open_node(work, "server", workers=WORKERS, lease_seconds=LEASE_SECONDS) as node:
+    with open_node(work, "server", workers=WORKERS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
         if kind != "unread":

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kBatch = 64;
 constexpr double kWaitSeconds = 60;
-constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped
+constexpr double kLeaseSeconds = 300;  // longer than any case keeps a server stopped, or a shared machine stands still
 
 // `kind`: "disk" is durable, "blocking" does not poll, of a server "unread" leaves messages where they are.
 speed::NodeOptions options_in(const std::string& work, const std::string& kind) {
@@ -15,15 +15,14 @@ speed::NodeOptions options_in(const std::string& work, const std::string& kind) 
   options.root = work + "/root";
   options.key = work + "/speed.key";
   options.allow = {"client", "crowd.*"};
+  options.lease_seconds = kLeaseSeconds;
   options.durable = kind == "disk";
   if (kind == "blocking") options.spin_seconds = 0;
   return options;
 }
 
 void serve(const std::string& work, const std::string& kind, const bench::Lifetime& lifetime) {
-  speed::NodeOptions options = options_in(work, kind);
-  options.lease_seconds = kLeaseSeconds;
-  speed::Node node("server", options);
+  speed::Node node("server", options_in(work, kind));
   node.serve("echo", [](const speed::Request& request) -> speed::Response { return request.get<speed::Value>("data"); });
   if (kind != "unread") node.on_message([](speed::Message&) {});
   lifetime.ready();
