@@ -66,13 +66,14 @@ SCALES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 @dataclass(frozen=True)
 class Row:
-    """One figure; ``figure`` is the name under which a target knows it."""
+    """One figure; ``figure`` is the name under which a target knows it, ``why`` what else was seen of it."""
 
     case: str
     value: float
     unit: str
     decimals: int = 0
     figure: str = ""
+    why: str = ""
 
 
 Rows = Iterator[Row]

@@ -15,6 +15,7 @@ import cases  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
 import plot_cases  # noqa: E402
+import reasons  # noqa: E402
 import report  # noqa: E402
 from case import SCALES  # noqa: E402
 from targets import case_verdicts  # noqa: E402
@@ -54,6 +55,7 @@ def add_cases(found: dict[str, Any], options: argparse.Namespace) -> None:
         print(report.case_line(row), file=sys.stderr)
         if row.get("figure"):
             found["figures"][f"{row['figure']}/{row['contender']}"] = row["value"]
+            found.setdefault("reasons", {})[f"{row['figure']}/{row['contender']}"] = row["why"]
         if options.json and options.json != "-":
             peers.save(found, options.json)
     found["verdicts"] += case_verdicts(found["figures"], peers.languages_of(options), options.cases)
@@ -82,6 +84,8 @@ def main() -> int:
     found = peers.measured(parser, options)
     if options.cases.difference(SIDE):
         add_cases(found, options)
+    if peers.plan_of(options) != "tiny":
+        reasons.add(found)
     peers.tell(found, options.json)
     if options.plot:
         draw(found, options.plot)

@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE))
 import report  # noqa: E402
 import startup  # noqa: E402
 from contender import Contender, start_all  # noqa: E402
-from contenders.processes import every_core_busy  # noqa: E402
+from contenders.processes import every_core_busy, files_directory  # noqa: E402
 from contenders.table import LANGUAGES, PAIRS, PEERS, is_speed, names_of  # noqa: E402
 from kinds import ALL_KINDS, LOADED, PLANS, Plan, kinds_of  # noqa: E402
 from rounds import Bench, Samples  # noqa: E402
@@ -93,11 +93,6 @@ def summary(samples: Samples) -> dict[str, float]:
             found[f"{kind}_p50_us"] = statistics.median(ordered)
             found[f"{kind}_p99_us"] = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return found
-
-
-def files_directory() -> str:
-    """Memory, where the system offers it as a directory."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 
 def machine(files: str) -> dict[str, Any]:

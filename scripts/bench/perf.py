@@ -50,6 +50,7 @@ LIBRARIES = (
     (JAVA, r"\[JIT\]|/perf-\d+\.map"),
     ("Java machine: compiler, collector", r"libjvm"),
     ("SPEED", r"speed_echo"),
+    ("from Java into C", r"/(jna|ffi)\w+"),
     ("system libraries", r"/lib(c|m|stdc\+\+|pthread|gcc_s)\.so|/ld-linux"),
 )
 """Where the innermost frame lies; else the name of its file."""
@@ -136,5 +137,5 @@ def libraries(pair: Contender, act: Act, count: int) -> collections.Counter[str]
 
 
 def _library_of(frame: str) -> str:
-    place = frame.rpartition("(")[2].rstrip(")")
-    return next((name for name, pattern in LIBRARIES if re.search(pattern, place)), Path(place).name)
+    place = frame[frame.index(" (") :] if " (" in frame else frame
+    return next((name for name, pattern in LIBRARIES if re.search(pattern, place)), Path(place.strip(" ()")).name)

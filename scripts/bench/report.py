@@ -92,7 +92,8 @@ def text(found: dict[str, Any]) -> str:
     lines += [f"{PEERS[name].title:30} {reason}" for name, reason in _lacks(found).items()]
     lines.append("")
     for row in found["verdicts"]:
-        lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {_value(row['measured'])}".rstrip())
+        measured = f"{_value(row['measured'])}{_why(row)}"
+        lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {measured}".rstrip())
     return "\n".join([*lines, *map(case_line, found.get("cases", ()))])
 
 

@@ -16,7 +16,7 @@ import perf  # noqa: E402
 import stages_java  # noqa: E402
 import stages_python  # noqa: E402
 from contender import Contender  # noqa: E402
-from peers import files_directory  # noqa: E402
+from contenders.processes import files_directory  # noqa: E402
 
 NAMES = {"python": "speed", "native": "speed.native", "cpp": "speed.cpp", "java": "speed.java"}
 WHAT = {
@@ -36,7 +36,7 @@ def asking(pair: Contender, what: str, size: int) -> perf.Act:
 
 def shares(pair: Contender, act: perf.Act, count: int) -> collections.Counter[str]:
     """Samples by stage where the C++ core works, else by library."""
-    take = perf.stages if pair.name in {"speed.native", "speed.cpp"} else perf.libraries
+    take = perf.stages if pair.name.startswith(("speed.native", "speed.cpp")) else perf.libraries
     return take(pair, act, count)
 
 

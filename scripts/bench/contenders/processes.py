@@ -1,10 +1,12 @@
-"""What processes cost, as the kernel counts it; and processes that keep every core busy."""
+"""What processes cost, as the kernel counts it; processes that keep every core busy; where their files lie."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,23 @@ def resident_mb(pid: int) -> float:
     """Resident memory in 10^6 bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def files_directory() -> str:
+    """Memory, where the system offers it as a directory."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+
+
+def resident_kinds(pid: int) -> dict[str, float]:
+    """Resident memory in 10^6 bytes: of files (program, libraries), and of no file."""
+    found = {"program and libraries": 0.0, "heap, stacks and other": 0.0}
+    file = False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            file = len(words := line.split()) > 5 and words[5].startswith("/")
+        elif line.startswith("Rss:"):
+            found["program and libraries" if file else "heap, stacks and other"] += int(line.split()[1]) * 1024 / 1e6
+    return found
 
 
 @contextmanager
