@@ -7,10 +7,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+SCHEDULED = 2
+"""Linux's clock of another process: its id inverted and shifted, and which time of it (clock_getcpuclockid(3))."""
 BUSY = "while True: pass"
 BYTE_CODE = Path(__file__).resolve().parents[3] / "build" / "bench" / "bytecode"
 
@@ -22,14 +25,8 @@ def environment() -> dict[str, str]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads that live, in nanoseconds; /proc/PID/stat counts in hundredths of a second."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[0])
-        except OSError:
-            continue  # the thread ended meanwhile
-    return total
+    """Processor time of all threads, ended ones too, in nanoseconds; /proc/PID/stat counts in hundredths of a second."""
+    return time.clock_gettime_ns(~pid << 3 | SCHEDULED)
 
 
 def resident_mb(pid: int) -> float:
