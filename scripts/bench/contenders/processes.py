@@ -25,7 +25,7 @@ def environment() -> dict[str, str]:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads, ended ones too, in nanoseconds; /proc/PID/stat counts in hundredths of a second."""
+    """Processor time of all threads, ended ones too, in nanoseconds; /proc/PID/stat counts hundredths of a second."""
     return time.clock_gettime_ns(~pid << 3 | SCHEDULED)
 
 
