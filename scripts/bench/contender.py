@@ -14,7 +14,7 @@ from contenders.root import make_root
 from contenders.table import BUILD, PEERS, is_speed
 
 HERE = Path(__file__).resolve().parent
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 STEP_SECONDS = 120.0
 
 

@@ -10,7 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from case import Row, Rows, Scale, crowd
@@ -66,9 +66,28 @@ def least(costs: list[Cost]) -> Cost:
     return Cost(min(one.p50_us for one in costs), min(one.cpu_us for one in costs))
 
 
-def growth(case: str, last: Point) -> Row:
-    """The verdict on a curve: the larger of its last two ratios."""
-    return Row(case, max(last.ratio, last.cpu_ratio), "", 2, f"growth_{last.curve}")
+class Curve:
+    """Points as ratios to the first one, before anything grew: two pairs are never alike, least of all in Java."""
+
+    def __init__(self, name: str, pair: Contender, twin: Contender, calls: int) -> None:
+        self._name = name
+        self._pairs = pair, twin
+        self._calls = calls
+        self._first: Point | None = None
+
+    def at(self, at: float, case: str) -> Point:
+        found = point(case, *self._pairs, self._calls, curve=self._name, at=at)
+        first = self._first = self._first or found
+        ratios = {"ratio": found.ratio / first.ratio, "cpu_ratio": found.cpu_ratio / first.cpu_ratio}
+        self._last = replace(found, **ratios)
+        return self._last
+
+    def round_trip(self, case: str) -> Row:
+        return Row(case, self._last.ratio, "", 2, "population")
+
+    def cost(self, case: str) -> Row:
+        """The verdict: the larger of the last two ratios."""
+        return Row(case, max(self._last.ratio, self._last.cpu_ratio), "", 2, f"growth_{self._name}")
 
 
 def at_rest(pair: Contender) -> None:
@@ -83,18 +102,17 @@ def at_rest(pair: Contender) -> None:
 
 def nodes(pair: Contender, twin: Contender, scale: Scale) -> Rows:
     """More and more idle nodes in the same registry."""
-    running = 0
+    curve, running = Curve("nodes", pair, twin, scale.calls), 0
     with crowd(pair.work) as bystanders:
         for number in scale.populations:
             if running:
                 bystanders.ask("open", count=number - running, prefix=f"crowd.of-{number}")
                 at_rest(pair)
             running = number
-            last = point(f"round trip while {number} nodes run", pair, twin, scale.calls, curve="nodes", at=number)
-            yield last
+            yield curve.at(number, f"round trip while {number} nodes run")
     fewest = f"{running} nodes / {scale.populations[0]} nodes"
-    yield Row(f"round trip, {fewest}", last.ratio, "", 2, "population")
-    yield growth(f"cost of a call, {fewest}", last)
+    yield curve.round_trip(f"round trip, {fewest}")
+    yield curve.cost(f"cost of a call, {fewest}")
 
 
 def waiting_at_receiver(pair: Contender, twin: Contender, scale: Scale) -> Rows:
@@ -110,15 +128,13 @@ def waiting_at_caller(pair: Contender, twin: Contender, scale: Scale) -> Rows:
 def _waiting(pair: Contender, twin: Contender, scale: Scale, target: str, where: str) -> Rows:
     with crowd(pair.work) as sender:
         sender.ask("open", count=1, max_lane_bytes=2 * MIB * max(scale.waiting_mib))
-        filled = 0
+        curve, filled = Curve(f"waiting_{target}", pair, twin, scale.calls), 0
         for mib in scale.waiting_mib:
             _fill(sender, (mib - filled) * MIB, target)
             filled = mib
             at_rest(pair)
-            case = f"round trip while {mib:,} MiB wait {where}"
-            last = point(case, pair, twin, scale.calls, curve=f"waiting_{target}", at=mib)
-            yield last
-        yield growth(f"cost of a call, {filled:,} MiB {where} / none", last)
+            yield curve.at(mib, f"round trip while {mib:,} MiB wait {where}")
+        yield curve.cost(f"cost of a call, {filled:,} MiB {where} / none")
 
 
 def _fill(sender: Program, size: int, target: str) -> None:
@@ -129,14 +145,13 @@ def _fill(sender: Program, size: int, target: str) -> None:
 
 def uptime(pair: Contender, twin: Contender, scale: Scale) -> Rows:
     """Calls before the measured ones; their lanes rotate every 8 MiB, which is some 25,000 calls."""
-    made = 0
+    curve, made = Curve("calls", pair, twin, scale.calls), 0
     for number in scale.calls_made:
         for count in chunks(number - made):
             pair.ask("pipeline", SMALL, count, 0)
         made = number + scale.calls
-        last = point(f"round trip after {number:,} calls", pair, twin, scale.calls, curve="calls", at=number)
-        yield last
-    yield growth(f"cost of a call, {number:,} calls made / a fresh pair", last)
+        yield curve.at(number, f"round trip after {number:,} calls")
+    yield curve.cost(f"cost of a call, after {number:,} calls / after {scale.calls_made[0]:,}")
 
 
 def chunks(count: int) -> Iterator[int]:

@@ -71,7 +71,7 @@ def draw_growth(rows: list[dict[str, Any]], path: Path) -> None:
         quiet(axes)
     grid[0, 0].set_ylim(bottom=0)
     grid[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle("Cost of a call / a twin's for which nothing grew: round trip (line), processor time (dashed)")
+    figure.suptitle("Cost of a call / before anything grew, beside a twin: round trip (line), processor time (dashed)")
     save(figure, path)
 
 

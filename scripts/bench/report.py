@@ -45,8 +45,9 @@ LEGEND = (
 )
 
 TWINS = (
-    "In brackets: round trip and processor time as ratios to a twin, a pair asked in the same rounds for which nothing "
-    "grew, in memory; of each the best of 15 rounds' medians. A verdict on growth takes the larger ratio."
+    "In brackets round trip and processor time as ratios: to a twin, a pair in memory asked in the same rounds for "
+    "which nothing grew, and where something grows also to the first row of its kind; of each the best of 15 rounds' "
+    "medians. A verdict on growth takes the larger ratio."
 )
 
 SIZES = (

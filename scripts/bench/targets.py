@@ -71,7 +71,7 @@ GROWTH = {
     "nodes": "most nodes / 2",
     "waiting_server": "most unread at the receiver / none",
     "waiting_client": "most unread at the caller / none",
-    "calls": "most calls made / a fresh pair",
+    "calls": "most calls made / 1,000",
 }
 
 
