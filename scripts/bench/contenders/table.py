@@ -13,8 +13,8 @@ NODE_CLASSES = BUILT.parents[1] / "bindings" / "java" / "target"
 BUILD = "scripts/bench/build"
 
 Command = Callable[..., list[str]]
-"""(role, work directory, further words) -> what to execute; the further word of a SPEED program
-is a durability, or ``unread`` for a server that leaves its messages where they are."""
+"""(role, work directory, further words) -> what to execute; the further word of a SPEED program has in it ``disk``
+(durable), ``blocking`` (does not poll) or ``unread`` (a server that leaves messages where they are)."""
 
 
 def python(module: str) -> Command:
