@@ -173,8 +173,8 @@ _OF_HEAD: dict[str, Callable[[Head], Any]] = {
 def _of_heads(pick: Callable[[Head], Any], scanned: Scanned, kind: pa.DataType) -> pa.Array:
     """One value a message, made once for each head."""
     values = pa.array(list(map(pick, scanned.heads)), kind)
-    if len(values) == 1:
-        return pa.repeat(values[0], len(scanned.kinds))
+    if values.null_count == len(values):
+        return pa.nulls(len(scanned.kinds), kind)
     return values.take(pa.array(scanned.kinds))
 
 
