@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
-from speed.spark.source.scan import MessageError, MessageScan, Scanned
+from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
@@ -112,9 +112,9 @@ class Records:
     """What the blocks of a batch say of their records, as arrays, and their messages one behind the other."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
-        self.offsets = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
-        self.table = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
-        self.sizes = self.table["bytes"].astype(np.int64)
+        self.offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
+        self.table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
+        self.sizes: Array = self.table["bytes"].astype(np.int64)
         self.messages = b"".join(block.messages for block in blocks)
 
     @property

@@ -47,7 +47,8 @@ class Scanned(NamedTuple):
         """One message alone."""
         head = self.heads[self.kinds[row]]
         times = self.published_at_ms[row : row + 1]
-        return Scanned([head], np.zeros(1, np.int32), self.message_ids[row : row + 1], times, self.payloads.slice(row, 1))
+        ids, payloads = self.message_ids.slice(row, 1), self.payloads.slice(row, 1)
+        return Scanned([head], np.zeros(1, np.int32), ids, times, payloads)
 
 
 class MessageScan:
@@ -80,9 +81,10 @@ class _Batch:
         self._bytes = np.frombuffer(messages + _PADDING, np.uint8)
         self._ends = np.cumsum(sizes, dtype=np.int64)
         self._starts = self._ends - sizes
-        self.kinds = np.full(len(sizes), -1, np.int32)
+        self.kinds: Array = np.full(len(sizes), -1, np.int32)
         self._heads: dict[Head, int] = {}
-        self._times, self._ids, self._id_ends, self._payloads, self._payload_ends = np.zeros((5, len(sizes)), np.int64)
+        places: Array = np.zeros((5, len(sizes)), np.int64)
+        self._times, self._ids, self._id_ends, self._payloads, self._payload_ends = places
         self._parsed = bytearray()
         """Ids and payloads of messages that were parsed; they count as lying behind all messages."""
 
@@ -164,7 +166,7 @@ def _have_shape(heads: Array, shape: Shape) -> Array:
 
 def _varints(columns: Array) -> Array:
     """The numbers of varints that fill the rows."""
-    numbers = np.zeros(len(columns), np.int64)
+    numbers: Array = np.zeros(len(columns), np.int64)
     for place in range(columns.shape[1]):
         numbers |= (columns[:, place] & 0x7F).astype(np.int64) << 7 * place
     return numbers
@@ -174,7 +176,7 @@ def _frame_bytes(frames: Array, sizes: Array) -> Array:
     """How many bytes stand before each payload that fills ``sizes`` bytes with them; 0 if others than writers write."""
     outer = _width(sizes)
     inner = _width(sizes - outer - 1)
-    found = np.zeros(len(sizes), np.int64)
+    found: Array = np.zeros(len(sizes), np.int64)
     for widths in np.unique(outer * 8 + inner).tolist():
         first, second = divmod(widths, 8)
         rows = np.flatnonzero(outer * 8 + inner == widths)
@@ -188,7 +190,7 @@ def _frame_bytes(frames: Array, sizes: Array) -> Array:
 
 def _width(sizes: Array) -> Array:
     """How many bytes of ``sizes`` a varint takes that tells how many are behind it."""
-    width = np.ones(len(sizes), np.int64)
+    width: Array = np.ones(len(sizes), np.int64)
     for more in range(1, _MAX_LENGTH_BYTES):
         width += sizes - (more + 1) >= 1 << 7 * more
     return width
@@ -198,7 +200,8 @@ def _are_varints(columns: Array, numbers: Array) -> Array:
     """Which rows are a varint that says its number."""
     last = columns.shape[1] - 1
     ends: Array = (columns[:, :last] >= 0x80).all(axis=1) & (columns[:, last] < 0x80)
-    return ends & (_varints(columns) == numbers)
+    ends &= _varints(columns) == numbers
+    return ends
 
 
 def _slices(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
@@ -207,10 +210,10 @@ def _slices(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
     Arrow copies them: every second one of those that begin and end where a part does.
     """
     order = np.argsort(starts, kind="stable")
-    bounds = np.zeros(2 * len(starts) + 1, np.int32)
+    bounds: Array = np.zeros(2 * len(starts) + 1, np.int32)
     bounds[:-1:2], bounds[1::2] = starts[order], ends[order]
     bounds[-1] = ends[order[-1]] if len(order) else 0
     every = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [None, pa.py_buffer(bounds), data])
-    places = np.empty(len(starts), np.int64)
+    places: Array = np.empty(len(starts), np.int64)
     places[order] = np.arange(0, 2 * len(starts), 2)
     return every.take(pa.array(places))
