@@ -24,6 +24,7 @@ def geo(module_root: str) -> Iterator[speed.Node]:
         node.register("label", by_row(label))
         node.register("nothing", lambda a: None)
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
+        node.register("signs", by_array(lambda x, k: {"sign": np.sign(x), "size": np.abs(k)}))
         node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
         node.allow("etl.*")
         yield node
@@ -88,6 +89,35 @@ def test_a_batch_that_fails_may_become_nulls(spark: Any, sp: Speed) -> None:
     tolerant = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string", on_error="null")
     rows = tolerant.collect()
     assert [row.c is None for row in rows] == [False] * 200 + [True] * 100
+
+
+def test_of_an_idempotent_service_only_the_rows_that_it_names_become_nulls(spark: Any, sp: Speed) -> None:
+    """C-7: whichever rows are bad, the first, the last, side by side; the others have their answers."""
+    bad = {0, 1, 50, 99, 150, 217, 299}
+    negative = f"IF(id IN ({', '.join(map(str, bad))}), -1L, id) AS a"
+    one = spark.range(300).coalesce(1).selectExpr("id", negative, "1D AS b")
+    options = {"on_error": "null", "idempotent": True}
+    before = sp.metrics["failed_rows"]
+    tolerant = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string", **options)
+    assert {row.id: row.c for row in tolerant.collect()} == {n: None if n in bad else f"{n}:1" for n in range(300)}
+    assert sp.metrics["failed_rows"] - before == len(bad)
+
+
+def test_an_answer_of_several_columns_stands_behind_the_others(spark: Any, sp: Speed) -> None:
+    """Columns that are no argument may be of any type, and stay what they are."""
+    one = spark.range(-2, 2).selectExpr("id AS x", "array(id) AS list", "id AS k", "id + 1 AS later").coalesce(1)
+    both = sp.enrich(one, node="geo", service="signs", columns=["x", "k"], returns="sign long, size long NOT NULL")
+    assert both.columns == ["x", "list", "k", "later", "sign", "size"]
+    found = [tuple(row) for row in both.collect()]
+    assert found == [(n, [n], n, n + 1, (n > 0) - (n < 0), abs(n)) for n in range(-2, 2)]
+
+
+def test_a_service_is_asked_once_however_often_its_answer_is_used(spark: Any, sp: Speed) -> None:
+    before = sp.metrics["rows"]
+    enriched = sp.enrich(frame(spark, 100), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    kept = enriched.where("c > 10").selectExpr("c + c AS twice", "c * c AS square").where("twice > 40").collect()
+    assert kept
+    assert sp.metrics["rows"] - before == 100
 
 
 @pytest.mark.parametrize(
