@@ -115,6 +115,7 @@ def _start(settings: NodeSettings) -> speed.Node:
             heartbeat_seconds=min(_HEARTBEAT_SECONDS, settings.lease_seconds / 4),
             workers=1,
             durability=settings.durability,
+            engine=settings.engine,
         )
     except ConfigurationError as error:
         raise type(error)(f"executor {executor_id()} on {socket.gethostname()}: {error}") from None

@@ -43,6 +43,8 @@ class Speed:
             travels through Spark. Without ``key`` each executor looks for its own (``$SPEED_KEY``, else in the root).
         name: the family of this job's nodes.
         lease_seconds: how long a worker that was killed may still be listed on other machines.
+        engine: of the driver's node and of the workers', as ``speed.Node`` takes it: ``auto`` is native where that is
+            built for the interpreter of the executor. Those who share a node (``close``) have the engine of the first.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
@@ -56,6 +58,7 @@ class Speed:
         key: str | os.PathLike[str] | None = None,
         name: str = "etl",
         lease_seconds: float = 30.0,
+        engine: str = "auto",
     ) -> None:
         context = _context(spark)
         self._settings = NodeSettings(
@@ -64,6 +67,7 @@ class Speed:
             prefix=name,
             application=str(spark.conf.get("spark.app.id") if context is None else context.applicationId),
             lease_seconds=lease_seconds,
+            engine=engine,
         )
         self._live = live_nodes(self._settings)
         self._node = self._live.node

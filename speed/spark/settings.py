@@ -26,6 +26,7 @@ class NodeSettings:
     application: str
     lease_seconds: float = 30.0
     durability: str = "process"
+    engine: str = "auto"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
+from speed.native import why_unusable
 from speed.spark import Speed
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
@@ -73,6 +74,29 @@ def test_map_gives_the_rows_that_the_service_makes(spark: Any, sp: Speed) -> Non
     frame_of_one = spark.range(-50, 50).selectExpr("id AS a")
     mapped = sp.map(frame_of_one, node="geo", service="positive", schema="a long, twice long")
     assert sorted((row.a, row.twice) for row in mapped.collect()) == [(a, 2 * a) for a in range(1, 50)]
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "python"])
+def test_the_workers_nodes_have_the_engine_that_was_asked_for(spark: Any, module_root: str, engine: str) -> None:
+    """Native where it is built, unless told otherwise."""
+    is_built = not why_unusable(speed.__version__)
+    if engine == "native" and not is_built:
+        with pytest.raises(speed.ConfigurationError, match="the native engine cannot be used"):
+            Speed(spark, root=module_root, name="etl.native", engine=engine)
+        return
+    family = f"etl.{engine}"
+    sp_of_engine = Speed(spark, root=module_root, name=family, engine=engine)
+    enriched = sp_of_engine.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    assert len(enriched.collect()) == 1000
+
+    def engines(_: Any) -> list[str]:
+        from speed.spark import executor
+
+        nodes = [live.node for live in executor._nodes.values()]
+        return [node.engine for node in nodes if node.name.startswith(f"{family}.")]
+
+    found = set(spark.sparkContext.parallelize(range(4), 4).flatMap(engines).collect())
+    assert found == {engine if engine != "auto" else "native" if is_built else "python"}
 
 
 def test_an_error_names_node_service_batch_and_row_and_reaches_the_driver(spark: Any, sp: Speed) -> None:
