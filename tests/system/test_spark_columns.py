@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import speed
@@ -13,6 +15,7 @@ from speed import columns
 from speed.column_services import by_array, by_row
 from speed.native import why_unusable
 from speed.spark import Speed
+from speed.spark.executor import worker_node
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -84,19 +87,19 @@ def test_the_workers_nodes_have_the_engine_that_was_asked_for(spark: Any, module
         with pytest.raises(speed.ConfigurationError, match="the native engine cannot be used"):
             Speed(spark, root=module_root, name="etl.native", engine=engine)
         return
-    family = f"etl.{engine}"
-    sp_of_engine = Speed(spark, root=module_root, name=family, engine=engine)
-    enriched = sp_of_engine.enrich(frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double")
-    assert len(enriched.collect()) == 1000
+    with closing(Speed(spark, root=module_root, name=f"etl.{engine}", engine=engine)) as sp_of_engine:
+        settings = sp_of_engine._settings
 
-    def engines(_: Any) -> list[str]:
-        from speed.spark import executor
+        def engines(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield pa.RecordBatch.from_pydict({"engine": [worker_node(settings).engine] * batch.num_rows})
 
-        nodes = [live.node for live in executor._nodes.values()]
-        return [node.engine for node in nodes if node.name.startswith(f"{family}.")]
-
-    found = set(spark.sparkContext.parallelize(range(4), 4).flatMap(engines).collect())
-    assert found == {engine if engine != "auto" else "native" if is_built else "python"}
+        found = {row.engine for row in frame(spark, 10).mapInArrow(engines, "engine string").collect()}
+        assert found == {engine if engine != "auto" else "native" if is_built else "python"}
+        enriched = sp_of_engine.enrich(
+            frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double"
+        )
+        assert len(enriched.collect()) == 1000
 
 
 def test_an_error_names_node_service_batch_and_row_and_reaches_the_driver(spark: Any, sp: Speed) -> None:

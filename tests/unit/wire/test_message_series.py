@@ -9,6 +9,7 @@ import pytest
 from speed.wire.content import encode_content
 from speed.wire.message import encode_message
 from speed.wire.message_series import MessageIds, MessageSeries
+from tests.vectors import load
 
 ID = "018f0000-0000-7000-8000-000000000001"
 
@@ -26,6 +27,12 @@ def test_a_series_writes_the_bytes_that_each_message_has_alone(size: int) -> Non
     series = MessageSeries(encode_content(b""), 1_700_000_000_000, **said)
     assert series.encode(ID.encode(), payload) == message(payload, **said)
     assert series.encode(ID.encode(), payload) == message(payload, **said)
+
+
+@pytest.mark.parametrize("case", load("messages")["repeated_ids"], ids=lambda case: case["message_id"])
+def test_ids_of_work_that_is_done_again_match_the_vectors(case: dict[str, Any]) -> None:
+    """M-13."""
+    assert MessageIds(*case["names"]).take(case["number"], 1) == [case["message_id"].encode()]
 
 
 def test_ids_of_one_work_count_its_messages() -> None:
