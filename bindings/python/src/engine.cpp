@@ -265,22 +265,9 @@ nb::object Engine::nodes() {
 }
 
 nb::object Engine::wait_for(nb::handle target, double timeout) {
+  check();
   const std::string name = name_in(target);
-  const double deadline = fs::monotonic_seconds() + timeout;
-  while (true) {
-    const double left = deadline - fs::monotonic_seconds();
-    try {
-      NodeInfo info;
-      {
-        const Released released;
-        info = node_->wait_for(name, std::min(left, slice_seconds));
-      }
-      return to_object(info);
-    } catch (const UnknownNodeError&) {
-      if (left <= slice_seconds || closed()) throw;
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
+  return to_object(without_lock([&] { return runtime_->wait_for(name, timeout, is_interrupted); }));
 }
 
 void Engine::on_join(nb::handle handle) {

@@ -18,7 +18,6 @@ namespace {
 // What goes in one write: so many messages, or so many bytes and one message.
 constexpr std::size_t sent_at_once = 64;
 constexpr std::size_t bytes_at_once = 64 << 10;
-constexpr double wait_pause_seconds = 0.01;
 
 // A function as a service object.
 class FunctionService : public Service {
@@ -283,16 +282,7 @@ std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
 }
 
 NodeInfo Node::wait_for(const std::string& target, double timeout_seconds) {
-  Runtime& node = open();
-  wire::check_node_name(target);
-  const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  while (true) {
-    const fs::EntryPtr entry = node.context.registry->live(target);
-    if (entry != nullptr && fs::grants(*entry, node.context.name)) return runtime::info_of(*entry);
-    if (fs::monotonic_seconds() < deadline && !node.context.stop.wait_for(wait_pause_seconds)) continue;
-    const std::string why = entry == nullptr ? "is not live" : "does not allow '" + node.context.name + "'";
-    throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
-  }
+  return open().wait_for(target, timeout_seconds);
 }
 
 void Node::on_join(NodeHandler handler) { open().registrar->on_join(std::move(handler)); }

@@ -20,6 +20,7 @@ constexpr unsigned max_workers = 256;
 constexpr double max_spin_seconds = 0.01;
 constexpr double join_seconds = 5.0;
 constexpr double callback_seconds = 1.0;
+constexpr double wait_pause_seconds = 0.01;
 
 std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
 
@@ -188,6 +189,19 @@ std::string Runtime::send_acknowledged(const std::string& target, const Value& p
   calls.send_acknowledged(target, wire::EnvelopeType::message, encoded.view(), options.timeout_seconds,
                           std::move(completion));
   return fields.message_id;
+}
+
+NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted) {
+  wire::check_node_name(target);
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  while (true) {
+    const fs::EntryPtr entry = context.registry->live(target);
+    if (entry != nullptr && fs::grants(*entry, context.name)) return info_of(*entry);
+    if (interrupted && interrupted()) throw Interrupted{};
+    if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
+    const std::string why = entry == nullptr ? "is not live" : "does not allow '" + context.name + "'";
+    throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
+  }
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

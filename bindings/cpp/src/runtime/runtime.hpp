@@ -25,6 +25,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
+  // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time, Interrupted
+  // when `interrupted`, which is asked now and then.
+  NodeInfo wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted = {});
+
   std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
   std::atomic<bool> closed = false;
   Context context;
