@@ -32,14 +32,17 @@ BASE: dict[str, Any] = {
     "topic": "orders.created", "namespace": "default", "message_id": ID, "published_at_ms": 1_700_000_000_000,
 }  # fmt: skip
 CONTENT_TYPES: tuple[dict[str, Any], ...] = ({"content_type": 1}, {"content_type_custom": "application/protobuf"})
-COPIES = "the library parses 1 MiB by one copy, which takes 20 to 50 µs where its memory is at hand, and 1 ms where not"
-CHECKS = "half is M-4 at every depth and M-5, in Python; the rest msgpack and the frame"
+WHY_NOT = {
+    "metadata_ratio": "the library parses 1 MiB by one copy: 20 to 50 µs where its memory is at hand, 1 ms where not",
+    "encode_validate_us": "half is M-4 at every depth and M-5, in Python; the rest msgpack and the frame",
+}
+"""What takes the time where a target is not reached."""
 TARGETS = [
-    Target("metadata of a message of 1 MiB: times quicker than a full parse", ">=", 13.0, "metadata_ratio", COPIES),
+    Target("metadata of a message of 1 MiB: times quicker than a full parse", ">=", 13.0, "metadata_ratio"),
     Target("metadata of a message of 1 MiB: allocated, MB", "<=", 0.15, "metadata_mb"),
     Target("verdict on 10 MiB of who is not trusted, ms", "<=", 1.0, "verdict_ms"),
     Target("bytes of a typical message beside its payload", "<=", 150, "overhead_bytes"),
-    Target("encode and validate, µs", "<=", 8.0, "encode_validate_us", CHECKS),
+    Target("encode and validate, µs", "<=", 8.0, "encode_validate_us"),
     Target("content type as an enum: times smaller than its text", ">=", 10.0, "enum_ratio"),
     Target("sign and verify 1 KiB, Ed25519, µs", "<=", 250.0, "sign_verify_us"),
     Target("encrypt and decrypt 1 MiB, AES-256-GCM, GB/s through the cipher", ">=", 2.0, "aes_gb_s"),
@@ -191,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         for target in TARGETS:
             bound = f"{target.direction} {target.bound:g}"
-            why = f" ({target.why})" if target.why and verdicts[target.figure] != "PASS" else ""
+            why = f" ({WHY_NOT.get(target.figure)})" if verdicts[target.figure] != "PASS" else ""
             print(f"{target.what:<68} {figures[target.figure]:>9.3g}  {bound:>8}  {verdicts[target.figure]}{why}")
         for name, what in UNPROMISED.items():
             print(f"{what:<68} {figures[name]:>9.3g}")
