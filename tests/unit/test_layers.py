@@ -1,6 +1,6 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
-The layers are those of the design: errors <- wire <- core <- fs <- runtime <- native <- the public face ``speed`` <-
+The layers are those of the design: errors <- wire <- segment <- core <- fs <- runtime <- native <- the public face ``speed`` <-
 journal <- spark, daemon, cli, gateway, bridges. A module may import its own layer and lower ones.
 """
 
@@ -15,10 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "speed"
 
-LAYERS = ("errors", "wire", "core", "fs", "runtime", "native", "", "journal", "application")
+LAYERS = ("errors", "wire", "segment", "core", "fs", "runtime", "native", "", "journal", "application")
 FACE = frozenset({"node", "engine", "aio", "columns", "column_services"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
-PURE_LAYERS = frozenset({"errors", "wire", "core"})
+PURE_LAYERS = frozenset({"errors", "wire", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 PATH_LAYERS = frozenset({"core", "fs", "runtime", "journal"})
