@@ -14,11 +14,12 @@ from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
+from scripts.vectors.segments import segments
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     one.__name__: one
-    for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages, journal)
+    for one in (names, keys, envelopes, entries, cursors, values, columns, payloads, messages, journal, segments)
 }
 
 
