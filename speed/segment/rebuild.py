@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from speed.errors import WireError
-from speed.segment.form import SHARD_UNIT
 from speed.segment.keccak import Keccak, new_keccak
 from speed.segment.parity import Decoder
 from speed.segment.source import STEP_BYTES
 from speed.wire.limits import MIN_LENGTH_TRIALS
 
 _COLUMN_BYTES = 1 << 22
-"""Data read at a time to decode."""
+"""Data read at a time to decode, about."""
+COLUMN_UNIT = 1 << 15
+"""Columns are read in multiples of this: a store that seals blocks of this size opens each of them once."""
 _BYTES_A_TRIAL = 128
 """Of the payload, for each further length that is tried."""
 
@@ -62,7 +63,7 @@ def recover(shards: Shards) -> None:
     parity = sorted(slot for slot in held if slot >= shards.data_count)[: len(missing)]
     numbers = [slot - shards.data_count for slot in parity]
     decoder = Decoder(shards.data_count, shards.parity_count, missing, numbers)
-    width = max(_COLUMN_BYTES // shards.data_count // SHARD_UNIT, 1) * SHARD_UNIT
+    width = max(_COLUMN_BYTES // shards.data_count // COLUMN_UNIT, 1) * COLUMN_UNIT
     for begin in range(0, shards.segment_size, width):
         end = min(begin + width, shards.segment_size)
         data = _columns(np, shards, [slot if slot in held else None for slot in range(shards.data_count)], begin, end)
