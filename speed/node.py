@@ -13,6 +13,7 @@ from speed.core.services import Service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError
 from speed.runtime import fork
+from speed.runtime.large_payload import large_source
 from speed.runtime.options import Options
 from speed.wire.entry import Entry
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from speed.aio import AsyncNode
     from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
+    from speed.segment import Limits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
@@ -49,6 +51,7 @@ class Node:
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
         spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
             latency. Default 200 µs, or 0 on a single core.
+        segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
             same over the same files; ``node.engine`` tells.
@@ -74,6 +77,7 @@ class Node:
         bell: str = "auto",
         max_lane_bytes: int = LANE_WINDOW_BYTES,
         spin_seconds: float | None = None,
+        segment_limits: Limits | None = None,
         engine: str = "auto",
     ) -> None:
         self._forked = False
@@ -93,6 +97,7 @@ class Node:
             bell=bell,
             max_lane_bytes=max_lane_bytes,
             spin_seconds=spin_seconds,
+            segment_limits=segment_limits,
         )
         self._engine: Engine = make_engine(engine, options)
         self.name = name
@@ -194,14 +199,30 @@ class Node:
 
     # --- messages and events ---
 
-    def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **options: Any) -> str:
+    def send(
+        self,
+        target: str,
+        payload: Any,
+        *,
+        ack: bool = False,
+        timeout: float = 5.0,
+        on_progress: Callable[[int, int], object] | None = None,
+        **options: Any,
+    ) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
         waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
         either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
         ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
+
+        A payload beyond the limit of an envelope (64 MiB), or an open binary file, goes in segments (G-18) and in
+        little memory; ``timeout`` then begins anew with each. ``on_progress(written, total)``, in bytes, is called
+        after each. SegmentsLostError, with ``ack``, if the receiver had to give it up.
         """
+        source = large_source(payload)
+        if source is not None:
+            return self._engine.send_large(target, source, ack, _seconds(timeout), options, on_progress)
         return self._engine.send(target, payload, ack, _seconds(timeout), options)
 
     def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:
@@ -222,6 +243,14 @@ class Node:
         are not looked at here: a receiver refuses what is no message.
         """
         self._engine.forward(target, messages, event, ack, _seconds(timeout))
+
+    def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
+        """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most: a bridge has a small limit.
+
+        With ``parity_rate`` so much parity is added, and what a bridge loses is recovered (G-5); ``segment_size`` is
+        then a multiple of 64. None ends it. Raises ConfigurationError.
+        """
+        self._engine.cut(target, segment_size, parity_rate)
 
     def on_message(self, handler: Handler) -> Handler:
         """Handle messages on the workers, in order for each sender. One handler a node."""

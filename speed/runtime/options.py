@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from speed.segment.reassembly import Limits
+
 MAX_WORKERS = 256
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
@@ -44,3 +46,4 @@ class Options:
     bell: str
     max_lane_bytes: int
     spin_seconds: float | None
+    segment_limits: Limits | None = None

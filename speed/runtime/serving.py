@@ -16,7 +16,7 @@ from speed.core.services import Request, Response, ServiceRegistry
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
@@ -32,7 +32,7 @@ LARGE_ANSWER_BYTES = 32 << 10
 class Running:
     """One accepted request until it is answered; ``token`` commits its envelope in ``lane``."""
 
-    lane: InboundLane
+    lane: Lane
     source_generation: int
     token: Token
     request: spc.WireRequest
@@ -54,7 +54,7 @@ class Serving:
         self._earliest = math.inf
 
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
-    def accept(self, lane: InboundLane, token: Token, payload: bytes | memoryview) -> None:
+    def accept(self, lane: Lane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
         try:
             request = _decode(lane.source, payload)

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -27,6 +28,7 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
+from speed.runtime.segments import Segments
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
@@ -54,6 +56,7 @@ class Parts:
     pool: WorkerPool
     protocol: Protocol
     registrar: Registrar
+    segments: Segments
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
@@ -85,6 +88,7 @@ class Parts:
         self.pool.stop(self.protocol.wake, JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
+        self.segments.close()
 
     def _say_leave(self) -> None:
         """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
@@ -120,7 +124,16 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
+    dispatch = Dispatch(
+        context,
+        links,
+        calls,
+        serving,
+        delivery,
+        introspection.answer,
+        registrar.notice_left,
+        partial(Segments, context, pool, options.segment_limits),
+    )
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
@@ -148,6 +161,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         pool,
         protocol,
         registrar,
+        dispatch.segments,
     )
 
 

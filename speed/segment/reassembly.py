@@ -75,12 +75,15 @@ class Reconstruction:
 
     def hold(self, segment: Segment, now: float) -> None:
         """Note a segment of a slot that is free."""
-        size = len(segment.payload)
-        if not segment.is_last_data:
-            self.segment_size = size
-        self.sizes[segment.slot] = size
-        self.buffered += size
+        self.place(segment.slot, len(segment.payload))
         self.touched = now
+
+    def place(self, slot: int, size: int) -> None:
+        """Note what lies in a slot."""
+        if slot != self.data_count - 1 or self.data_count == 1:
+            self.segment_size = size
+        self.sizes[slot] = size
+        self.buffered += size
 
     @property
     def is_ready(self) -> bool:
