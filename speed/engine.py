@@ -12,7 +12,6 @@ from speed.errors import ConfigurationError
 from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message
 from speed.runtime.options import Options
-from speed.segment.source import Source
 from speed.wire.entry import Entry
 
 
@@ -42,7 +41,7 @@ class Engine(Protocol):
     def stats(self) -> dict[str, Any]: ...
     def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str: ...
     def send_large(
-        self, target: str, source: Source, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
     ) -> str: ...
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None: ...
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None: ...

@@ -13,7 +13,7 @@ from speed.core.services import Service
 from speed.engine import Engine, make_engine
 from speed.errors import ConfigurationError, NodeClosedError
 from speed.runtime import fork
-from speed.runtime.large_payload import large_source
+from speed.runtime.message import is_large
 from speed.runtime.options import Options
 from speed.wire.entry import Entry
 from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -220,9 +220,8 @@ class Node:
         little memory; ``timeout`` then begins anew with each. ``on_progress(written, total)``, in bytes, is called
         after each. SegmentsLostError, with ``ack``, if the receiver had to give it up.
         """
-        source = large_source(payload)
-        if source is not None:
-            return self._engine.send_large(target, source, ack, _seconds(timeout), options, on_progress)
+        if is_large(payload):
+            return self._engine.send_large(target, payload, ack, _seconds(timeout), options, on_progress)
         return self._engine.send(target, payload, ack, _seconds(timeout), options)
 
     def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:

@@ -22,7 +22,6 @@ from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
-from speed.segment.source import Source
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -96,9 +95,12 @@ class NativeEngine:
         return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
 
     def send_large(
-        self, target: str, source: Source, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
     ) -> str:
         """The core sends what fits into an envelope."""
+        from speed.runtime.large_payload import source_of
+
+        source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES:
             raise PayloadTooLargeError(
                 f"{source.size} bytes for {target!r}; the native engine sends no segments: use engine='python'"

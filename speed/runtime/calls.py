@@ -66,6 +66,21 @@ class Waiter:
         return self._outcome
 
 
+class OneAnswer:
+    """A completion that many sequences lead to; the first outcome counts."""
+
+    def __init__(self, completion: Completion) -> None:
+        self._completion = completion
+        self._lock = threading.Lock()
+        self.given = False
+
+    def __call__(self, outcome: Any) -> None:
+        with self._lock:
+            first, self.given = not self.given, True
+        if first:
+            self._completion(outcome)
+
+
 class CallFuture(Future[Any]):
     """The result of a call to come. Whoever waits for it has delayed requests sent at once."""
 
@@ -193,6 +208,8 @@ class Calls:
         link = self._links.granted(target)
         deadline = monotonic() + timeout_seconds
         tracked: list[int] = []
+        if link.splitter is not None:
+            completion = OneAnswer(completion)
 
         def track(sequence: int) -> None:
             tracked.append(sequence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.errors import NodeLeftError, SpeedError
 from speed.fs.envelope_reader import Received
@@ -17,13 +17,15 @@ from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delivery import Delivery
 from speed.runtime.inbound import Lane
-from speed.runtime.large_payload import view_of
 from speed.runtime.message import Message
 from speed.runtime.outgoing import Links
-from speed.runtime.segments import Segments
 from speed.runtime.serving import Serving
 from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
+from speed.wire.message import MessageView
+
+if TYPE_CHECKING:
+    from speed.runtime.segments import Segments
 
 Answer = Callable[[str, str], dict[str, Any] | None]
 Deliver = Callable[[Lane, Received], None]
@@ -48,7 +50,7 @@ class Dispatch:
         delivery: Delivery,
         answer: Answer,
         left: Callable[[str], None],
-        segments: Callable[[Deliver, Acknowledge, Refuse], Segments],
+        make_segments: Callable[[Deliver, Acknowledge, Refuse], Segments],
     ) -> None:
         self._context = context
         self._links = links
@@ -57,7 +59,8 @@ class Dispatch:
         self._delivery = delivery
         self._answer = answer
         self._left = left
-        self.segments = segments(self._deliver, self._acknowledge, self._tell)
+        self._make_segments = make_segments
+        self._segments: Segments | None = None
         self._table: dict[int, Callable[[Lane, Received], None]] = {
             EnvelopeType.MESSAGE: self._message,
             EnvelopeType.SPC_REQUEST: self._request,
@@ -79,7 +82,7 @@ class Dispatch:
         if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
             self._unauthorised(lane, received)
         elif header.flags & FLAG_SEGMENT:
-            self.segments.accept(lane, received)
+            self.segments().accept(lane, received)
         else:
             self._table[header.type](lane, received)
 
@@ -94,13 +97,25 @@ class Dispatch:
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
 
+    def segments(self) -> Segments:
+        """What receives segments, made when the first one comes, or an earlier process left some."""
+        if self._segments is None:
+            self._segments = self._make_segments(self._deliver, self._acknowledge, self._tell)
+        return self._segments
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        if self._segments is not None:
+            self._segments.close()
+
     def _deliver(self, lane: Lane, received: Received) -> None:
         """Hand on what came in segments as if it had come whole."""
         self._table[received.header.type](lane, received)
 
     def _message(self, lane: Lane, received: Received) -> None:
         header, source = received.header, lane.source
-        view = view_of(received.payload)
+        payload: Any = received.payload
+        view = MessageView(payload) if isinstance(payload, bytes | memoryview) else payload.view()
         view.validate()
         message = Message(
             view,
@@ -191,7 +206,8 @@ class Dispatch:
     def expire(self, now: float) -> None:
         self._calls.expire(now)
         self._serving.expire(now)
-        self.segments.expire(now)
+        if self._segments is not None:
+            self._segments.expire(now)
 
     def next_deadline(self) -> float:
         """Monotonic seconds of the next thing that ``expire`` has to do."""

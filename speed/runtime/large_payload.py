@@ -11,13 +11,10 @@ from typing import Any
 from speed.errors import ConfigurationError
 from speed.fs.segment_store import StoredShards
 from speed.segment.source import Memory, Source
-from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message_large import FRONT_BYTES, Front, LargeMessageView
 
 COPY_BYTES = 1 << 20
-FRONT_ROOM = 1 << 16
-"""What an envelope's limit leaves for all of a message but its payload."""
 
 
 class LargePayload(io.RawIOBase):
@@ -97,11 +94,6 @@ def read_shards(shards: StoredShards, begin: int, end: int) -> bytes:
     return b"".join(parts)
 
 
-def view_of(payload: Any) -> MessageView:
-    """The message in an envelope, or in the store."""
-    return payload.view() if isinstance(payload, LargeMessage) else MessageView(payload)
-
-
 class File:
     """A payload in a seekable binary file, from its present position to its end."""
 
@@ -112,9 +104,7 @@ class File:
             self.size = file.seek(0, os.SEEK_END) - self._begin
             file.seek(self._begin)
         except (AttributeError, OSError, ValueError) as error:
-            raise ConfigurationError(
-                f"the file cannot be sent, it must be open, binary and seekable: {error}"
-            ) from None
+            raise ConfigurationError(f"the file cannot be sent, it must be binary and seekable: {error}") from None
 
     def read(self, begin: int, end: int) -> bytes:
         with self._lock:
@@ -140,11 +130,8 @@ class Behind:
         return head + bytes(self._rest.read(0, end - edge)) if end > edge else head
 
 
-def large_source(payload: Any) -> Source | None:
-    """What to read ``payload`` from if it goes in segments: a file, or bytes beyond the limit of an envelope."""
-    if isinstance(payload, bytes | bytearray | memoryview):
-        large = memoryview(payload).nbytes > MAX_PAYLOAD_BYTES - FRONT_ROOM
-        return Memory(payload) if large and memoryview(payload).c_contiguous else None
-    if hasattr(payload, "read") and hasattr(payload, "seek"):
-        return File(payload)
-    return None
+def source_of(payload: Any) -> Source:
+    """What to read the payload of a message from: bytes, or an open file. ConfigurationError for another file."""
+    if isinstance(payload, memoryview) and not payload.c_contiguous:
+        payload = payload.tobytes()
+    return Memory(payload) if isinstance(payload, bytes | bytearray | memoryview) else File(payload)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
-from speed.runtime.calls import Calls, Completion
+from speed.runtime.calls import Calls, OneAnswer
 from speed.runtime.context import Context
 from speed.runtime.outgoing import Links, OutgoingLink
 from speed.segment.form import MAX_HEAD_BYTES, Segment, write_segment
@@ -76,21 +75,6 @@ class LargeSender:
                 f"{source.size} bytes for {link.target!r}; the limit is {MAX_SEGMENTED_BYTES}: send it in parts"
             )
         return (link.splitter or splitter_for(source.size)).split(source)
-
-
-class OneAnswer:
-    """A completion that many sequences lead to; the first outcome counts."""
-
-    def __init__(self, completion: Completion) -> None:
-        self._completion = completion
-        self._lock = threading.Lock()
-        self.given = False
-
-    def __call__(self, outcome: Any) -> None:
-        with self._lock:
-            first, self.given = not self.given, True
-        if first:
-            self._completion(outcome)
 
 
 def splitter_for(payload_bytes: int) -> Splitter:

@@ -14,10 +14,8 @@ from speed.runtime import outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
-from speed.runtime.large_sender import link_splitter
 from speed.runtime.message import Message
 from speed.runtime.options import Options
-from speed.segment.source import Source
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
@@ -105,13 +103,15 @@ class PythonEngine:
         return self._parts.outbox.send(target, payload, ack, timeout, options)
 
     def send_large(
-        self, target: str, source: Source, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
     ) -> str:
         self._check_open()
-        return self._parts.outbox.send_large(target, source, ack, timeout, options, progress)
+        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress)
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._check_open()
+        from speed.runtime.large_sender import link_splitter
+
         self._parts.links.cut(target, None if segment_size is None else link_splitter(segment_size, parity_rate))
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from speed.segment.reassembly import Limits
+if TYPE_CHECKING:
+    from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
 MAX_LEASE_SECONDS = 10_000_000

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
 from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.large_payload import Behind
-from speed.runtime.large_sender import LargeSender, Progress
+from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
-from speed.segment.source import Memory, Source
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.seal import ReusedBuffer
+
+if TYPE_CHECKING:
+    from speed.runtime.large_sender import LargeSender, Progress
+    from speed.segment.source import Source
 
 WRITE_BYTES = ReusedBuffer.LARGE_BYTES
 """What goes in one write at most; a large message goes alone."""
@@ -34,13 +37,12 @@ class Outbox:
         self._context = context
         self._links = links
         self._calls = calls
-        self._large = LargeSender(context, links, calls)
 
     def send(self, target: str, payload: Any, acknowledged: bool, timeout_seconds: float, options: Any) -> str:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
         if len(encoded) > MAX_PAYLOAD_BYTES:
-            self._send_large(target, Memory(encoded), acknowledged, timeout_seconds, None)
+            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None)
         elif acknowledged:
             waiter = self._calls.waiter()
             self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
@@ -52,15 +54,22 @@ class Outbox:
     def send_large(
         self,
         target: str,
-        source: Source,
+        payload: Any,
         acknowledged: bool,
         timeout_seconds: float,
         options: Any,
         progress: Progress | None,
     ) -> str:
-        """Send one message whose payload is read from ``source``, in segments; returns the message id."""
+        """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
+        from speed.runtime.large_payload import Behind, source_of
         from speed.wire.message_large import large_front
 
+        source = source_of(payload)
+        if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
+            message_id = self.send(target, bytes(source.read(0, source.size)), acknowledged, timeout_seconds, options)
+            if progress is not None:
+                progress(source.size, source.size)
+            return message_id
         message_id, metadata = self._metadata({"topic": "message", **options})
         source = Behind(large_front(source.size, **metadata), source)
         self._send_large(target, source, acknowledged, timeout_seconds, progress)
@@ -69,8 +78,15 @@ class Outbox:
     def _send_large(
         self, target: str, source: Source, acknowledged: bool, timeout_seconds: float, progress: Progress | None
     ) -> None:
-        send = self._large.send_acknowledged if acknowledged else self._large.send
+        large = self._large
+        send = large.send_acknowledged if acknowledged else large.send
         send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress)
+
+    @cached_property
+    def _large(self) -> LargeSender:
+        from speed.runtime.large_sender import LargeSender
+
+        return LargeSender(self._context, self._links, self._calls)
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
@@ -114,7 +130,7 @@ class Outbox:
         for entry in self._subscribers(topic):
             try:
                 if len(encoded) > MAX_PAYLOAD_BYTES:
-                    self._large.send(entry.name, EnvelopeType.EVENT, Memory(encoded), timeout_seconds)
+                    self._large.send(entry.name, EnvelopeType.EVENT, _memory(encoded), timeout_seconds)
                 else:
                     self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
                 delivered += 1
@@ -157,6 +173,12 @@ class Outbox:
             "publisher_id": self._context.name,
             **metadata,
         }
+
+
+def _memory(payload: bytes) -> Source:
+    from speed.segment.source import Memory
+
+    return Memory(payload)
 
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:

@@ -18,7 +18,6 @@ from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
-from speed.segment.form import write_segment
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
@@ -113,6 +112,8 @@ class OutgoingLink:
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
+        from speed.segment.form import write_segment
+
         sequence = 0
         for payload in payloads:
             for segment in splitter.split(payload):

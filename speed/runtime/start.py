@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -28,13 +29,16 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
-from speed.runtime.segments import Segments
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
+
+if TYPE_CHECKING:
+    from speed.runtime.segments import Segments
+    from speed.segment.reassembly import Limits
 
 log = logging.getLogger("speed.node")
 
@@ -56,7 +60,7 @@ class Parts:
     pool: WorkerPool
     protocol: Protocol
     registrar: Registrar
-    segments: Segments
+    dispatch: Dispatch
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
@@ -88,7 +92,7 @@ class Parts:
         self.pool.stop(self.protocol.wake, JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
-        self.segments.close()
+        self.dispatch.close()
 
     def _say_leave(self) -> None:
         """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
@@ -132,7 +136,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         delivery,
         introspection.answer,
         registrar.notice_left,
-        partial(Segments, context, pool, options.segment_limits),
+        partial(_segments, context, pool, options.segment_limits),
     )
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
@@ -150,6 +154,8 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         links.hurry,
     )
     registrar.start()
+    if os.path.isdir(names.segments_dir(context.root, context.name)):
+        dispatch.segments()
     return Parts(
         context,
         links,
@@ -161,8 +167,14 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         pool,
         protocol,
         registrar,
-        dispatch.segments,
+        dispatch,
     )
+
+
+def _segments(context: Context, pool: WorkerPool, limits: Limits | None, *told: Any) -> Segments:
+    from speed.runtime.segments import Segments  # most nodes never see a segment
+
+    return Segments(context, pool, limits, *told)
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
