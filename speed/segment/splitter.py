@@ -68,9 +68,9 @@ class Splitter:
         return cut(source, self.shape(source.size))
 
 
-def cut(source: Source, shape: Shape) -> Iterator[Segment]:
-    """The segments of a payload, data first."""
-    digest = hash_all(steps(source, 0, source.size))
+def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:
+    """The segments of a payload, data first; ``digest`` is its hash, if that is known."""
+    digest = digest or hash_all(steps(source, 0, source.size))
     for index in range(shape.data_count):
         begin = index * shape.segment_size
         part = source.read(begin, min(begin + shape.segment_size, source.size))
