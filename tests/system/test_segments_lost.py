@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,13 @@ from speed.wire.names import segments_dir
 from tests.system.segments import WAIT, Outsider, counters, engine, message
 
 Make = Callable[..., speed.Node]
+Start = Callable[..., Any]
+RECEIVER = """
+import sys, speed, time
+node = speed.Node("billing", root=sys.argv[1], allow=["analytics"], engine="python")
+node.on_message(lambda message: (print("handling"), time.sleep(60)))
+print("up"); sys.stdin.read()
+"""
 LARGE = MAX_PAYLOAD_BYTES + 5_000_000
 
 
@@ -51,6 +59,22 @@ def test_segments_survive_a_restart_and_the_payload_comes_once(make: Make, outsi
     billing = make("billing", allow=["analytics"])
     outsider.write(segments)
     assert outsider.settled()["segments_repeated"] == len(segments)
+    assert billing.receive(timeout=0) is None
+
+
+def test_a_handler_that_was_killed_gets_the_payload_again(root: str, make: Make, child: Start) -> None:
+    """G-14: all of its segments were kept, and the last of them was not committed."""
+    receiver = child(RECEIVER, root)
+    assert receiver.line() == "up"
+    sender = make("analytics", allow=["billing"])
+    for _ in range(2):
+        Outsider(sender).write(list(Splitter(1 << 20, 0).split(message(bytes(3 << 20)))))
+    assert receiver.line() == "handling"
+    receiver.kill()
+    billing = make("billing", allow=["analytics"])
+    seen = [billing.receive(timeout=WAIT), billing.receive(timeout=WAIT)]
+    assert [one and one.payload for one in seen] == [bytes(3 << 20)] * 2
+    assert [one and one.redelivered for one in seen][0] is True
     assert billing.receive(timeout=0) is None
 
 
