@@ -322,10 +322,7 @@ class Node:
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
-
-        Calling it again, or in a forked child, does nothing.
-        """
+        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing."""
         with self._lock:
             if self._closed or self._forked:
                 return
