@@ -10,10 +10,12 @@ SpeedError
 │   └── NodeClosedError  ForkedNodeError
 ├── DeliveryError          the envelope was not handed over; nothing was accepted
 │   ├── UnknownNodeError  NodeLeftError  InboxFullError
-│   └── StorageError  PayloadTooLargeError  UnserialisableError  NotAcknowledgedError
+│   ├── StorageError  PayloadTooLargeError  UnserialisableError  NotAcknowledgedError
+│   └── SegmentStoreError
 ├── CallError              the other side answered, and the answer is an error (SPC codes)
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
-│   └── ExecutionFailedError  CallTimeoutError  InternalError
+│   ├── ExecutionFailedError  CallTimeoutError  InternalError
+│   └── SegmentsLostError
 ├── JournalError           a journal cannot be written or read
 │   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
@@ -154,6 +156,12 @@ class NotAcknowledgedError(DeliveryError, TimeoutError):
     code = "NOT_ACKNOWLEDGED"
 
 
+class SegmentStoreError(DeliveryError):
+    """What was received in segments cannot be kept or read: the store is locked, full or damaged (G-14)."""
+
+    code = "SEGMENT_STORE"
+
+
 class CallError(SpeedError):
     """A call failed. ``details`` is what the other side added (a mapping, may be empty)."""
 
@@ -201,6 +209,12 @@ class InternalError(CallError):
     """The other side failed in a way that is not the service's fault."""
 
     code = "INTERNAL_ERROR"
+
+
+class SegmentsLostError(CallError, DeliveryError):
+    """The other side could not put a payload together from its segments: lost, expired, or no room (G-19)."""
+
+    code = "SEGMENTS_LOST"
 
 
 class JournalError(SpeedError):
@@ -266,6 +280,7 @@ CALL_ERRORS: dict[str, type[CallError]] = {
         ExecutionFailedError,
         CallTimeoutError,
         InternalError,
+        SegmentsLostError,
     )
 }
 """SPC error code -> exception raised on the caller's side (rule S-8)."""

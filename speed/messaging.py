@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
-from speed.errors import ConfigurationError, NodeClosedError
+from speed.errors import NodeClosedError
+from speed.runtime.message import is_large
+from speed.runtime.options import in_seconds
 from speed.wire.content import Content
-from speed.wire.limits import CALL_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from speed.message.options import PublishOptions
@@ -44,6 +45,7 @@ class Messaging:
         ack: bool = False,
         timeout: float = 5.0,
         options: PublishOptions | None = None,
+        on_progress: Callable[[int, int], object] | None = None,
         **metadata: Any,
     ) -> str:
         """Send one message; returns its message id.
@@ -54,11 +56,19 @@ class Messaging:
         ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, … (M-n), or stands in ``options``,
         which also say how the message is encrypted, signed and described. Raises MessageError for keys,
         algorithms, schema and classification; then nothing was sent.
+
+        ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
+        each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
+        ``ack``, if the receiver gave it up (G-18 to G-20). It is neither signed nor encrypted: asked for, that
+        is NotAvailableError (M-16).
         """
         protected = self._protected_for(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._engine.send(target, payload, ack, seconds, _merged(options, metadata))
+            described = _merged(options, metadata)
+            if is_large(payload):
+                return self._engine.send_large(target, payload, ack, seconds, described, on_progress)
+            return self._engine.send(target, payload, ack, seconds, described)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
@@ -125,6 +135,13 @@ class Messaging:
         from speed.message.batch import encode_batch
 
         return self.publish(topic, encode_batch(payloads), **how)
+
+    def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
+        """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
+
+        With ``parity_rate`` what it loses is recovered (G-5); the size is then a multiple of 64. None ends it.
+        """
+        self._engine.cut(target, segment_size, parity_rate)
 
     # --- receiving ---
 
@@ -196,15 +213,3 @@ class Messaging:
 
 def _merged(options: PublishOptions | None, metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata if options is None else {**options.metadata(), **metadata}
-
-
-MAX_TIMEOUT_SECONDS = 1e9
-
-
-def in_seconds(timeout: float | None) -> float:
-    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
-    if timeout is None:
-        return CALL_TIMEOUT_SECONDS
-    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
-        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
-    return timeout

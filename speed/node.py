@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.engine import Engine, make_engine
-from speed.messaging import Messaging, in_seconds
+from speed.messaging import Messaging
 from speed.runtime import fork
-from speed.runtime.options import Options
+from speed.runtime.options import Options, in_seconds
 from speed.wire.entry import Entry
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
+    from speed.segment import Limits
     from speed.trust.security import MessageSecurity
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-DRAIN_SECONDS = 10.0
-"""How long ``close`` waits for work in flight."""
+DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
 
 
 class Node(Messaging):
@@ -35,21 +35,18 @@ class Node(Messaging):
         root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
         key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
         fabrics: labels for listing and filtering; they decide nothing.
-        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, which must exceed three
-            heartbeats.
+        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, of three heartbeats and more.
         workers: threads for services and handlers.
-        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
-            ``send`` returns; refused on tmpfs).
-        allow: grants to publish from the first moment. A node with services grants by ``allow()`` once it has
-            registered them: ``wait_for`` then ends when they can be called.
+        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
+        allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
+            ``wait_for`` then ends when they can be called.
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
-        spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
-            latency. Default 200 µs, or 0 on a single core.
+        spin_seconds: how long a reader polls after activity before it sleeps. Default 200 µs, or 0 on a single core.
+        segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
-            ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
-            same over the same files; ``node.engine`` tells.
+            ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
         security: how messages are signed, encrypted and checked (M-18); without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
@@ -73,6 +70,7 @@ class Node(Messaging):
         bell: str = "auto",
         max_lane_bytes: int = LANE_WINDOW_BYTES,
         spin_seconds: float | None = None,
+        segment_limits: Limits | None = None,
         engine: str = "auto",
         security: MessageSecurity | None = None,
     ) -> None:
@@ -93,6 +91,7 @@ class Node(Messaging):
             bell=bell,
             max_lane_bytes=max_lane_bytes,
             spin_seconds=spin_seconds,
+            segment_limits=segment_limits,
         )
         self._engine: Engine = make_engine(engine, options)
         self.name = name
@@ -109,7 +108,6 @@ class Node(Messaging):
         return AsyncNode(self)
 
     # --- access ---
-
     def allow(self, *patterns: str) -> None:
         """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
         self._engine.allow(patterns)
@@ -123,7 +121,6 @@ class Node(Messaging):
         return self._engine.allowed()
 
     # --- services ---
-
     def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
@@ -141,7 +138,6 @@ class Node(Messaging):
         return decorate
 
     # --- calls ---
-
     def call(
         self,
         target: str,
@@ -194,7 +190,6 @@ class Node(Messaging):
         return self._engine.discover(target, "STATS", in_seconds(timeout))
 
     # --- other nodes ---
-
     def nodes(self, fabric: str | None = None) -> list[Entry]:
         """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
         return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
@@ -218,7 +213,6 @@ class Node(Messaging):
         return self._engine.remove_stale()
 
     # --- life ---
-
     @property
     def generation(self) -> int:
         """How often this name was claimed, this time included."""
@@ -230,10 +224,7 @@ class Node(Messaging):
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
-
-        Calling it again, or in a forked child, does nothing.
-        """
+        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing."""
         with self._lock:
             if self._closed or self._forked:
                 return

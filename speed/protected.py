@@ -12,10 +12,10 @@ from typing import Any
 from speed.core.access import granted
 from speed.engine import Engine
 from speed.errors import ConfigurationError, SpeedError, WireError
-from speed.message.errors import MessageError
+from speed.message.errors import MessageError, NotAvailableError
 from speed.message.options import PublishOptions
 from speed.runtime.batches import BatchHandler
-from speed.runtime.message import Message
+from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.tracing import current_traceparent, traceparent_of
 from speed.trust.security import Guard, MessageSecurity
@@ -44,6 +44,10 @@ class Protected:
 
     def encode(self, payload: Any, options: PublishOptions | None, metadata: Mapping[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; what ``metadata`` says counts over ``options``."""
+        if is_large(payload):
+            raise NotAvailableError(
+                "what no envelope holds is neither signed, encrypted nor described: send it in parts"
+            )
         asked = options or _NO_OPTIONS
         unknown = metadata.keys() - MESSAGE_OPTIONS
         if unknown:

@@ -15,6 +15,7 @@ from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
+from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
@@ -33,6 +34,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         signatures,
         encryption,
         journal,
+        segments,
     )
 }
 

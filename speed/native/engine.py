@@ -16,11 +16,12 @@ import speed_native
 
 from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, run
-from speed.errors import ConfigurationError, DurabilityError, WireError
+from speed.errors import ConfigurationError, DurabilityError, PayloadTooLargeError, WireError
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from speed.runtime.batches import BatchHandler
@@ -93,6 +94,25 @@ class NativeEngine:
 
     def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
         return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
+
+    def send_large(
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+    ) -> str:
+        """The core sends what fits into an envelope."""
+        from speed.runtime.large_payload import source_of
+
+        source = source_of(payload)
+        if source.size > MAX_PAYLOAD_BYTES:
+            raise PayloadTooLargeError(
+                f"{source.size} bytes for {target!r}; send it in parts, or use engine='python', which does"
+            )
+        message_id = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options)
+        if progress is not None:
+            progress(source.size, source.size)
+        return message_id
+
+    def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
+        raise ConfigurationError("the native engine sends no segments: use engine='python'")
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         deadline = monotonic() + timeout

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from speed.core.progress import Token
 from speed.errors import InboxFullError, SpeedError
 from speed.runtime.context import Context
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.outgoing import Links
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 
@@ -28,7 +28,7 @@ REPLY_WAIT_SECONDS = 5.0
 class Answer(NamedTuple):
     """What is to be done for one request: send ``payload``, then commit ``token``."""
 
-    lane: InboundLane
+    lane: Lane
     generation: int
     payload: bytes
     token: Token
@@ -42,7 +42,7 @@ class Answers:
         self._links = links
         self._waiting: deque[Answer] = deque()
 
-    def add(self, lane: InboundLane, generation: int, payload: bytes, token: Token) -> None:
+    def add(self, lane: Lane, generation: int, payload: bytes, token: Token) -> None:
         """Queue an answer for the next flush."""
         self._waiting.append(Answer(lane, generation, payload, token))
 
@@ -55,7 +55,7 @@ class Answers:
         if len(waiting) == 1 and self._flush_one():
             return
         while waiting:
-            groups: dict[tuple[InboundLane, int], list[Answer]] = {}
+            groups: dict[tuple[Lane, int], list[Answer]] = {}
             try:
                 for _ in range(MAX_WAITING):
                     answer = waiting.popleft()
@@ -77,7 +77,7 @@ class Answers:
         self._waiting.appendleft(answer)
         return False
 
-    def _send(self, key: tuple[InboundLane, int], answers: list[Answer], wait_seconds: float) -> bool:
+    def _send(self, key: tuple[Lane, int], answers: list[Answer], wait_seconds: float) -> bool:
         """Send and commit the answers of one link; False if there is no room and ``wait_seconds`` is 0."""
         lane, generation = key
         payloads = [answer.payload for answer in answers]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from speed.core.progress import Token
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 
 Refuse = Callable[[str, str], None]
@@ -20,5 +20,5 @@ class Arrival:
     is_event: bool
     acknowledge: Callable[[], None]
     refuse: Refuse
-    lane: InboundLane | None = None
+    lane: Lane | None = None
     token: Token | None = None

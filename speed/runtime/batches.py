@@ -17,7 +17,7 @@ from speed.core.progress import Token
 from speed.errors import SpeedError
 from speed.runtime.arrival import Arrival
 from speed.runtime.context import Context
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 from speed.runtime.workers import WorkerPool
 from speed.wire.names import matches
@@ -77,7 +77,7 @@ class Batches:
                 arrival.message.done()
                 continue
             batch.append(arrival)
-            size += len(arrival.message.payload_bytes)
+            size += arrival.message.metadata.size
         return batch
 
     def _handle(self, batch: list[Arrival]) -> None:
@@ -100,7 +100,7 @@ class Batches:
         for place, error in refused.items():
             self._context.stats.count("messages_refused")
             batch[place].refuse("EXECUTION_FAILED", str(error)[:2000])
-        lanes: dict[InboundLane, list[Token]] = {}
+        lanes: dict[Lane, list[Token]] = {}
         for place, arrival in enumerate(batch):
             if place not in refused:
                 arrival.acknowledge()

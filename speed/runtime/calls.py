@@ -6,6 +6,7 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
@@ -14,17 +15,27 @@ from time import monotonic
 from typing import Any
 
 from speed.core.pending import PendingCall, PendingCalls
-from speed.errors import CALL_ERRORS, CallTimeoutError, InternalError, NotAcknowledgedError, SpeedError
+from speed.errors import (
+    CALL_ERRORS,
+    CallTimeoutError,
+    InternalError,
+    NotAcknowledgedError,
+    SegmentsLostError,
+    SpeedError,
+)
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.outgoing import Links
+from speed.runtime.outgoing import Links, OutgoingLink
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 
+log = logging.getLogger("speed.segments")
+
 Outcome = Any
 """The answer, or the SpeedError that takes its place."""
 Completion = Callable[[Outcome], None]
+WARN_SECONDS = 10.0
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
 
@@ -54,6 +65,21 @@ class Waiter:
         if isinstance(self._outcome, SpeedError):
             raise self._outcome
         return self._outcome
+
+
+class OneAnswer:
+    """A completion that many sequences lead to; the first outcome counts."""
+
+    def __init__(self, completion: Completion) -> None:
+        self._completion = completion
+        self._lock = threading.Lock()
+        self.given = False
+
+    def __call__(self, outcome: Any) -> None:
+        with self._lock:
+            first, self.given = not self.given, True
+        if first:
+            self._completion(outcome)
 
 
 class CallFuture(Future[Any]):
@@ -100,6 +126,7 @@ class Calls:
         self._links = links
         self._pending: PendingCalls = context.pending
         self._numbers = count(1)
+        self._warn_at = 0.0
         self._prefix = f"{context.generation:x}."
 
     def future(self) -> CallFuture:
@@ -139,7 +166,9 @@ class Calls:
         deadline = monotonic() + timeout_seconds
         self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
         try:
-            if can_wait and link.delayed.takes(payload):
+            if link.splitter is not None:
+                self._start_in_segments(link, request_id, payload, deadline)
+            elif can_wait and link.delayed.takes(payload):
                 link.delayed.add(request_id, payload, deadline)
                 self._pool.watch()
             else:
@@ -147,6 +176,18 @@ class Calls:
         except BaseException:
             self._pending.forget(target, request_id)
             raise
+
+    def _start_in_segments(self, link: OutgoingLink, request_id: str, payload: bytes, deadline: float) -> None:
+        """Send a request on a link with a segment size: an ERROR under any of its sequences ends the call (G-19)."""
+
+        def lost(outcome: Outcome) -> None:
+            if not isinstance(outcome, NotAcknowledgedError):
+                self._pending.complete(link.target, request_id, outcome)
+
+        def track(sequence: int) -> None:
+            self._pending.add(sequence, deadline + ANSWER_GRACE_SECONDS, link.target, lost)
+
+        link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
 
     def ask(
         self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float, completion: Completion
@@ -169,6 +210,8 @@ class Calls:
         link = self._links.granted(target)
         deadline = monotonic() + timeout_seconds
         tracked: list[int] = []
+        if link.splitter is not None:
+            completion = OneAnswer(completion)
 
         def track(sequence: int) -> None:
             tracked.append(sequence)
@@ -190,7 +233,14 @@ class Calls:
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
-        if not self._pending.complete(source, key, outcome):
+        if self._pending.complete(source, key, outcome):
+            return
+        if isinstance(outcome, SegmentsLostError):
+            self._context.stats.count("payloads_reported_lost")
+            if monotonic() >= self._warn_at:  # another node decides how often it says so
+                self._warn_at = monotonic() + WARN_SECONDS
+                log.warning("payloads sent in segments were not delivered, the last one: %s", outcome)
+        else:
             self._context.stats.count("answers_unexpected")
 
     def answered(self, source: str, payload: bytes | memoryview) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.errors import NodeLeftError, SpeedError
 from speed.fs.envelope_reader import Received
@@ -16,7 +16,7 @@ from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delivery import Delivery
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 from speed.runtime.outgoing import Links
 from speed.runtime.serving import Serving
@@ -24,7 +24,13 @@ from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
 from speed.wire.message import MessageView
 
+if TYPE_CHECKING:
+    from speed.runtime.segments import Segments
+
 Answer = Callable[[str, str], dict[str, Any] | None]
+Deliver = Callable[[Lane, Received], None]
+Acknowledge = Callable[[str, int], None]
+Refuse = Callable[[str, int, str, str], None]
 
 
 def node_left(name: str) -> NodeLeftError:
@@ -44,6 +50,7 @@ class Dispatch:
         delivery: Delivery,
         answer: Answer,
         left: Callable[[str], None],
+        make_segments: Callable[[Deliver, Acknowledge, Refuse], Segments],
     ) -> None:
         self._context = context
         self._links = links
@@ -52,7 +59,9 @@ class Dispatch:
         self._delivery = delivery
         self._answer = answer
         self._left = left
-        self._table: dict[int, Callable[[InboundLane, Received], None]] = {
+        self._make_segments = make_segments
+        self._segments: Segments | None = None
+        self._table: dict[int, Callable[[Lane, Received], None]] = {
             EnvelopeType.MESSAGE: self._message,
             EnvelopeType.SPC_REQUEST: self._request,
             EnvelopeType.SPC_RESPONSE: self._response,
@@ -67,13 +76,13 @@ class Dispatch:
         """Whether a lane of ``source`` is to be read: it has a grant, or owes this node an answer."""
         return self._context.policy.allows(source) or self._links.known(source)
 
-    def dispatch(self, lane: InboundLane, received: Received) -> None:
+    def dispatch(self, lane: Lane, received: Received) -> None:
         """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""
         header = received.header
         if not header.flags & FLAG_REPLY and not self._context.policy.allows(lane.source):
             self._unauthorised(lane, received)
         elif header.flags & FLAG_SEGMENT:
-            self._segmented(lane, received)
+            self.segments().accept(lane, received)
         else:
             self._table[header.type](lane, received)
 
@@ -81,24 +90,32 @@ class Dispatch:
         """Envelopes of ``source`` were dispatched: what waited for answers from there may leave now."""
         self._links.hurry_to(source)
 
-    def _unauthorised(self, lane: InboundLane, received: Received) -> None:
+    def _unauthorised(self, lane: Lane, received: Received) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
         lane.drop(received.token)
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
 
-    def _segmented(self, lane: InboundLane, received: Received) -> None:
-        """Discard one part of a larger payload (M-15); who waits for an answer is told, nobody else (S-11)."""
-        self._context.stats.count("segments_refused")
-        lane.drop(received.token)
-        header = received.header
-        if header.type == EnvelopeType.SPC_REQUEST or header.flags & FLAG_ACK_REQUESTED:
-            self._refuse(lane.source, received, "INVALID_ARGUMENTS", "segmented payloads are not supported")
+    def segments(self) -> Segments:
+        """What receives segments, made when the first one comes, or an earlier process left some."""
+        if self._segments is None:
+            self._segments = self._make_segments(self._deliver, self._acknowledge, self._tell)
+        return self._segments
 
-    def _message(self, lane: InboundLane, received: Received) -> None:
+    def close(self) -> None:
+        """Let go of what was kept."""
+        if self._segments is not None:
+            self._segments.close()
+
+    def _deliver(self, lane: Lane, received: Received) -> None:
+        """Hand on what came in segments as if it had come whole."""
+        self._table[received.header.type](lane, received)
+
+    def _message(self, lane: Lane, received: Received) -> None:
         header, source = received.header, lane.source
-        view = MessageView(received.payload)
+        payload: Any = received.payload
+        view = MessageView(payload) if isinstance(payload, bytes | memoryview) else payload.view()
         view.validate()
         message = Message(
             view,
@@ -131,7 +148,9 @@ class Dispatch:
         self._reply(source, sequence, EnvelopeType.ACK, control.encode_ack(sequence))
 
     def _refuse(self, source: str, received: Received, code: str, text: str) -> None:
-        sequence = received.header.sequence
+        self._tell(source, received.header.sequence, code, text)
+
+    def _tell(self, source: str, sequence: int, code: str, text: str) -> None:
         self._reply(source, sequence, EnvelopeType.ERROR, control.encode_error(code, text, sequence=sequence))
 
     def _reply(self, source: str, sequence: int, type_: int, payload: bytes) -> None:
@@ -142,26 +161,26 @@ class Dispatch:
         except SpeedError:
             self._context.stats.count("replies_undelivered")
 
-    def _request(self, lane: InboundLane, received: Received) -> None:
+    def _request(self, lane: Lane, received: Received) -> None:
         self._serving.accept(lane, received.token, received.payload)
 
-    def _response(self, lane: InboundLane, received: Received) -> None:
+    def _response(self, lane: Lane, received: Received) -> None:
         self._calls.answered(lane.source, received.payload)
 
-    def _ack(self, lane: InboundLane, received: Received) -> None:
+    def _ack(self, lane: Lane, received: Received) -> None:
         self._calls.acknowledged(lane.source, control.decode_ack(received.payload))
 
-    def _error(self, lane: InboundLane, received: Received) -> None:
+    def _error(self, lane: Lane, received: Received) -> None:
         self._calls.refused(lane.source, control.decode(received.payload))
 
-    def _heartbeat(self, lane: InboundLane, received: Received) -> None:
+    def _heartbeat(self, lane: Lane, received: Received) -> None:
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
             self._calls.replied(lane.source, str(body.get("requestId")), None)
         else:
             self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, bytes(received.payload))
 
-    def _discovery(self, lane: InboundLane, received: Received) -> None:
+    def _discovery(self, lane: Lane, received: Received) -> None:
         body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
             self._calls.replied(lane.source, str(body.get("requestId")), body.get("result"))
@@ -187,6 +206,8 @@ class Dispatch:
     def expire(self, now: float) -> None:
         self._calls.expire(now)
         self._serving.expire(now)
+        if self._segments is not None:
+            self._segments.expire(now)
 
     def next_deadline(self) -> float:
         """Monotonic seconds of the next thing that ``expire`` has to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from speed.core.progress import Token
 from speed.fs.envelope_reader import Received
@@ -19,6 +20,15 @@ WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.E
 """Types that are finished after they were handled; all others are done when they are read (L-15)."""
 MAX_UNFINISHED = 4096
 """A lane with more unfinished envelopes is not read until some finish (L-19)."""
+
+
+class Lane(Protocol):
+    """Where an envelope came from, and how it is finished."""
+
+    @property
+    def source(self) -> str: ...
+    def finish(self, tokens: Iterable[Token]) -> None: ...
+    def drop(self, token: Token) -> None: ...
 
 
 class InboundLane:

@@ -7,7 +7,18 @@ from typing import Any
 
 from speed.runtime.tracing import trace_context_of
 from speed.wire.content import BATCH_TYPE
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
+
+FRONT_ROOM = 1 << 16
+"""What the limit of an envelope leaves for all of a message but its payload."""
+
+
+def is_large(payload: Any) -> bool:
+    """Whether a payload goes in segments by its kind or size: a file, or bytes that no envelope holds (G-18)."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return memoryview(payload).nbytes > MAX_PAYLOAD_BYTES - FRONT_ROOM
+    return hasattr(payload, "read") and hasattr(payload, "seek")
 
 
 class Message:

@@ -102,6 +102,18 @@ class PythonEngine:
         self._check_open()
         return self._parts.outbox.send(target, payload, ack, timeout, options)
 
+    def send_large(
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+    ) -> str:
+        self._check_open()
+        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress)
+
+    def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
+        self._check_open()
+        from speed.runtime.large_sender import link_splitter
+
+        self._parts.links.cut(target, None if segment_size is None else link_splitter(segment_size, parity_rate))
+
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         self._check_open()
         self._parts.outbox.send_all(target, payloads, timeout, options)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
 from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.seal import ReusedBuffer
+
+if TYPE_CHECKING:
+    from speed.runtime.large_sender import LargeSender, Progress
+    from speed.segment.source import Source
 
 WRITE_BYTES = ReusedBuffer.LARGE_BYTES
 """What goes in one write at most; a large message goes alone."""
@@ -34,13 +41,52 @@ class Outbox:
     def send(self, target: str, payload: Any, acknowledged: bool, timeout_seconds: float, options: Any) -> str:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
-        if acknowledged:
+        if len(encoded) > MAX_PAYLOAD_BYTES:
+            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None)
+        elif acknowledged:
             waiter = self._calls.waiter()
             self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
             waiter.result()
         else:
             self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
         return message_id
+
+    def send_large(
+        self,
+        target: str,
+        payload: Any,
+        acknowledged: bool,
+        timeout_seconds: float,
+        options: Any,
+        progress: Progress | None,
+    ) -> str:
+        """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
+        from speed.runtime.large_payload import Behind, source_of
+        from speed.wire.message_large import large_front
+
+        source = source_of(payload)
+        if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
+            message_id = self.send(target, bytes(source.read(0, source.size)), acknowledged, timeout_seconds, options)
+            if progress is not None:
+                progress(source.size, source.size)
+            return message_id
+        message_id, metadata = self._metadata({"topic": "message", **options})
+        source = Behind(large_front(source.size, **metadata), source)
+        self._send_large(target, source, acknowledged, timeout_seconds, progress)
+        return message_id
+
+    def _send_large(
+        self, target: str, source: Source, acknowledged: bool, timeout_seconds: float, progress: Progress | None
+    ) -> None:
+        large = self._large
+        send = large.send_acknowledged if acknowledged else large.send
+        send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress)
+
+    @cached_property
+    def _large(self) -> LargeSender:
+        from speed.runtime.large_sender import LargeSender
+
+        return LargeSender(self._context, self._links, self._calls)
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
@@ -83,7 +129,10 @@ class Outbox:
         delivered = 0
         for entry in self._subscribers(topic):
             try:
-                self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
+                if len(encoded) > MAX_PAYLOAD_BYTES:
+                    self._large.send(entry.name, EnvelopeType.EVENT, _memory(encoded), timeout_seconds)
+                else:
+                    self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
                 delivered += 1
             except SpeedError:
                 self._context.stats.count("events_undelivered")
@@ -100,7 +149,14 @@ class Outbox:
 
     def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
-        from speed.wire.message import encode_message, new_message_id  # imported by those who send only
+        from speed.wire.message import encode_message  # imported by those who send only
+
+        message_id, metadata = self._metadata(metadata)
+        return message_id, encode_message(payload, **metadata)
+
+    def _metadata(self, metadata: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """A new id, and all metadata with it."""
+        from speed.wire.message import new_message_id
 
         unknown = metadata.keys() - MESSAGE_OPTIONS
         if unknown:
@@ -110,15 +166,19 @@ class Outbox:
         now = unix_ms()
         message_id = new_message_id(now, os.urandom(16))
         metadata.setdefault("traceparent", current_traceparent.get())
-        encoded = encode_message(
-            payload,
-            namespace=self._context.namespace,
-            message_id=message_id,
-            published_at_ms=now,
-            publisher_id=self._context.name,
+        return message_id, {
+            "namespace": self._context.namespace,
+            "message_id": message_id,
+            "published_at_ms": now,
+            "publisher_id": self._context.name,
             **metadata,
-        )
-        return message_id, encoded
+        }
+
+
+def _memory(payload: bytes) -> Source:
+    from speed.segment.source import Memory
+
+    return Memory(payload)
 
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from speed.core.access import granted
 from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, StorageError, UnknownNodeError
@@ -18,15 +19,23 @@ from speed.runtime.context import Context, unix_ms
 from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
 from speed.wire.entry import Entry
-from speed.wire.envelope import ENVELOPE_OVERHEAD, EnvelopeType, make_sequence
+from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
+
+if TYPE_CHECKING:
+    from speed.segment.splitter import Splitter
 
 FRESH_SECONDS = 0.001
 """How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 ROOM_POLL_SECONDS = (0.001, 0.05)
 """First and longest pause between two looks at a full lane; no bell announces room."""
+
+
+SEGMENTED_TYPES = frozenset(
+    {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
+)
 
 
 class OutgoingLink:
@@ -46,6 +55,8 @@ class OutgoingLink:
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource(os.urandom)
+        self.splitter: Splitter | None = None
+        """Cuts what goes out on a link that has a segment size (G-18)."""
         self.delayed = DelayedRequests(target, context.pending, self._send_requests)
         self._writer = LaneWriter(
             context.root,
@@ -91,6 +102,25 @@ class OutgoingLink:
             self.delayed.flush(deadline)
         self._append(type_, flags, payloads, deadline, urgent, None)
 
+    def _append_cut(
+        self,
+        splitter: Splitter,
+        type_: int,
+        flags: int,
+        payloads: Sequence[bytes],
+        deadline: float,
+        urgent: bool,
+        track: Callable[[int], None] | None,
+    ) -> int:
+        from speed.segment.form import write_segment
+
+        sequence = 0
+        for payload in payloads:
+            for segment in splitter.split(payload):
+                data = (write_segment(segment),)
+                sequence = self._append(type_, flags | FLAG_SEGMENT, data, deadline, urgent, track)
+        return sequence
+
     def _append(
         self,
         type_: int,
@@ -100,6 +130,8 @@ class OutgoingLink:
         urgent: bool,
         track: Callable[[int], None] | None,
     ) -> int:
+        if self.splitter is not None and type_ in SEGMENTED_TYPES and not flags & FLAG_SEGMENT:
+            return self._append_cut(self.splitter, type_, flags, payloads, deadline, urgent, track)
         total = sum(map(len, payloads))
         if total > MAX_PAYLOAD_BYTES:
             self._check_sizes(payloads)
@@ -208,6 +240,7 @@ class Links:
         self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
+        self._splitters: dict[str, Splitter] = {}
 
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
         self._opened = opened
@@ -250,6 +283,7 @@ class Links:
             link = self._links.get(target)
             if link is None:
                 link = OutgoingLink(self._context, target)
+                link.splitter = self._splitters.get(target)
                 self._opened(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
@@ -257,6 +291,22 @@ class Links:
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
+
+    def cut(self, target: str, splitter: Splitter | None) -> None:
+        """Cut all that goes to ``target`` from now on, or no longer."""
+        with self.lock:
+            if splitter is None:
+                self._splitters.pop(target, None)
+            else:
+                self._splitters[target] = splitter
+            link = self._links.get(target)
+            if link is not None:
+                link.splitter = splitter
+
+    def most_bytes(self, target: str) -> int:
+        """The largest request or response that can go to ``target`` (G-18)."""
+        splitter = self._splitters.get(target)
+        return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
 
     def hurry(self) -> None:
         """Send all delayed requests that there is room for."""

@@ -16,13 +16,12 @@ from speed.core.services import Request, Response, ServiceRegistry
 from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.inbound import InboundLane
+from speed.runtime.inbound import Lane
 from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
 from speed.wire import spc
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, generation_of
-from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 LARGE_ANSWER_BYTES = 32 << 10
 """An answer of this size leaves at once: batches stay small in bytes."""
@@ -32,7 +31,7 @@ LARGE_ANSWER_BYTES = 32 << 10
 class Running:
     """One accepted request until it is answered; ``token`` commits its envelope in ``lane``."""
 
-    lane: InboundLane
+    lane: Lane
     source_generation: int
     token: Token
     request: spc.WireRequest
@@ -54,7 +53,7 @@ class Serving:
         self._earliest = math.inf
 
     # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
-    def accept(self, lane: InboundLane, token: Token, payload: bytes | memoryview) -> None:
+    def accept(self, lane: Lane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
         try:
             request = _decode(lane.source, payload)
@@ -119,7 +118,9 @@ class Serving:
             current_traceparent.reset(token)
         if response.error_code is None:
             try:
-                return _encode_result(wire.request_id, response.result), ""  # 9 serialise
+                return _encode_result(
+                    wire.request_id, response.result, self._links.most_bytes(wire.caller)
+                ), ""  # 9 serialise
             except (UnserialisableError, PayloadTooLargeError) as error:
                 response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
         code, text = str(response.error_code), response.error_message
@@ -168,8 +169,8 @@ def _decode(source: str, payload: bytes | memoryview) -> spc.WireRequest:
     return request
 
 
-def _encode_result(request_id: str, result: Any) -> bytes:
+def _encode_result(request_id: str, result: Any, most_bytes: int) -> bytes:
     reply = spc.encode_success(request_id, result)
-    if len(reply) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    if len(reply) > most_bytes:
+        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {most_bytes}")
     return reply

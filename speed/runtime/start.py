@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -34,6 +36,10 @@ from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 
+if TYPE_CHECKING:
+    from speed.runtime.segments import Segments
+    from speed.segment.reassembly import Limits
+
 log = logging.getLogger("speed.node")
 
 MAX_SPIN_SECONDS = 0.01
@@ -54,6 +60,7 @@ class Parts:
     pool: WorkerPool
     protocol: Protocol
     registrar: Registrar
+    dispatch: Dispatch
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
         """Leave in order; what is in flight gets ``drain_seconds``."""
@@ -85,6 +92,7 @@ class Parts:
         self.pool.stop(self.protocol.wake, JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
+        self.dispatch.close()
 
     def _say_leave(self) -> None:
         """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
@@ -120,7 +128,16 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     delivery = Delivery(context, pool)
     registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
     introspection = Introspection(context, serving.services)
-    dispatch = Dispatch(context, links, calls, serving, delivery, introspection.answer, registrar.notice_left)
+    dispatch = Dispatch(
+        context,
+        links,
+        calls,
+        serving,
+        delivery,
+        introspection.answer,
+        registrar.notice_left,
+        partial(_segments, context, pool, options.segment_limits),
+    )
     protocol = Protocol(context, bell, inbox, dispatch)
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
@@ -137,6 +154,8 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         links.hurry,
     )
     registrar.start()
+    if os.path.isdir(names.segments_dir(context.root, context.name)):
+        dispatch.segments()
     return Parts(
         context,
         links,
@@ -148,7 +167,14 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         pool,
         protocol,
         registrar,
+        dispatch,
     )
+
+
+def _segments(context: Context, pool: WorkerPool, limits: Limits | None, *told: Any) -> Segments:
+    from speed.runtime.segments import Segments  # most nodes never see a segment
+
+    return Segments(context, pool, limits, *told)
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:

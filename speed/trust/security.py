@@ -9,7 +9,7 @@ from typing import Any
 
 from speed.errors import ConfigurationError, WireError
 from speed.message.algorithms import FUTURE_TOLERANCE_MS
-from speed.message.errors import MessageError
+from speed.message.errors import MessageError, NotAvailableError
 from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey
 from speed.message.opened import OpenedView, open_view
@@ -21,6 +21,7 @@ from speed.trust.audit import AuditLog
 from speed.trust.keystore import KeyStore
 from speed.trust.schemas import RegisteredSchema, SchemaRegistry
 from speed.wire.content import Content, content_type_text, decode_content, encode_content
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 
 _VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})
@@ -140,6 +141,7 @@ class Guard:
         Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
         """
         security = self.security
+        view = self._whole(view)
         signed_by = self._verified(view)
         if security.policy != "off" and view.published_at_ms > security.clock_ms() + security.future_tolerance_ms:
             raise WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock")
@@ -155,6 +157,15 @@ class Guard:
         if schema is not None:
             _checked(schema, opened.content_type, opened.payload_bytes)
         return opened
+
+    def _whole(self, view: MessageView) -> MessageView:
+        """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it (M-16)."""
+        claims = bool(view.security.signature) or view.is_encrypted or view.content_encoding != "none"
+        if view.size == len(view.data) or not (claims or self.security.policy == "require"):
+            return view
+        if view.size > MAX_PAYLOAD_BYTES:
+            raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
+        return MessageView(view.to_bytes())
 
     def _verified(self, view: MessageView) -> str | None:
         security = self.security

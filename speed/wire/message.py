@@ -136,6 +136,11 @@ class MessageView:
         return bytes(self._data)
 
     @property
+    def size(self) -> int:
+        """Bytes of the whole message."""
+        return len(self._data)
+
+    @property
     def message_id(self) -> str:
         """Unique id of the message."""
         return str(self._parsed().metadata.message_id)

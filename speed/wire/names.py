@@ -15,6 +15,7 @@ CLAIMS = ".claims"
 TEMPORARY_PREFIX = ".tmp-"
 JOURNAL_LOCK = "journal.lock"
 JOURNAL_DESCRIPTION = "description"
+SEGMENT_INDEX = "index.sqlite"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
@@ -22,6 +23,7 @@ _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
 _JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_SHARDS = re.compile(r"[0-9a-f]{32}\.shards", re.ASCII)
 _JOURNAL_SEGMENT = re.compile(r"(\d{12,19})\.segment", re.ASCII)
 _MAX_GENERATION = (1 << GENERATION_BITS) - 1
 _MAX_SEGMENT = (1 << 32) - 1
@@ -164,6 +166,11 @@ def quarantine_dir(root: str, name: str) -> str:
     return f"{root}/{name}/quarantine"
 
 
+def segments_dir(root: str, name: str) -> str:
+    """What a node received in segments (G-14)."""
+    return f"{root}/{name}/segments"
+
+
 def default_key_path(root: str) -> str:
     return f"{root}/speed.key"
 
@@ -237,6 +244,20 @@ def parse_journal_segment(filename: str) -> int | None:
 def is_journal_lane(filename: str) -> bool:
     """Whether a name is that of a journal's lane directory."""
     return _JOURNAL_LANE.fullmatch(filename) is not None
+
+
+def shards_name(payload_id: bytes) -> str:
+    """The file that holds the segments of one payload."""
+    return f"{payload_id.hex()}.shards"
+
+
+def is_segment_file(filename: str) -> bool:
+    """Whether a name is one that a node gives in its directory of segments."""
+    return filename.startswith(SEGMENT_INDEX) or is_shards(filename)
+
+
+def is_shards(filename: str) -> bool:
+    return _SHARDS.fullmatch(filename) is not None
 
 
 def journal_node(daemon: str) -> str:

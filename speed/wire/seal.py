@@ -89,9 +89,20 @@ class Keyring:
 
     def journal_aead(self, key_id: bytes, info: bytes) -> Any:
         """For one file of a journal (J-4). WireError UNKNOWN_KEY for a key that is not in the ring."""
+        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 journal" + info))
+
+    def segments_id(self, key_id: bytes, name: bytes) -> bytes:
+        """16 bytes that tell nothing about ``name`` without the key (G-14). WireError UNKNOWN_KEY as below."""
+        return hmac.digest(hkdf(self._key(key_id), b"speed/1 segments name"), name, "sha256")[:16]
+
+    def segments_aead(self, key_id: bytes, info: bytes) -> Any:
+        """For what a node keeps of one payload in segments (G-14). WireError UNKNOWN_KEY as above."""
+        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 segments" + info))
+
+    def _key(self, key_id: bytes) -> bytes:
         for known, key in zip(self.key_ids, self._keys, strict=True):
             if known == key_id:
-                return _aead(self.backend, hkdf(key, b"speed/1 journal" + info))
+                return key
         raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
 
     def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Any:

@@ -1,7 +1,7 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
-The layers are those of the design: errors <- wire <- message <- core <- fs <- trust <- runtime <- native <- the public
-face ``speed`` <- journal <- spark, daemon, cli, gateway, bridges. A module may import its own layer and lower ones.
+The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <- the
+public face ``speed`` <- journal <- spark, daemon, cli, gateway, bridges. A module may import its own layer and lower ones.
 """
 
 from __future__ import annotations
@@ -15,10 +15,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "speed"
 
-LAYERS = ("errors", "wire", "message", "core", "fs", "trust", "runtime", "native", "", "journal", "application")
+LAYERS = (
+    "errors",
+    "wire",
+    "message",
+    "segment",
+    "core",
+    "fs",
+    "trust",
+    "runtime",
+    "native",
+    "",
+    "journal",
+    "application",
+)
 FACE = frozenset({"node", "messaging", "protected", "typed", "engine", "aio", "columns", "column_services"})
 APPLICATIONS = frozenset({"spark", "daemon", "cli", "gateway", "bridges"})
-PURE_LAYERS = frozenset({"errors", "wire", "message", "core"})
+PURE_LAYERS = frozenset({"errors", "wire", "message", "segment", "core"})
 IMPURE_MODULES = frozenset({"os", "time", "threading", "random", "secrets", "subprocess", "socket", "asyncio"})
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 PATH_LAYERS = frozenset({"core", "fs", "runtime", "journal"})

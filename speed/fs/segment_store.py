@@ -1,0 +1,245 @@
+"""The segments that a node received and not yet put together: sealed, beside an index (G-14).
+
+The segments of one payload lie one after the other in a file, in sealed blocks that can be read each for itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from speed.errors import RootError, SegmentStoreError
+from speed.fs.open import make_private_directory, names_in, open_directory, sync_directory, unlink_quietly
+from speed.fs.segment_index import Listed, Place, SegmentIndex, StoreDamagedError
+from speed.segment.form import Segment
+from speed.segment.reassembly import Key, Reconstruction
+from speed.segment.rebuild import COLUMN_UNIT
+from speed.wire import names
+from speed.wire.limits import NONCE_BYTES, TAG_BYTES
+from speed.wire.seal import Keyring
+
+BLOCK_BYTES = COLUMN_UNIT
+_SEALED_BYTES = NONCE_BYTES + BLOCK_BYTES + TAG_BYTES
+_BLOCKS_A_WRITE = 256
+_MAX_FILES = 1 << 16
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class SegmentStore:
+    """Keeps segments. Not thread-safe; ``shards`` are, each for one thread. Every method may raise SegmentStoreError.
+
+    ``put_aside`` counts stores that could not be used and were begun anew.
+    """
+
+    def __init__(self, root: str, name: str, keyring: Keyring, *, durable: bool = False) -> None:
+        self._path = names.segments_dir(root, name)
+        self._node, self._keyring, self._durable = names.node_id(name), keyring, durable
+        self._dir = -1
+        self._index: SegmentIndex | None = None
+        self.put_aside = 0
+
+    def exists(self) -> bool:
+        """Whether an earlier process of this name left something."""
+        return os.path.isdir(self._path)
+
+    def load(self) -> tuple[list[Listed], list[tuple[Key, float]]]:
+        """What is held and what is complete; files that belong to nothing are removed."""
+        try:
+            listed, done = list(self.index().payloads()), list(self.index().completions())
+        except StoreDamagedError:
+            self.start_anew()
+            return [], []
+        index = self.index()
+        self._remove_files(except_for={names.shards_name(index.id_of(one.key)) for one in listed})
+        return listed, done
+
+    def put(self, one: Reconstruction, segment: Segment, at: float) -> None:
+        """Keep a segment of ``one``; ``at`` and ``one.begun`` are Unix seconds."""
+        index = self.index()
+        payload_id = index.id_of(one.key)
+        try:
+            fd = os.open(names.shards_name(payload_id), _OPEN, 0o600, dir_fd=self._dir)
+            try:
+                offset = _append(fd, index.aead_of(payload_id), segment.slot, memoryview(segment.payload))
+                if self._durable:
+                    os.fdatasync(fd)
+                    os.fsync(self._dir)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise SegmentStoreError(f"a segment cannot be kept: {error.strerror}") from error
+        place = Place(segment.slot, len(segment.payload), offset, at)
+        index.add(one.key, (one.data_count, one.parity_count), one.begun, place)
+
+    def shards(self, listed: Listed) -> StoredShards:
+        """The segments of one payload, for reading."""
+        index = self.index()
+        payload_id = index.id_of(listed.key)
+        try:
+            fd = os.open(names.shards_name(payload_id), _OPEN, 0o600, dir_fd=self._dir)
+        except OSError as error:
+            raise SegmentStoreError(f"segments cannot be read: {error.strerror}") from error
+        return StoredShards(fd, index.aead_of(payload_id), listed)
+
+    def listed(self, key: Key) -> Listed | None:
+        """What is kept of one payload."""
+        return self.index().payload(key)
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Forget payloads that are not complete."""
+        index = self.index()
+        for key in keys:
+            index.remove(key)
+            unlink_quietly(names.shards_name(index.id_of(key)), self._dir)
+
+    def complete(self, key: Key, at: float, forgotten: list[Key]) -> None:
+        """Note a delivery at ``at`` (Unix seconds), and forget older ones."""
+        index = self.index()
+        index.complete(key, at, forgotten)
+        unlink_quietly(names.shards_name(index.id_of(key)), self._dir)
+
+    def forget(self, keys: list[Key]) -> None:
+        """Forget deliveries."""
+        if keys:
+            self.index().forget(keys)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        if self._dir >= 0:
+            os.close(self._dir)
+        self._index, self._dir = None, -1
+
+    def start_anew(self) -> None:
+        """Put a damaged store aside, in the place of one put aside before."""
+        self.close()
+        self.put_aside += 1
+        self._open_directory()
+        index = names.SEGMENT_INDEX
+        try:
+            os.replace(index, f"{index}.damaged", src_dir_fd=self._dir, dst_dir_fd=self._dir)
+        except OSError:
+            unlink_quietly(index, self._dir)
+        for left in (f"{index}-wal", f"{index}-shm", f"{index}-journal"):
+            unlink_quietly(left, self._dir)
+        self._remove_files(except_for=set())
+
+    def index(self) -> SegmentIndex:
+        """The index, opened at first use."""
+        if self._index is None:
+            try:
+                self._index = self._open()
+            except StoreDamagedError:
+                self.start_anew()
+                self._index = self._open()
+        return self._index
+
+    def _open(self) -> SegmentIndex:
+        self._open_directory()
+        path = names.child_path(self._path, names.SEGMENT_INDEX)
+        return SegmentIndex(path, self._node, self._keyring, durable=self._durable)
+
+    def _open_directory(self) -> None:
+        if self._dir < 0:
+            try:
+                make_private_directory(self._path)
+                if self._durable:
+                    sync_directory(os.path.dirname(self._path))
+                self._dir = open_directory(self._path)
+            except (OSError, RootError) as error:
+                raise SegmentStoreError(f"the segment store cannot be opened: {error}") from error
+
+    def _remove_files(self, except_for: set[str]) -> None:
+        for entry in list(names_in(self._dir, _MAX_FILES)):
+            if names.is_shards(entry.name) and entry.name not in except_for:
+                unlink_quietly(entry.name, self._dir)
+
+
+class StoredShards:
+    """The segments of one payload, by slot; for one thread. What is recovered is sealed and written behind them."""
+
+    def __init__(self, fd: int, aead: Any, listed: Listed) -> None:
+        self._fd, self._aead = fd, aead
+        self._places = {place.slot: place for place in listed.places}
+        self.data_count, self.parity_count = listed.data_count, listed.parity_count
+        last = self.data_count - 1
+        self.segment_size = next(
+            (place.size for place in listed.places if place.slot != last), listed.places[0].size if listed.places else 0
+        )
+        self._opened: tuple[int, int, bytes] = (-1, -1, b"")
+
+    def slots(self) -> set[int]:
+        return set(self._places)
+
+    def size_of(self, slot: int) -> int:
+        return self._places[slot].size
+
+    def read(self, slot: int, begin: int, end: int) -> bytes:
+        """Bytes of one segment. SegmentStoreError if they are not what was written."""
+        first, last = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
+        blocks = b"".join(self._blocks(self._places[slot], first, last)) if first < last else b""
+        return blocks[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]
+
+    def write(self, slot: int, begin: int, data: memoryview) -> None:
+        """Put part of a recovered segment in place; ``begin`` is a multiple of the block."""
+        place = self._places.get(slot)
+        if place is None:
+            offset = max((_end(other) for other in self._places.values()), default=0)
+            place = self._places[slot] = Place(slot, self.segment_size, offset, 0.0)
+        first = begin // BLOCK_BYTES
+        try:
+            os.pwrite(self._fd, b"".join(_sealed(self._aead, slot, first, data)), place.offset + first * _SEALED_BYTES)
+        except OSError as error:
+            raise SegmentStoreError(f"a recovered segment cannot be kept: {error.strerror}") from error
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def _blocks(self, place: Place, first: int, last: int) -> Iterable[bytes]:
+        for block in range(first, last):
+            if self._opened[:2] != (place.slot, block):
+                self._opened = (place.slot, block, self._block(place, block))
+            yield self._opened[2]
+
+    def _block(self, place: Place, block: int) -> bytes:
+        size = min(BLOCK_BYTES, place.size - block * BLOCK_BYTES) + NONCE_BYTES + TAG_BYTES
+        try:
+            sealed = os.pread(self._fd, size, place.offset + block * _SEALED_BYTES)
+            return bytes(self._aead.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _name(place.slot, block)))
+        except Exception:
+            raise SegmentStoreError("a segment that was kept is not authentic any more") from None
+
+
+def _append(fd: int, aead: Any, slot: int, payload: memoryview) -> int:
+    """Seal a segment at the end of a file; returns where it begins."""
+    offset = os.lseek(fd, 0, os.SEEK_END)
+    step = _BLOCKS_A_WRITE * BLOCK_BYTES
+    for begin in range(0, len(payload), step):
+        blocks = list(_sealed(aead, slot, begin // BLOCK_BYTES, payload[begin : begin + step]))
+        written = os.writev(fd, blocks)
+        rest = memoryview(b"".join(blocks))[written:] if written < sum(map(len, blocks)) else memoryview(b"")
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    return offset
+
+
+def _sealed(aead: Any, slot: int, first: int, data: memoryview) -> Iterable[bytes]:
+    """Nonce and sealed bytes of each block in turn."""
+    count = -(-len(data) // BLOCK_BYTES)
+    nonces = os.urandom(count * NONCE_BYTES)
+    for at in range(count):
+        nonce = nonces[at * NONCE_BYTES : (at + 1) * NONCE_BYTES]
+        yield nonce
+        yield aead.encrypt(nonce, data[at * BLOCK_BYTES : (at + 1) * BLOCK_BYTES], _name(slot, first + at))
+
+
+def _name(slot: int, block: int) -> bytes:
+    return bytes((slot,)) + block.to_bytes(4, "big")
+
+
+def _end(place: Place) -> int:
+    blocks = -(-place.size // BLOCK_BYTES)
+    return place.offset + place.size + blocks * (NONCE_BYTES + TAG_BYTES)

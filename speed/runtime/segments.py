@@ -1,0 +1,338 @@
+"""Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-19).
+
+Segments are taken under the protocol role. Large payloads are proven and handed on by a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, time
+from typing import Any
+
+from speed.core.progress import Token
+from speed.errors import SegmentStoreError, WireError
+from speed.fs.envelope_reader import Received
+from speed.fs.segment_index import StoreDamagedError
+from speed.fs.segment_store import SegmentStore, StoredShards
+from speed.runtime.context import Context
+from speed.runtime.inbound import Lane
+from speed.runtime.large_payload import LargeMessage, read_shards
+from speed.runtime.workers import WorkerPool
+from speed.segment.form import Segment, read_segment
+from speed.segment.keccak import keccak256
+from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, Verdict
+from speed.segment.rebuild import rebuild
+from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
+from speed.wire.limits import FILE_BACKED_BYTES, MAX_PAYLOAD_BYTES
+from speed.wire.message_large import FRONT_BYTES, Front
+
+log = logging.getLogger("speed.segments")
+
+EXPIRE_SECONDS = 1.0
+INLINE_BYTES = 1 << 20
+"""Up to this size a payload is put together by the thread that reads lanes."""
+_MESSAGES = frozenset({EnvelopeType.MESSAGE, EnvelopeType.EVENT})
+Tell = Callable[[str, int, str, str], None]
+"""(source, sequence, code, text): an ERROR for the sender."""
+
+
+@dataclass(slots=True, eq=False)
+class AssembledLane:
+    """The lane of a payload that was put together; the payload is complete before its last segment is committed."""
+
+    lane: Lane
+    completed: Callable[[], None]
+
+    @property
+    def source(self) -> str:
+        return self.lane.source
+
+    def finish(self, tokens: Iterable[Token]) -> None:
+        self.completed()
+        self.lane.finish(tokens)
+
+    def drop(self, token: Token) -> None:
+        self.completed()
+        self.lane.drop(token)
+
+
+class Segments:
+    """What a node holds in segments. Thread-safe."""
+
+    def __init__(
+        self,
+        context: Context,
+        pool: WorkerPool,
+        limits: Limits | None,
+        deliver: Callable[[Lane, Received], None],
+        acknowledge: Callable[[str, int], None],
+        refuse: Tell,
+    ) -> None:
+        self._context, self._pool = context, pool
+        self._deliver, self._acknowledge, self._refuse = deliver, acknowledge, refuse
+        self._limits = limits
+        self._reassembly = Reassembly(limits)
+        self._store = SegmentStore(context.root, context.name, context.keyring, durable=context.durable)
+        self._restored = False
+        self._lock = threading.RLock()
+        self._latest: dict[Key, int] = {}
+        """Sequence of the last segment of each payload that is not complete."""
+        self._in_hand: dict[Key, StoredShards | None] = {}
+        """Payloads with enough segments, until they were handled."""
+        self._closed = False
+        self._expire_at = 0.0
+
+    def accept(self, lane: Lane, received: Received) -> None:
+        """Take one segment. WireError for one that is refused; its sender is told where G-19 says so."""
+        segment = read_segment(received.payload)
+        header = received.header
+        key = Key(lane.source, header.type, segment.hash)
+        if header.type == EnvelopeType.SPC_RESPONSE and not self._context.pending.waiting(lane.source):
+            self._context.stats.count("answers_unexpected")
+            lane.drop(received.token)
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._latest[key] = header.sequence
+            try:
+                ready = self._take(key, segment, lane, received)
+            except WireError as error:
+                if error.reason == "SEGMENT_LIMIT":
+                    self._lost(key, str(error))
+                raise
+            except SegmentStoreError as error:
+                self._store_failed(key, error)
+                lane.drop(received.token)
+                return
+            finally:
+                if key not in self._in_hand and self._reassembly.reconstruction(key) is None:
+                    self._latest.pop(key, None)
+        if ready is not None:
+            ready()
+
+    def _take(self, key: Key, segment: Segment, lane: Lane, received: Received) -> Callable[[], None] | None:
+        """Keep a segment; returns what is to be done without the lock."""
+        self._restore()
+        most = None if key.kind in _MESSAGES else MAX_PAYLOAD_BYTES
+        verdict, evicted = self._reassembly.admit(key, segment, monotonic(), most)
+        for other in evicted:
+            self._context.stats.count("segments_evicted")
+            self._lost(other, "its segments were given up to make room for newer ones")
+        if evicted:
+            self._store.remove(evicted)
+        if verdict is Verdict.DONE or key in self._in_hand:
+            self._repeated(key, lane, received)
+            return None
+        one = self._reassembly.reconstruction(key)
+        assert one is not None
+        if verdict is Verdict.HELD:
+            self._compare(one, segment)
+        elif one.data_count == 1 and not segment.is_parity:
+            self._in_hand[key] = None
+            return partial(self._whole, key, segment, lane, received)
+        else:
+            self._store.put(self._dated(one), segment, time())
+        if not one.is_ready:
+            lane.drop(received.token)
+            return None
+        self._in_hand[key] = None
+        finish = partial(self._finish, key, lane, received)
+        is_small = one.data_count * one.segment_size <= INLINE_BYTES or key.kind not in _MESSAGES
+        return finish if is_small else partial(self._pool.submit, finish)
+
+    def _compare(self, one: Reconstruction, segment: Segment) -> None:
+        self._context.stats.count("segments_duplicate")
+        listed = self._store.listed(one.key)
+        if listed is None:
+            raise SegmentStoreError("a segment that was kept is not there any more")
+        shards = self._store.shards(listed)
+        try:
+            if shards.read(segment.slot, 0, shards.size_of(segment.slot)) != segment.payload:
+                raise WireError("SEGMENT_CONFLICT", "has other bytes than the segment that came before")
+        finally:
+            shards.close()
+
+    def _repeated(self, key: Key, lane: Lane, received: Received) -> None:
+        self._context.stats.count("segments_repeated")
+        lane.drop(received.token)
+        if self._reassembly.is_complete(key) and received.header.flags & FLAG_ACK_REQUESTED:
+            self._acknowledge(lane.source, received.header.sequence)
+
+    # --- a payload with enough segments ---
+
+    def _whole(self, key: Key, segment: Segment, lane: Lane, received: Received) -> None:
+        """A payload of one segment."""
+        payload = segment.payload if key.kind in _MESSAGES else bytes(segment.payload)
+        if keccak256(payload) != key.hash:
+            self._failed(key, lane, received, WireError("SEGMENT_HASH", "the payload is not what its hash says"))
+            return
+        self._hand_on(key, lane, received, payload)
+
+    def _finish(self, key: Key, lane: Lane, received: Received) -> None:
+        """Prove a payload and hand it on."""
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                listed = self._store.listed(key)
+                if listed is None:
+                    raise SegmentStoreError("segments that were kept are not there any more")
+                self._in_hand[key] = shards = self._store.shards(listed)
+            size = rebuild(shards, key.hash)
+            payload = self._payload(key, shards, size)
+        except (WireError, SegmentStoreError) as error:
+            self._failed(key, lane, received, error)
+            return
+        self._hand_on(key, lane, received, payload)
+
+    def _payload(self, key: Key, shards: StoredShards, size: int) -> Any:
+        if key.kind in _MESSAGES and size > FILE_BACKED_BYTES:
+            return LargeMessage(shards, size)
+        payload = read_shards(shards, 0, size)
+        if key.kind in _MESSAGES and shards.data_count > 1:
+            Front(payload[:FRONT_BYTES], size)
+        return payload
+
+    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any) -> None:
+        self._context.stats.count("payloads_from_segments")
+        header = received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT)
+        assembled = AssembledLane(lane, partial(self._completed, key, payload))
+        try:
+            self._deliver(assembled, received._replace(header=header, payload=payload))
+        except WireError as error:
+            self._context.stats.count(f"rejected_{error.reason.lower()}")
+            log.warning("payload in segments of %s rejected: %s", lane.source, error)
+            assembled.drop(received.token)
+        except Exception:
+            self._context.stats.count("dispatch_failures")
+            log.exception("payload in segments of %s could not be dispatched", lane.source)
+            assembled.drop(received.token)
+        if header.type == EnvelopeType.SPC_RESPONSE:
+            assembled.completed()
+
+    def _completed(self, key: Key, payload: Any) -> None:
+        """The payload was handled: it is never delivered again."""
+        if isinstance(payload, LargeMessage):
+            payload.content.close()
+        with self._lock:
+            if self._closed:
+                return
+            self._let_go(key)
+            self._latest.pop(key, None)
+            forgotten = self._reassembly.complete(key, monotonic())
+            try:
+                self._store.complete(key, time(), forgotten)
+            except SegmentStoreError as error:
+                self._store_failed(None, error)
+
+    def _failed(self, key: Key, lane: Lane, received: Received, error: WireError | SegmentStoreError) -> None:
+        """The payload cannot be put together: it is discarded, and may be sent anew."""
+        with self._lock:
+            if self._closed:
+                return
+            self._let_go(key)
+            if isinstance(error, WireError):
+                self._context.stats.count(f"rejected_{error.reason.lower()}")
+                log.warning("payload in segments of %s rejected: %s", lane.source, error)
+                self._discard(key)
+                if error.reason != "BAD_MESSAGE":
+                    self._lost(key, str(error))
+            else:
+                self._store_failed(key, error)
+                self._discard(key)
+        lane.drop(received.token)
+
+    def _let_go(self, key: Key) -> None:
+        shards = self._in_hand.pop(key, None)
+        if shards is not None:
+            shards.close()
+
+    # --- what is lost ---
+
+    def _discard(self, key: Key) -> None:
+        self._reassembly.discard(key)
+        try:
+            self._store.remove([key])
+        except SegmentStoreError as error:
+            self._store_failed(None, error)
+
+    def _lost(self, key: Key, why: str) -> None:
+        """Tell the sender that a payload will not be delivered (G-19)."""
+        sequence = self._latest.pop(key, None)
+        self._context.stats.count("payloads_lost")
+        if sequence is not None and self._context.policy.allows(key.sender):
+            self._refuse(key.sender, sequence, "SEGMENTS_LOST", why[:500])
+
+    def _store_failed(self, key: Key | None, error: SegmentStoreError) -> None:
+        self._context.stats.count("segment_store_failures")
+        log.warning("segments of %s: %s", key.sender if key else "a payload", error)
+        if key is not None:
+            self._lost(key, str(error))
+        if isinstance(error, StoreDamagedError):
+            self._begin_anew()
+        elif key is not None:
+            self._reassembly.discard(key)
+            with suppress(SegmentStoreError):
+                self._store.remove([key])
+
+    def _begin_anew(self) -> None:
+        """The store was damaged: what it held is lost, and whoever waits for it is told."""
+        self._reassembly = Reassembly(self._limits)
+        for other in [key for key in self._latest if key not in self._in_hand]:
+            self._lost(other, "the receiver's store of segments was damaged")
+        with suppress(SegmentStoreError):
+            self._store.start_anew()
+
+    def expire(self, now: float) -> None:
+        """Give up what waited too long; looked at about every second."""
+        if now < self._expire_at:
+            return
+        self._expire_at = now + EXPIRE_SECONDS
+        with self._lock:
+            if self._closed or (not self._restored and not self._store.exists()):
+                return
+            try:
+                self._restore()
+                late, old = self._reassembly.expire(now)
+                self._store.remove(late)
+                self._store.forget(old)
+            except SegmentStoreError as error:
+                self._store_failed(None, error)
+                return
+            for key in late:
+                self._context.stats.count("segments_expired")
+                self._lost(key, "not all of its segments came in time")
+
+    # --- what an earlier process kept ---
+
+    def _restore(self) -> None:
+        if self._restored:
+            return
+        listed, done = self._store.load()
+        self._restored = True
+        passed = monotonic() - time()
+        for one in listed:
+            kept = Reconstruction(one.key, one.data_count, one.parity_count, one.begun + passed, one.begun + passed)
+            for place in one.places:
+                kept.place(place.slot, place.size)
+                kept.touched = max(kept.touched, place.at + passed)
+            self._reassembly.restore([kept], [])
+        self._reassembly.restore([], [(key, at + passed) for key, at in done])
+
+    def _dated(self, one: Reconstruction) -> Reconstruction:
+        """With the time of its beginning as a store keeps it."""
+        begun = one.begun + time() - monotonic()
+        return Reconstruction(one.key, one.data_count, one.parity_count, begun, begun)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for key in list(self._in_hand):
+                self._let_go(key)
+            self._store.close()

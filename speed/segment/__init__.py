@@ -1,0 +1,38 @@
+"""Payloads in segments, with parity: what an application alone can use as well (``registry_spec/segments.md``).
+
+Pure: bytes and times come in, bytes and verdicts go out. ``Splitter`` needs nothing but a segment size; ``Assembler``
+puts together what it made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from speed.segment.assembler import Assembler, Outcome
+    from speed.segment.form import Segment, read_segment, write_segment
+    from speed.segment.keccak import keccak256
+    from speed.segment.reassembly import Limits
+    from speed.segment.splitter import Splitter
+
+_LATER = {
+    "Assembler": "assembler",
+    "Outcome": "assembler",
+    "Segment": "form",
+    "read_segment": "form",
+    "write_segment": "form",
+    "keccak256": "keccak",
+    "Limits": "reassembly",
+    "Splitter": "splitter",
+}
+"""Imported at first use: most nodes never see a segment."""
+
+__all__ = ["Assembler", "Limits", "Outcome", "Segment", "Splitter", "keccak256", "read_segment", "write_segment"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

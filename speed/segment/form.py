@@ -1,0 +1,121 @@
+"""One segment as bytes: ``SegmentMessageProto`` (G-1) and what makes one valid (G-2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from speed.errors import WireError
+from speed.segment.keccak import HASH_BYTES
+from speed.wire.limits import MAX_SEGMENTS
+from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, varint, walk
+
+SHARD_UNIT = 64
+"""Shards are whole units of so many bytes (G-2, G-6)."""
+MAX_HEAD_BYTES = 60
+"""All fields but the payload, and the payload's tag and length (G-1)."""
+
+_HASH, _DATA_INDEX, _DATA_COUNT, _PAYLOAD, _PARITY_INDEX, _PARITY_COUNT, _IS_PARITY = range(1, 8)
+_KINDS = {
+    _HASH: LENGTH_DELIMITED,
+    _DATA_INDEX: VARINT,
+    _DATA_COUNT: VARINT,
+    _PAYLOAD: LENGTH_DELIMITED,
+    _PARITY_INDEX: VARINT,
+    _PARITY_COUNT: VARINT,
+    _IS_PARITY: VARINT,
+}
+_LOW_32 = (1 << 32) - 1
+_MAX_VARINT_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A valid segment. ``data_count`` and ``parity_count`` are the k and m of the rules."""
+
+    hash: bytes
+    data_count: int
+    parity_count: int
+    index: int
+    is_parity: bool
+    payload: bytes | memoryview
+
+    @property
+    def slot(self) -> int:
+        """Its place among all segments of the payload, parity behind the data."""
+        return self.data_count + self.index if self.is_parity else self.index
+
+    @property
+    def is_last_data(self) -> bool:
+        """Whether it may be shorter than the others."""
+        return not self.is_parity and self.index == self.data_count - 1
+
+
+def write_segment(segment: Segment) -> bytes:
+    """Its bytes (G-1)."""
+    return b"".join((*segment_head(segment), segment.payload, segment_tail(segment)))
+
+
+def segment_head(segment: Segment) -> tuple[bytes, ...]:
+    """What stands before the payload's bytes, so that those need not be copied to be sent."""
+    size = len(segment.payload)
+    return (
+        b"\x0a\x20",
+        segment.hash,
+        b"" if segment.is_parity else _number(_DATA_INDEX, segment.index),
+        _number(_DATA_COUNT, segment.data_count),
+        bytes((_PAYLOAD << 3 | LENGTH_DELIMITED,)) + varint(size) if size else b"",
+    )
+
+
+def segment_tail(segment: Segment) -> bytes:
+    """What stands behind the payload's bytes."""
+    index = _number(_PARITY_INDEX, segment.index) if segment.is_parity else b""
+    return index + _number(_PARITY_COUNT, segment.parity_count) + _number(_IS_PARITY, int(segment.is_parity))
+
+
+def read_segment(data: bytes | memoryview) -> Segment:
+    """The segment that ``data`` holds; its payload is a part of ``data``, not a copy.
+
+    WireError(BAD_SEGMENT) names the first field that breaks G-2.
+    """
+    fields: dict[int, int] = {}
+    parts: dict[int, bytes | memoryview] = {}
+    try:
+        for field, kind, _, value, end in walk(data):
+            if _KINDS.get(field) != kind:
+                continue
+            if kind == VARINT:
+                fields[field] = read_varint(data, value, _MAX_VARINT_BYTES)[0] & ((1 << 64) - 1)
+            else:
+                parts[field] = data[value:end]
+    except WireError as error:
+        raise WireError("BAD_SEGMENT", str(error).removeprefix("BAD_MESSAGE: ")) from None
+    return _checked(fields, bytes(parts.get(_HASH, b"")), parts.get(_PAYLOAD, b""))
+
+
+def _checked(fields: dict[int, int], digest: bytes, payload: bytes | memoryview) -> Segment:
+    is_parity = fields.get(_IS_PARITY, 0) != 0
+    data_index, data_count, parity_index, parity_count = (
+        fields.get(field, 0) & _LOW_32 for field in (_DATA_INDEX, _DATA_COUNT, _PARITY_INDEX, _PARITY_COUNT)
+    )
+    if len(digest) != HASH_BYTES:
+        raise _refused("entire_message_hash", f"has {len(digest)} bytes, not {HASH_BYTES}")
+    if data_count == 0:
+        raise _refused("data_segment_count", "is 0")
+    if data_count + parity_count > MAX_SEGMENTS or (is_parity and parity_count == 0):
+        raise _refused("parity_segment_count", f"{data_count} + {parity_count} segments are not allowed")
+    if data_index >= (1 if is_parity else data_count):
+        raise _refused("data_segment_index", f"{data_index} of {data_count} is not allowed")
+    if parity_index >= (parity_count if is_parity else 1):
+        raise _refused("parity_segment_index", f"{parity_index} of {parity_count} is not allowed")
+    if (not payload and (is_parity or data_count > 1)) or (is_parity and len(payload) % SHARD_UNIT):
+        raise _refused("payload", f"{len(payload)} bytes are not allowed")
+    return Segment(digest, data_count, parity_count, parity_index if is_parity else data_index, is_parity, payload)
+
+
+def _number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def _refused(field: str, why: str) -> WireError:
+    return WireError("BAD_SEGMENT", f"{field}: {why}")

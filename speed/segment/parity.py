@@ -1,0 +1,244 @@
+"""Parity shards, and data shards from parity (G-6 to G-10): the bytes of Leopard-RS, a slice of columns at a time.
+
+Needs numpy. Every column of bytes (64 columns in the wide field) stands for itself, so a payload of any size is
+encoded and decoded in slices, in bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from speed.errors import ConfigurationError
+from speed.segment.field import BYTE_BITS, WIDE_BITS, Field, field_bits, field_of, run_of
+from speed.segment.form import SHARD_UNIT
+
+_SLICE_TOTAL = 1 << 19
+"""Bytes transformed at a time: they stay in a core's cache."""
+_HALF_UNIT = SHARD_UNIT // 2
+
+
+class Encoder:
+    """Makes the parity of one shape; may be used for many payloads, by one thread at a time."""
+
+    def __init__(self, data_count: int, parity_count: int) -> None:
+        self._np = _numpy()
+        self.data_count, self.parity_count = data_count, parity_count
+        self._bits = field_bits(data_count, parity_count)
+        self._run = run_of(parity_count)
+        self._scratch: Any = self._np.empty(0, self._np.uint8)
+
+    def encode(self, shards: Any) -> Any:
+        """Parity of a (data_count, n) array of bytes, n a multiple of 64; a (parity_count, n) array."""
+        np = self._np
+        parity = np.empty((self.parity_count, shards.shape[1]), np.uint8)
+        for begin, end in _slices(shards.shape[1], max(self._run, 1)):
+            parity[:, begin:end] = self._encode_slice(shards[:, begin:end])
+        return parity
+
+    def matrix(self) -> Any:
+        """The generator: rows are parity shards, columns data shards, as elements of the field (G-9)."""
+        np = self._np
+        planes = np.zeros((self.data_count, _planes(self._bits), self.data_count), np.uint8)
+        planes[:, 0] = np.eye(self.data_count, dtype=np.uint8)
+        return _elements(np, self._transform(planes))
+
+    def _encode_slice(self, shards: Any) -> Any:
+        np = self._np
+        if self.parity_count == 1 or self.data_count == 1:
+            return np.bitwise_xor.reduce(shards, axis=0)[None]
+        return _bytes_of(np, self._transform(_planes_of(np, shards, self._bits)))
+
+    def _transform(self, planes: Any) -> Any:
+        np, run = self._np, self._run
+        if self.parity_count == 1 or self.data_count == 1:
+            one = np.bitwise_xor.reduce(planes, axis=0)[None]
+            return np.repeat(one, self.parity_count, axis=0)
+        total = np.zeros((run, *planes.shape[1:]), np.uint8)
+        work = np.empty_like(total)
+        self._scratch = np.empty_like(total[: run // 2])
+        for first in range(0, self.data_count, run):
+            count = min(run, self.data_count - first)
+            work[:count] = planes[first : first + count]
+            work[count:] = 0
+            self._into_basis(work, first, count)
+            total ^= work
+        self._out_of_basis(total)
+        return total[: self.parity_count]
+
+    def _into_basis(self, work: Any, first: int, count: int) -> None:
+        field, run, distance = field_of(self._bits), self._run, 1
+        while distance < run:
+            for at in range(0, count, 2 * distance):
+                left, right = work[at : at + distance], work[at + distance : at + 2 * distance]
+                right ^= left
+                self._add_product(left, right, field.skew[run - 1 + first + at + distance])
+            distance *= 2
+
+    def _out_of_basis(self, work: Any) -> None:
+        field, distance = field_of(self._bits), self._run // 2
+        while distance:
+            for at in range(0, self.parity_count, 2 * distance):
+                left, right = work[at : at + distance], work[at + distance : at + 2 * distance]
+                self._add_product(left, right, field.skew[at + distance - 1])
+                right ^= left
+            distance //= 2
+
+    def _add_product(self, target: Any, factor: Any, logarithm: int) -> None:
+        """``target ^= factor * element``, where the element has this logarithm."""
+        if logarithm != field_of(self._bits).order:
+            add_product(self._np, target, factor, product_table(self._bits, logarithm), self._scratch)
+
+
+class Decoder:
+    """Finds the missing data shards of one shape from as many parity shards."""
+
+    def __init__(self, data_count: int, parity_count: int, missing: Sequence[int], parity: Sequence[int]) -> None:
+        """``missing``: indexes of data shards; ``parity``: indexes of the parity shards at hand, as many."""
+        self._np = _numpy()
+        self._encoder = Encoder(data_count, parity_count)
+        self._bits = field_bits(data_count, parity_count)
+        self._parity = list(parity)
+        matrix = _matrix(data_count, parity_count)[self._np.ix_(self._parity, list(missing))]
+        self._solution = _inverse(self._np, matrix, field_of(self._bits))
+
+    def decode(self, shards: Any, parity: Any) -> Any:
+        """Rows of missing shards, in the order asked for. ``shards``: (data_count, n) with zeros where missing;
+        ``parity``: (as many as missing, n)."""
+        sums = self._encoder.encode(shards)[self._parity] ^ parity
+        np, count = self._np, len(self._parity)
+        found = np.empty_like(sums)
+        for begin, end in _slices(sums.shape[1], count):
+            planes = _planes_of(np, sums[:, begin:end], self._bits)
+            found[:, begin:end] = _bytes_of(np, self._solve(planes))
+        return found
+
+    def _solve(self, planes: Any) -> Any:
+        np, field = self._np, field_of(self._bits)
+        result, scratch = np.zeros_like(planes), np.empty_like(planes[:1])
+        for row, factors in enumerate(self._solution.tolist()):
+            for column, factor in enumerate(factors):
+                if factor:
+                    table = product_table(self._bits, field.log[factor])
+                    add_product(np, result[row : row + 1], planes[column : column + 1], table, scratch)
+        return result
+
+
+def encode(shards: Sequence[bytes | memoryview], parity_count: int) -> list[bytes]:
+    """Parity shards of data shards of one length, a multiple of 64; a shorter last one counts as filled with zeros."""
+    np, size = _numpy(), len(shards[0])
+    rows = np.zeros((len(shards), -(-size // SHARD_UNIT) * SHARD_UNIT), np.uint8)
+    for row, shard in zip(rows, shards, strict=True):
+        row[: len(shard)] = np.frombuffer(shard, np.uint8)
+    return [bytes(row) for row in Encoder(len(shards), parity_count).encode(rows)]
+
+
+def decode(held: Mapping[int, bytes | memoryview], data_count: int, parity_count: int) -> dict[int, bytes]:
+    """The data shards that are missing among ``held`` (slot -> bytes), each in full length.
+
+    At least ``data_count`` slots must be held. Any of them but the last data shard tells the length.
+    """
+    missing = [index for index in range(data_count) if index not in held]
+    if not missing:
+        return {}
+    np = _numpy()
+    parity = sorted(slot for slot in held if slot >= data_count)[: len(missing)]
+    size = len(held[parity[0]])
+    rows = np.zeros((data_count, size), np.uint8)
+    for slot, shard in held.items():
+        if slot < data_count:
+            rows[slot, : len(shard)] = np.frombuffer(shard, np.uint8)
+    decoder = Decoder(data_count, parity_count, missing, [slot - data_count for slot in parity])
+    found = decoder.decode(rows, np.stack([np.frombuffer(held[slot], np.uint8) for slot in parity]))
+    return {index: bytes(row) for index, row in zip(missing, found, strict=True)}
+
+
+@lru_cache(maxsize=1024)
+def product_table(bits: int, logarithm: int) -> Any:
+    """``[to][from]``: what each byte of plane ``from`` adds to plane ``to`` of the product by this element."""
+    np, planes = _numpy(), _planes(bits)
+    table = np.empty((planes, planes, 256), np.uint8)
+    for source in range(planes):
+        products = _times(np, np.arange(256) << (8 * source), logarithm, bits)
+        for target in range(planes):
+            table[target, source] = products >> (8 * target) & 255
+    return table
+
+
+def add_product(np: Any, target: Any, factor: Any, table: Any, scratch: Any) -> None:
+    """``target ^= factor * element`` of arrays (shards, planes, n); ``scratch`` is as large as ``factor``."""
+    room = scratch[: len(factor)]
+    for to, sources in enumerate(table):
+        for source, products in enumerate(sources):
+            np.take(products, factor[:, source], out=room[:, to], mode="clip")
+            target[:, to] ^= room[:, to]
+
+
+@lru_cache(maxsize=16)
+def _matrix(data_count: int, parity_count: int) -> Any:
+    return Encoder(data_count, parity_count).matrix()
+
+
+def _inverse(np: Any, matrix: Any, field: Field) -> Any:
+    """The inverse of a regular matrix over the field, by elimination."""
+    size, bits = len(matrix), field.bits
+    rows = np.concatenate([matrix.astype(np.int64), np.eye(size, dtype=np.int64)], axis=1)
+    for at in range(size):
+        pivot = at + int(np.flatnonzero(rows[at:, at])[0])
+        rows[[at, pivot]] = rows[[pivot, at]]
+        rows[at] = _times(np, rows[at], field.inverse(int(rows[at, at])), bits)
+        for other in np.flatnonzero(rows[:, at]):
+            if other != at:
+                rows[other] ^= _times(np, rows[at], field.log[int(rows[other, at])], bits)
+    return rows[:, size:]
+
+
+def _times(np: Any, elements: Any, logarithm: int, bits: int) -> Any:
+    """Each of ``elements`` times the one with this logarithm, which is not 0."""
+    log, exp = _tables(bits)
+    return np.where(elements == 0, 0, exp[(log[elements] + logarithm) % ((1 << bits) - 1)])
+
+
+@lru_cache(maxsize=2)
+def _tables(bits: int) -> tuple[Any, Any]:
+    np, field = _numpy(), field_of(bits)
+    return np.array(field.log), np.array(field.exp)
+
+
+def _planes(bits: int) -> int:
+    return bits // BYTE_BITS
+
+
+def _planes_of(np: Any, shards: Any, bits: int) -> Any:
+    """Low bytes and high bytes of the words apart, as (shards, planes, n)."""
+    if bits != WIDE_BITS:
+        return shards[:, None]
+    halves = shards.reshape(len(shards), -1, 2, _HALF_UNIT)
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(len(shards), 2, -1)
+
+
+def _bytes_of(np: Any, planes: Any) -> Any:
+    if planes.shape[1] == 1:
+        return planes[:, 0]
+    halves = planes.reshape(len(planes), 2, -1, _HALF_UNIT)
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(len(planes), -1)
+
+
+def _elements(np: Any, planes: Any) -> Any:
+    wide = planes.astype(np.int64)
+    return sum(wide[:, plane] << (8 * plane) for plane in range(planes.shape[1]))
+
+
+def _slices(columns: int, shards: int) -> Iterator[tuple[int, int]]:
+    width = max(_SLICE_TOTAL // shards // SHARD_UNIT, 64) * SHARD_UNIT
+    for begin in range(0, columns, width):
+        yield begin, min(begin + width, columns)
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        raise ConfigurationError("parity needs numpy: install speed-ipc[columns], or set no parity rate") from None
+    return numpy

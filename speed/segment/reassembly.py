@@ -1,0 +1,235 @@
+"""Which segments are kept, of whom and for how long (G-12, G-13, G-15, G-16). Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from speed.errors import WireError
+from speed.segment.form import Segment
+from speed.wire import limits
+
+
+class Verdict(Enum):
+    """What became of a segment; refusals are a WireError."""
+
+    KEPT = "kept"
+    HELD = "held"
+    """Its slot is held: a duplicate if the bytes are the same, else SEGMENT_CONFLICT."""
+    READY = "ready"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Whose payload it is: sender, type of its envelopes, hash (G-12)."""
+
+    sender: str
+    kind: int
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of what is kept (G-15); counts, bytes and seconds."""
+
+    payload_bytes: int = limits.MAX_SEGMENTED_BYTES
+    reconstructions: int = limits.MAX_RECONSTRUCTIONS
+    sender_reconstructions: int = limits.MAX_SENDER_RECONSTRUCTIONS
+    buffered_bytes: int = limits.MAX_BUFFERED_BYTES
+    sender_buffered_bytes: int = limits.MAX_SENDER_BUFFERED_BYTES
+    completions: int = limits.MAX_COMPLETIONS
+    sender_completions: int = limits.MAX_SENDER_COMPLETIONS
+    idle_seconds: float = limits.RECONSTRUCTION_IDLE_SECONDS
+    total_seconds: float = limits.RECONSTRUCTION_SECONDS
+    completion_seconds: float = limits.COMPLETION_SECONDS
+
+
+@dataclass
+class Reconstruction:
+    """One payload that is being put together."""
+
+    key: Key
+    data_count: int
+    parity_count: int
+    begun: float
+    touched: float
+    segment_size: int = 0
+    """0 while only the last data segment is held."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Slot -> bytes held."""
+    buffered: int = 0
+
+    def contradicts(self, segment: Segment) -> bool:
+        """Whether it cannot be a segment of this payload (G-12)."""
+        if (segment.data_count, segment.parity_count) != (self.data_count, self.parity_count):
+            return True
+        size = len(segment.payload)
+        if segment.is_last_data:
+            return 0 < self.segment_size < size
+        if self.segment_size:
+            return size != self.segment_size
+        return size < self.sizes.get(self.data_count - 1, 0)
+
+    def hold(self, segment: Segment, now: float) -> None:
+        """Note a segment of a slot that is free."""
+        self.place(segment.slot, len(segment.payload))
+        self.touched = now
+
+    def place(self, slot: int, size: int) -> None:
+        """Note what lies in a slot."""
+        if slot != self.data_count - 1:
+            self.segment_size = size
+        self.sizes[slot] = size
+        self.buffered += size
+
+    @property
+    def is_ready(self) -> bool:
+        return len(self.sizes) >= self.data_count
+
+
+class Reassembly:
+    """All payloads of one receiver that are being put together. For one thread at a time."""
+
+    def __init__(self, bounds: Limits | None = None) -> None:
+        self.limits = bounds or Limits()
+        self._gathering: OrderedDict[Key, Reconstruction] = OrderedDict()
+        self._ready: dict[Key, Reconstruction] = {}
+        self._done: OrderedDict[Key, float] = OrderedDict()
+        self._done_of: dict[str, int] = {}
+
+    def admit(self, key: Key, segment: Segment, now: float, most_bytes: int | None = None) -> tuple[Verdict, list[Key]]:
+        """What is to be done with a valid segment, and the payloads that were evicted for it.
+
+        After READY the payload waits for ``complete`` or ``discard``. ``most_bytes`` is a lower limit of this payload.
+        WireError: SEGMENT_CONFLICT, SEGMENT_LIMIT.
+        """
+        if key in self._done:
+            return Verdict.DONE, []
+        one = self._gathering.get(key) or self._ready.get(key)
+        if one and one.contradicts(segment):
+            raise WireError("SEGMENT_CONFLICT", "contradicts what came before of the same payload")
+        if one and segment.slot in one.sizes:
+            return Verdict.HELD, []
+        if one and one.is_ready:
+            return Verdict.DONE, []
+        self._check_size(segment, min(most_bytes or self.limits.payload_bytes, self.limits.payload_bytes))
+        evicted = [] if segment.data_count == 1 else self._make_room(key, len(segment.payload))
+        if one is None:
+            one = Reconstruction(key, segment.data_count, segment.parity_count, now, now)
+        one.hold(segment, now)
+        self._gathering[key] = one
+        self._gathering.move_to_end(key)
+        if one.is_ready:
+            self._ready[key] = self._gathering.pop(key)
+        return (Verdict.READY if one.is_ready else Verdict.KEPT), evicted
+
+    def reconstruction(self, key: Key) -> Reconstruction | None:
+        """What is known of a payload that is not complete."""
+        return self._gathering.get(key) or self._ready.get(key)
+
+    def is_complete(self, key: Key) -> bool:
+        return key in self._done
+
+    def complete(self, key: Key, now: float) -> list[Key]:
+        """The payload was delivered; returns the completions that were forgotten for it."""
+        self._ready.pop(key, None)
+        self._gathering.pop(key, None)
+        if key not in self._done:
+            self._done_of[key.sender] = self._done_of.get(key.sender, 0) + 1
+        self._done[key] = now
+        return list(self._surplus_completions(key.sender))
+
+    def discard(self, key: Key) -> None:
+        """Forget a payload that is not complete, so that it may be sent anew."""
+        self._ready.pop(key, None)
+        self._gathering.pop(key, None)
+
+    def expire(self, now: float) -> tuple[list[Key], list[Key]]:
+        """Forget what waited too long; returns (incomplete payloads, completions)."""
+        bounds = self.limits
+        late = [
+            one.key
+            for one in self._gathering.values()
+            if now - one.touched >= bounds.idle_seconds or now - one.begun >= bounds.total_seconds
+        ]
+        for key in late:
+            del self._gathering[key]
+        old = []
+        for key, since in self._done.items():
+            if now - since < bounds.completion_seconds:
+                break
+            old.append(key)
+        for key in old:
+            self._forget(key)
+        return late, old
+
+    def restore(self, gathering: Iterable[Reconstruction], done: Iterable[tuple[Key, float]]) -> None:
+        """Take up what a store kept; ready payloads wait for a segment that comes again."""
+        for one in sorted(gathering, key=lambda one: one.touched):
+            self._gathering[one.key] = one
+        for key, since in sorted(done, key=lambda item: item[1]):
+            self._done[key] = since
+            self._done_of[key.sender] = self._done_of.get(key.sender, 0) + 1
+
+    def _check_size(self, segment: Segment, most: int) -> None:
+        least = len(segment.payload)
+        if not segment.is_last_data:
+            least = (segment.data_count - 1) * least + 1
+        if least > most:
+            raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {most}")
+
+    def _make_room(self, key: Key, size: int) -> list[Key]:
+        """Evict until the segment fits (G-16). SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
+        bounds, evicted = self.limits, list[Key]()
+        own = self._gathering.get(key)
+        alone = size + (own.buffered if own else 0)
+        if alone > min(bounds.sender_buffered_bytes, bounds.buffered_bytes):
+            raise WireError("SEGMENT_LIMIT", f"{alone} bytes of one payload find no room")
+        new = 0 if own else 1
+        while victim := self._victim(key, size, new, evicted):
+            evicted.append(victim)
+        for victim in evicted:
+            del self._gathering[victim]
+        return evicted
+
+    def _victim(self, key: Key, size: int, new: int, gone: list[Key]) -> Key | None:
+        bounds, everyone = self.limits, [one for one in self._gathering.values() if one.key not in gone]
+        shortages: tuple[tuple[int, int, int, Callable[[Reconstruction], int]], ...] = (
+            (bounds.sender_reconstructions, bounds.reconstructions, new, lambda _: 1),
+            (bounds.sender_buffered_bytes, bounds.buffered_bytes, size, lambda one: one.buffered),
+        )
+        for of_sender, in_total, more, measure in shortages:
+            held: dict[str, int] = {key.sender: more}
+            for one in everyone:
+                held[one.key.sender] = held.get(one.key.sender, 0) + measure(one)
+            if more and held[key.sender] > of_sender:
+                return _longest_waiting(everyone, key.sender, key)
+            if more and sum(held.values()) > in_total:
+                largest = max(held, key=lambda sender: (held[sender], sender == key.sender))
+                return _longest_waiting(everyone, largest, key)
+        return None
+
+    def _surplus_completions(self, sender: str) -> Iterable[Key]:
+        while self._done_of[sender] > self.limits.sender_completions or len(self._done) > self.limits.completions:
+            if self._done_of[sender] <= self.limits.sender_completions:
+                sender = max(self._done_of, key=self._done_of.__getitem__)
+            oldest = next(key for key in self._done if key.sender == sender)
+            self._forget(oldest)
+            yield oldest
+
+    def _forget(self, key: Key) -> None:
+        del self._done[key]
+        self._done_of[key.sender] -= 1
+        if not self._done_of[key.sender]:
+            del self._done_of[key.sender]
+
+
+def _longest_waiting(gathering: list[Reconstruction], sender: str, key: Key) -> Key:
+    """The payload of ``sender``, other than ``key``, that got its last segment first."""
+    for other in gathering:
+        if other.key.sender == sender and other.key != key:
+            return other.key
+    raise WireError("SEGMENT_LIMIT", "the segment finds no room")

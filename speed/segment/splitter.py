@@ -1,0 +1,111 @@
+"""A payload cut into segments, with parity, in bounded memory (G-3 to G-5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from speed.errors import ConfigurationError, PayloadTooLargeError
+from speed.segment.form import SHARD_UNIT, Segment
+from speed.segment.keccak import hash_all
+from speed.segment.parity import Encoder
+from speed.segment.source import Memory, Source, steps
+from speed.wire.limits import MAX_SEGMENTS, PARITY_RATE
+
+_PARITY_BYTES = 1 << 24
+"""Parity held at a time; what exceeds it is made in further passes over the data."""
+_COLUMN_BYTES = 1 << 22
+"""Data read at a time to make parity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a payload is cut: ``data_count`` parts of ``segment_size`` bytes, and ``parity_count`` shards."""
+
+    payload_bytes: int
+    segment_size: int
+    data_count: int
+    parity_count: int
+
+
+class Splitter:
+    """Cuts payloads. Keeps nothing between them; may be used by several threads."""
+
+    def __init__(self, segment_size: int, parity_rate: float = PARITY_RATE) -> None:
+        """``segment_size``: most bytes of the payload in one segment; ``parity_rate``: parity for each data segment,
+        0 for none.
+
+        ConfigurationError when the size is below 1, or no multiple of 64 though parity is wanted (G-4).
+        """
+        if segment_size < 1 or (parity_rate > 0 and segment_size % SHARD_UNIT):
+            raise ConfigurationError(
+                f"segment_size {segment_size} cannot be used: choose a multiple of {SHARD_UNIT}, or without parity any"
+            )
+        if not 0 <= parity_rate <= 1:
+            raise ConfigurationError(f"parity_rate {parity_rate} cannot be used: choose one from 0 to 1")
+        self.segment_size, self.parity_rate = segment_size, parity_rate
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest payload that can be cut."""
+        return MAX_SEGMENTS * self.segment_size
+
+    def shape(self, payload_bytes: int) -> Shape:
+        """How a payload of this size is cut. PayloadTooLargeError if it needs more than ``max_segments``."""
+        data_count = max(1, -(-payload_bytes // self.segment_size))
+        if data_count > MAX_SEGMENTS:
+            raise PayloadTooLargeError(
+                f"{payload_bytes} bytes exceed the {self.most_bytes} of {MAX_SEGMENTS} segments: send less"
+            )
+        parity_count = min(ceil(data_count * self.parity_rate), data_count, MAX_SEGMENTS - data_count)
+        return Shape(payload_bytes, self.segment_size, data_count, parity_count)
+
+    def split(self, payload: bytes | bytearray | memoryview | Source) -> Iterator[Segment]:
+        """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity."""
+        source = Memory(payload) if isinstance(payload, bytes | bytearray | memoryview) else payload
+        return cut(source, self.shape(source.size))
+
+
+def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:
+    """The segments of a payload, data first; ``digest`` is its hash, if that is known."""
+    digest = digest or hash_all(steps(source, 0, source.size))
+    for index in range(shape.data_count):
+        begin = index * shape.segment_size
+        part = source.read(begin, min(begin + shape.segment_size, source.size))
+        yield Segment(digest, shape.data_count, shape.parity_count, index, False, part)
+    for index, shard in enumerate(parity_shards(source, shape)):
+        yield Segment(digest, shape.data_count, shape.parity_count, index, True, shard)
+
+
+def parity_shards(source: Source, shape: Shape) -> Iterator[memoryview]:
+    """The parity shards of a payload, one after the other."""
+    group = max(1, _PARITY_BYTES // shape.segment_size)
+    for first in range(0, shape.parity_count, group):
+        wanted = slice(first, min(first + group, shape.parity_count))
+        for row in _parity_rows(source, shape, wanted):
+            yield memoryview(row)
+
+
+def _parity_rows(source: Source, shape: Shape, wanted: slice) -> Any:
+    import numpy as np
+
+    encoder = Encoder(shape.data_count, shape.parity_count)
+    rows = np.empty((wanted.stop - wanted.start, shape.segment_size), np.uint8)
+    width = max(_COLUMN_BYTES // shape.data_count // SHARD_UNIT, 1) * SHARD_UNIT
+    for begin in range(0, shape.segment_size, width):
+        end = min(begin + width, shape.segment_size)
+        rows[:, begin:end] = encoder.encode(_columns(source, shape, begin, end))[wanted]
+    return rows
+
+
+def _columns(source: Source, shape: Shape, begin: int, end: int) -> Any:
+    import numpy as np
+
+    columns: Any = np.zeros((shape.data_count, end - begin), np.uint8)
+    for index, row in enumerate(columns):
+        start = index * shape.segment_size
+        part = source.read(min(start + begin, source.size), min(start + end, source.size))
+        row[: len(part)] = np.frombuffer(part, np.uint8)
+    return columns
