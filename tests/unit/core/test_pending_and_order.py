@@ -136,3 +136,12 @@ def test_when_this_node_stops_every_caller_fails() -> None:
     assert calls.fail_all(error) == 2
     assert outcomes == [error, error]
     assert len(calls) == 0
+
+
+def test_calls_are_not_looked_through_before_one_can_be_late() -> None:
+    """S-7: that costs time for each call."""
+    calls = PendingCalls()
+    calls.add("a", 200.0, "billing", print)
+    assert calls.expire(100.0) == []
+    assert calls.expire(100.01) == []
+    assert [call.key for call in calls.expire(200.0)] == ["a"]

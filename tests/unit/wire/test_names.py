@@ -130,6 +130,11 @@ def test_everything_lies_where_the_layout_says() -> None:
     assert names.quarantine_dir("/r", "billing") == "/r/billing/quarantine"
     assert names.entry_path("/r", "billing") == "/r/speed_registry/billing.node"
     assert names.claims_dir("/r") == "/r/speed_registry/.claims"
+    assert names.claim_path("/r", "billing", 7) == "/r/speed_registry/.claims/billing.000007"
+    assert names.registry_dir("/r") == "/r/speed_registry"
+    assert names.temporary_name("x") == names.TEMPORARY_PREFIX + "x"
+    assert names.is_journal_lane("0" * 32)
+    assert not names.is_journal_lane("speed_registry")
     assert names.child_path("/r/billing", "bell") == names.bell_path("/r", "billing")
     assert names.bell_path("/r", "billing") == "/r/billing/bell"
     assert names.default_key_path("/r") == "/r/speed.key"
