@@ -283,7 +283,7 @@ def test_annotations_beyond_simple_types_are_not_checked() -> None:
     def odd(x, y):  # type: ignore[no-untyped-def]
         return x
 
-    for anything in (Optional[Literal[1]], [int]):
+    for anything in (Literal[1] | None, [int]):
         odd.__annotations__ = {"x": anything, "y": Annotated[int, "rows"]}
         services = registry_with(odd)
         assert services.invoke(request(x="text", y=1)).ok

@@ -210,8 +210,9 @@ class LaneFaultsTest extends OneLane {
         Sender sender = new Sender(1);
         sender.send(EnvelopeType.SPC_REQUEST, new byte[700_000]);
         sender.send("two");
+        sender.send("three");
         LaneReader died = inbox(1).lane("analytics");
-        read(died);
+        died.finish(read(died).get(2).token());
         died.commit();
         died.abandon();
         LaneReader successor = inbox(2).lane("analytics");
