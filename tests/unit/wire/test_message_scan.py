@@ -214,3 +214,11 @@ def test_one_part_of_a_work_makes_no_more_messages_than_its_ids_can_count() -> N
     assert len(ids.take((1 << 48) - 2, 2)) == 2
     with pytest.raises(WireError, match="2\\^48"):
         ids.take((1 << 48) - 1, 2)
+
+
+def test_a_known_message_may_be_cut_anywhere() -> None:
+    """M-4: also within the lengths of its payload."""
+    scan = MessageScan()
+    for end in range(len(KNOWN)):
+        scan.read([KNOWN])
+        assert is_read_as_alone(scan, KNOWN[:end]), end
