@@ -18,7 +18,7 @@ using test::Sender;
 using test::texts;
 using Texts = std::vector<std::string>;
 
-TEST(Lane, envelopes_arrive_in_order_and_whole) {
+TEST(LaneOfFiles, envelopes_arrive_in_order_and_whole) {
   OneLane lane;
   Sender sender(lane);
   Texts sent;
@@ -28,7 +28,7 @@ TEST(Lane, envelopes_arrive_in_order_and_whole) {
   EXPECT_EQ(texts(read_all(*lane.reader())), sent);
 }
 
-TEST(Lane, each_batch_of_a_sender_without_bells_is_a_whole_segment_l_23) {
+TEST(LaneOfFiles, each_batch_of_a_sender_without_bells_is_a_whole_segment_l_23) {
   OneLane lane;
   for (const bool durable : {false, true}) {
     Sender sender(lane, durable ? 2 : 1, {.publish_whole = true, .durable = durable});
@@ -39,7 +39,7 @@ TEST(Lane, each_batch_of_a_sender_without_bells_is_a_whole_segment_l_23) {
   EXPECT_EQ(texts(read_all(*lane.reader())), (Texts{"one", "two", "one", "two"}));
 }
 
-TEST(Lane, a_full_segment_is_followed_by_the_next_and_removed_once_read_l_17) {
+TEST(LaneOfFiles, a_full_segment_is_followed_by_the_next_and_removed_once_read_l_17) {
   OneLane lane;
   Sender sender(lane, 1, {.segment_bytes = 200});
   for (const char* text : {"one", "two", "three"}) sender.send(text);
@@ -49,7 +49,7 @@ TEST(Lane, a_full_segment_is_followed_by_the_next_and_removed_once_read_l_17) {
   EXPECT_EQ(reader->unfinished(), 0U);
 }
 
-TEST(Lane, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
+TEST(LaneOfFiles, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -61,7 +61,7 @@ TEST(Lane, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
   EXPECT_EQ(lane.quarantined(), 1U);
 }
 
-TEST(Lane, many_forged_envelopes_cost_bounded_work_l_16) {
+TEST(LaneOfFiles, many_forged_envelopes_cost_bounded_work_l_16) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -76,7 +76,7 @@ TEST(Lane, many_forged_envelopes_cost_bounded_work_l_16) {
   EXPECT_GE(counted(*reader, "damaged_bad_tag"), 1U);
 }
 
-TEST(Lane, copies_are_duplicates_and_gaps_are_counted_l_12) {
+TEST(LaneOfFiles, copies_are_duplicates_and_gaps_are_counted_l_12) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -89,7 +89,7 @@ TEST(Lane, copies_are_duplicates_and_gaps_are_counted_l_12) {
   EXPECT_EQ(counted(*reader, "gaps"), 1U);
 }
 
-TEST(Lane, an_older_generation_than_the_newest_known_is_rejected_l_13) {
+TEST(LaneOfFiles, an_older_generation_than_the_newest_known_is_rejected_l_13) {
   OneLane lane;
   Sender(lane, 2).send("heir");
   const auto reader = lane.reader();
@@ -101,7 +101,7 @@ TEST(Lane, an_older_generation_than_the_newest_known_is_rejected_l_13) {
   EXPECT_EQ(texts(read_all(*successor)), Texts{});
 }
 
-TEST(Lane, a_torn_tail_is_waited_for_and_dropped_once_its_segment_ended_l_17) {
+TEST(LaneOfFiles, a_torn_tail_is_waited_for_and_dropped_once_its_segment_ended_l_17) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -115,7 +115,7 @@ TEST(Lane, a_torn_tail_is_waited_for_and_dropped_once_its_segment_ended_l_17) {
   EXPECT_EQ(counted(*reader, "torn_tails"), 1U);
 }
 
-TEST(Lane, a_lying_length_holds_up_the_lane_only_until_the_next_scan_l_16) {
+TEST(LaneOfFiles, a_lying_length_holds_up_the_lane_only_until_the_next_scan_l_16) {
   OneLane lane;
   Sender sender(lane);
   sender.send(std::string(200, 'x'));
@@ -130,7 +130,7 @@ TEST(Lane, a_lying_length_holds_up_the_lane_only_until_the_next_scan_l_16) {
   EXPECT_EQ(texts(read_all(*reader, true)), Texts{"two"});
 }
 
-TEST(Lane, whether_more_lies_there_is_known_without_reading) {
+TEST(LaneOfFiles, whether_more_lies_there_is_known_without_reading) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -144,7 +144,7 @@ TEST(Lane, whether_more_lies_there_is_known_without_reading) {
 
 // --- fences (L-18) ---
 
-TEST(Lane, what_stands_behind_a_fence_is_rejected_l_18) {
+TEST(LaneOfFiles, what_stands_behind_a_fence_is_rejected_l_18) {
   OneLane lane;
   Sender old(lane);
   old.send("by right");
@@ -158,7 +158,7 @@ TEST(Lane, what_stands_behind_a_fence_is_rejected_l_18) {
   EXPECT_EQ(counted(*reader, "rejected_behind_fence"), 1U);
 }
 
-TEST(Lane, a_fence_stays_while_a_crash_can_lead_back_before_it_l_18) {
+TEST(LaneOfFiles, a_fence_stays_while_a_crash_can_lead_back_before_it_l_18) {
   OneLane lane;
   Sender old(lane);
   old.send("by right");
@@ -177,7 +177,7 @@ TEST(Lane, a_fence_stays_while_a_crash_can_lead_back_before_it_l_18) {
   EXPECT_FALSE(std::filesystem::exists(wire::child_path(lane.place(), wire::fence_name(2))));
 }
 
-TEST(Lane, a_forged_fence_is_counted_and_ignored_l_18) {
+TEST(LaneOfFiles, a_forged_fence_is_counted_and_ignored_l_18) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -190,7 +190,7 @@ TEST(Lane, a_forged_fence_is_counted_and_ignored_l_18) {
 
 // --- a reader takes over from another (L-15) ---
 
-TEST(Lane, a_successor_redelivers_what_was_unfinished_l_15) {
+TEST(LaneOfFiles, a_successor_redelivers_what_was_unfinished_l_15) {
   OneLane lane;
   Sender sender(lane);
   for (const char* text : {"one", "two", "three"}) sender.send(text);
@@ -206,7 +206,7 @@ TEST(Lane, a_successor_redelivers_what_was_unfinished_l_15) {
   EXPECT_TRUE(again[0].redelivered);
 }
 
-TEST(Lane, a_large_envelope_is_redelivered_whole_l_15) {
+TEST(LaneOfFiles, a_large_envelope_is_redelivered_whole_l_15) {
   OneLane lane;
   Sender sender(lane);
   sender.send(std::string(700'000, 'x'), wire::EnvelopeType::spc_request);
@@ -220,7 +220,7 @@ TEST(Lane, a_large_envelope_is_redelivered_whole_l_15) {
   EXPECT_EQ(again[0].text.size(), 700'000U);
 }
 
-TEST(Lane, what_was_unfinished_and_is_gone_is_counted_l_15) {
+TEST(LaneOfFiles, what_was_unfinished_and_is_gone_is_counted_l_15) {
   OneLane lane;
   Sender sender(lane);
   for (const char* text : {"one", "two", "six", "ten"}) sender.send(text);
@@ -242,7 +242,7 @@ TEST(Lane, what_was_unfinished_and_is_gone_is_counted_l_15) {
   EXPECT_GE(counted(*last, "redeliveries_lost"), 1U);
 }
 
-TEST(Lane, all_is_marked_behind_a_damaged_cursor_or_one_of_this_very_generation_l_15) {
+TEST(LaneOfFiles, all_is_marked_behind_a_damaged_cursor_or_one_of_this_very_generation_l_15) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one", wire::EnvelopeType::spc_request);
@@ -255,7 +255,7 @@ TEST(Lane, all_is_marked_behind_a_damaged_cursor_or_one_of_this_very_generation_
   EXPECT_EQ(counted(*successor, "cursors_damaged"), 1U);
 }
 
-TEST(Lane, of_messages_only_the_first_can_have_been_handled_l_15) {
+TEST(LaneOfFiles, of_messages_only_the_first_can_have_been_handled_l_15) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -267,7 +267,7 @@ TEST(Lane, of_messages_only_the_first_can_have_been_handled_l_15) {
   EXPECT_FALSE(again[1].redelivered);
 }
 
-TEST(Lane, a_lane_that_was_closed_cleanly_redelivers_nothing_l_15) {
+TEST(LaneOfFiles, a_lane_that_was_closed_cleanly_redelivers_nothing_l_15) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
@@ -280,7 +280,7 @@ TEST(Lane, a_lane_that_was_closed_cleanly_redelivers_nothing_l_15) {
   EXPECT_FALSE(received[0].redelivered);
 }
 
-TEST(Lane, a_replaced_receiver_stops_l_15) {
+TEST(LaneOfFiles, a_replaced_receiver_stops_l_15) {
   OneLane lane;
   Sender(lane).send("one");
   lane.reader(2)->close_cleanly();
