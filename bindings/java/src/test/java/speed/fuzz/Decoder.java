@@ -18,7 +18,6 @@ import speed.wire.Cursor;
 import speed.wire.Entry;
 import speed.wire.Fence;
 import speed.wire.Hashes;
-import speed.wire.Header;
 import speed.wire.Json;
 import speed.wire.KeyFile;
 import speed.wire.Keyring;
@@ -99,7 +98,7 @@ enum Decoder {
         try {
             Cipher cipher = Cipher.getInstance("ChaCha20-Poly1305");
             cipher.init(Cipher.ENCRYPT_MODE, new SecretKeySpec(key, "ChaCha20"),
-                    new IvParameterSpec(data, Header.NONCE_AT, Limits.NONCE_BYTES));
+                    new IvParameterSpec(data, Limits.AAD_BYTES - Limits.NONCE_BYTES, Limits.NONCE_BYTES));
             cipher.updateAAD(data, 0, Limits.AAD_BYTES);
             byte[] envelope = Arrays.copyOf(data, data.length + Limits.TAG_BYTES);
             cipher.doFinal(data, Limits.AAD_BYTES, data.length - Limits.AAD_BYTES, envelope, Limits.AAD_BYTES);
