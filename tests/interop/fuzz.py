@@ -1,8 +1,8 @@
 """Differential fuzzing: the same altered bytes go to the decoders of all languages, and all must say the same.
 
 ``scripts/fuzz differential SECONDS [--seed N]`` compares all languages; the mode ``python`` looks at one, in its own
-process, where it can hold each case to its bounds (``bounds.py``). Guided by coverage are ``guided.py`` and the programs
-in C++ and Java; what these find is compared as well (``replay.py``).
+process, where it can hold each case to its bounds (``bounds.py``). ``guided.py`` and the programs in C++ and Java are
+guided by coverage; what these find is compared as well (``replay.py``).
 """
 
 from __future__ import annotations
