@@ -48,7 +48,9 @@ TEST_F(KeyStore, what_is_none_is_refused_with_what_to_do_w_14) {
   EXPECT_NE(refusal(path_).find("uid 12345"), std::string::npos);
 }
 
-TEST_F(KeyStore, a_key_file_is_never_overwritten_w_14) { EXPECT_THROW(write_key_file(path_, {wire::Key{}}), KeyFileError); }
+TEST_F(KeyStore, a_key_file_is_never_overwritten_w_14) {
+  EXPECT_THROW(write_key_file(path_, {wire::Key{}}), KeyFileError);
+}
 
 TEST_F(KeyStore, root_and_key_are_where_the_environment_says) {
   const std::string shared = default_root();

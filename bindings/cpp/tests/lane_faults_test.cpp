@@ -81,8 +81,9 @@ class LaneFaults : public testing::Test {
 TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begins_l_5) {
   Sender sender(lane_);
   sender.send("one");
-  for (const auto& [error, what] : std::vector<std::pair<int, const char*>>{
-           {ENOSPC, "is full"}, {EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {EMFILE, "ulimit -n"}, {EIO, "speed doctor"}}) {
+  const std::vector<std::pair<int, const char*>> told{
+      {ENOSPC, "is full"}, {EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {EMFILE, "ulimit -n"}, {EIO, "speed doctor"}};
+  for (const auto& [error, what] : told) {
     EXPECT_TRUE(says(refusal(Call::write, error, [&] { sender.send("lost"); }), what)) << what;
   }
   sender.send("two");
