@@ -237,7 +237,7 @@ class LaneFaultsTest extends OneLane {
         assertEquals(1L, counts(successor).get("cursors_damaged"));
     }
 
-    /** A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands. */
+    /** A cursor of this very generation: the lane failed and is opened again, with any number in hand. */
     @Test
     void aLaneThatIsOpenedAgainByItsReaderMarksWhatMayBeInHand() throws PosixException {
         Sender sender = new Sender(1);
