@@ -17,7 +17,7 @@
 namespace speed::test {
 
 // Calls of this process that fail while they are told to, with an error that no filesystem gives to order.
-enum class Call { none, write, pwrite, renameat };
+enum class Call { none, write, pwrite };
 void fail(Call call, int error);  // Call::none: nothing fails any more
 
 class OneLane {
