@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, newest_cursor, segments_in
@@ -271,8 +272,4 @@ class LaneWriter:
 
 def _whole(parts: Sequence[bytes | memoryview], written: int) -> int:
     """How many envelopes are complete after ``written`` bytes."""
-    for count, part in enumerate(parts):
-        if written < len(part):
-            return count
-        written -= len(part)
-    return len(parts)
+    return sum(end <= written for end in accumulate(map(len, parts)))
