@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 
 from speed.errors import WireError
+from speed.fs.open import put_in_place, unlink_quietly
 from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
 
@@ -44,14 +45,11 @@ def remove_entry_file(root: str, name: str, is_meant: Callable[[str], bool]) -> 
         return False
     token = f"{name}-{os.getpid()}-{os.urandom(8).hex()}"
     aside = names.child_path(names.registry_dir(root), names.temporary_name(token))
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:
-        return False  # somebody else removed it first
-    meant = is_meant(aside)
+    put_in_place(path, aside)
+    meant = is_meant(aside)  # False as well if somebody else removed it first
     if not meant:
         _put_back(aside, path)
-    os.unlink(aside)
+    unlink_quietly(aside)
     return meant
 
 

@@ -13,6 +13,7 @@ from speed.errors import LeaseLostError
 from speed.fs.envelope_reader import EnvelopeReader, Received
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
+from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
@@ -261,7 +262,7 @@ class LaneReader:
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
         try:
             fd = self._files.open_segment(entry.generation, entry.segment)
-        except OSError:
+        except (FileNotFoundError, UntrustedFileError):
             return None
         try:
             return self._envelopes.at(fd, entry.generation, entry.offset)
@@ -273,7 +274,7 @@ class LaneReader:
     def _leave_segment(self) -> None:
         """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
         self._release()
-        successor = self._ahead.successor(self._position)
+        successor = self._ahead.sure_successor(self._position)
         if successor is not None:
             self._begin(successor)
         self.commit()

@@ -47,6 +47,8 @@ class Registry:
     def __init__(self, root: str, keyring: Keyring) -> None:
         self.root = root
         self.keyring = keyring
+        self.late_ms = 0
+        """How long after a change on another host it may be seen here (R-21); whoever registers sets it."""
         self._boot_id = identity().boot_id
         self._known: dict[str, _Known] = {}
         self._problems: dict[str, str] = {}

@@ -160,6 +160,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     registry = Registry(root, keyring)
     registry.prepare()
     filesystem = filesystem_of(root)
+    registry.late_ms = int(filesystem.late_seconds * 1000)
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []

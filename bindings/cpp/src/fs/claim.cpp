@@ -92,7 +92,11 @@ void Claims::release(std::uint32_t generation) const noexcept {
 
 bool Claims::is_released(std::uint32_t generation) const {
   struct stat status {};
-  if (::stat(wire::claim_path(root_, name_, generation).c_str(), &status) != 0) return true;
+  const std::string path = wire::claim_path(root_, name_, generation);
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT) throw_errno(path);
+    return true;
+  }
   return (status.st_mode & S_IWUSR) == 0;
 }
 

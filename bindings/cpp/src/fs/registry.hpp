@@ -49,6 +49,9 @@ class Registry {
   bool is_gone(const wire::Entry& entry) const;        // its process
   std::vector<std::string> remove_stale();             // entries of nodes that are gone, never their claims
 
+  // How long after a change on another host it may be seen here, in ms; whoever registers sets it.
+  std::int64_t late_ms = 0;
+
   const std::string& root() const { return root_; }
   const wire::Keyring& keyring() const { return keyring_; }
   const Identity& observer() const { return observer_; }

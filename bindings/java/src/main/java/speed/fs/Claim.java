@@ -110,11 +110,14 @@ record Claim(Entry.Process maker, long lease, long made) {
     }
 
     /** Whether the owner left in order. */
-    static boolean isReleased(String root, String name, int generation) {
+    static boolean isReleased(String root, String name, int generation) throws PosixException {
         try {
             return !Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation)).has(OWNER_WRITES);
-        } catch (PosixException gone) {
-            return true;
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return true;
+            }
+            throw error;
         }
     }
 

@@ -19,6 +19,7 @@ import speed.wire.Names;
 final class Directory implements Closeable {
     static final int PRIVATE_DIRECTORY = 0700;
     static final int PRIVATE_FILE = 0600;
+    private static final int OWNER_READS = 0400;
     private static final int LISTING_BYTES = 32 << 10;
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
@@ -86,19 +87,37 @@ final class Directory implements Closeable {
         return Posix.status(descriptor, name);
     }
 
-    /** A descriptor for reading a regular file of this directory's owner or this user. */
+    /** A descriptor for reading a regular file of this directory's owner or this user; EPERM for anything else. */
     int openRegular(String name) throws PosixException {
-        int file = Posix.open(descriptor, name, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        int file = openAny(name);
         try {
-            FileStatus status = Posix.status(file);
-            boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
-            if (!status.isRegular() || !owned || status.links() != 1) {
-                throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
-            }
+            checkTrusted(name, Posix.status(file));
             return file;
         } catch (PosixException error) {
             Posix.close(file);
             throw error;
+        }
+    }
+
+    private int openAny(String name) throws PosixException {
+        try {
+            return Posix.open(descriptor, name, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        } catch (PosixException error) {
+            if (!error.is(PosixException.ENOENT)) {
+                FileStatus status = status(name);
+                checkTrusted(name, status);
+                if (!status.has(OWNER_READS)) {
+                    throw new PosixException(PosixException.EPERM, name + ": not readable");
+                }
+            }
+            throw error; // a sound file: it was the system that failed
+        }
+    }
+
+    private void checkTrusted(String name, FileStatus status) throws PosixException {
+        boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
+        if (!status.isRegular() || !owned || status.links() != 1) {
+            throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
         }
     }
 
@@ -134,7 +153,7 @@ final class Directory implements Closeable {
             if (durable) {
                 Posix.sync(file);
             }
-            rename(temporary, this, name);
+            Posix.putInPlace(descriptor, temporary, name);
             return file;
         } catch (PosixException error) {
             Posix.close(file);

@@ -41,18 +41,11 @@ final class EntryFile {
         }
         String token = name + "-" + Posix.pid() + "-" + Long.toHexString(RANDOM.nextLong());
         String aside = Names.temporaryEntryPath(root, token);
-        try {
-            Posix.rename(Posix.AT_FDCWD, path, Posix.AT_FDCWD, aside);
-        } catch (PosixException error) {
-            if (error.is(PosixException.ENOENT)) {
-                return; // somebody else removed it first
-            }
-            throw error;
-        }
-        if (!isMeant.test(aside)) {
+        Posix.putInPlace(Posix.AT_FDCWD, path, aside);
+        if (!isMeant.test(aside)) { // nor is it if somebody else removed it first
             putBack(aside, path);
         }
-        Posix.remove(Posix.AT_FDCWD, aside, 0);
+        Posix.removeQuietly(aside);
     }
 
     /** Gives an entry its name again, unless its owner has published a newer one by now. */

@@ -240,7 +240,7 @@ public final class LaneReader {
         }
     }
 
-    private void leaveSegment() {
+    private void leaveSegment() throws PosixException {
         walk.leave();
         skip();
         commits.commit();
