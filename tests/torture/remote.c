@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -215,12 +217,12 @@ static const char *told_instead(const char *path, char *other) {
                      : strcmp(path, "/proc/sys/kernel/random/boot_id") == 0 ? "boot_id"
                                                                             : NULL;
   if (file == NULL) return path;
-  snprintf(other, PATH_MAX, "%s/%s", host, file);
+  snprintf(other, PATH_MAX + 16, "%s/%s", host, file);
   return other;
 }
 
 static int open_at(int dir, const char *name, int flags, mode_t mode) {
-  char path[PATH_MAX], other[PATH_MAX];
+  char path[PATH_MAX], other[PATH_MAX + 16];
   struct memory known;
   name = told_instead(name, other);
   if (!is_remote(dir, name, path)) return (int)syscall(SYS_openat, dir, name, flags, mode);
@@ -255,7 +257,7 @@ int __open_2(const char *, int) __attribute__((alias("__open64_2")));
 int __openat_2(int, const char *, int) __attribute__((alias("__openat64_2")));
 
 FILE *fopen64(const char *path, const char *mode) {
-  char other[PATH_MAX];
+  char other[PATH_MAX + 16];
   return ((FILE * (*)(const char *, const char *)) real_dlsym(RTLD_NEXT, "fopen64"))(told_instead(path, other), mode);
 }
 FILE *fopen(const char *, const char *) __attribute__((alias("fopen64")));
@@ -309,6 +311,14 @@ int fstat(int fd, struct stat *told) { return status_at(fd, "", AT_EMPTY_PATH, S
 int statx(int dir, const char *name, int flags, unsigned mask, struct statx *told) {
   return status_at(dir, name, flags, STATX, mask, told);
 }
+
+int statfs64(const char *path, struct statfs64 *told) {
+  char whole[PATH_MAX];
+  int result = (int)syscall(SYS_statfs, path, told);
+  if (result == 0 && is_remote(AT_FDCWD, path, whole)) told->f_type = NFS_SUPER_MAGIC;
+  return result;
+}
+int statfs(const char *, struct statfs *) __attribute__((alias("statfs64")));
 
 /* --- listings: one buffer of linux_dirent64, which is what readdir64 returns as well --- */
 

@@ -15,7 +15,7 @@ final class Succession {
     private final Cursor cursor;
 
     /** The generation is the receiver's; a newer process at the lane means that this one was replaced. */
-    Succession(LaneFiles files, LaneCounts counts, String source, int generation) {
+    Succession(LaneFiles files, LaneCounts counts, String source, int generation) throws PosixException {
         this.files = files;
         this.counts = counts;
         if (files.listing().cursors().stream().anyMatch(other -> other > generation)) {
