@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -282,7 +283,8 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
-            remove_entry_file(self._registry.root, self.entry.name, self._is_at)
+            with contextlib.suppress(OSError):  # or it stays without its node, hence stale after a lease
+                remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 

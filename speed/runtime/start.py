@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -60,7 +61,8 @@ class Parts:
         context = self.context
         if context.failure is not None:
             return  # the name was lost: everything has ended already
-        context.registration.update(status="leaving")
+        with contextlib.suppress(SpeedError):  # without a word it leaves all the same
+            context.registration.update(status="leaving")
         self.protocol.accepting = False
         self.delivery.stop_waiting()
         self.pool.drain(drain_seconds)

@@ -249,7 +249,11 @@ void Registration::install(const std::string& data) {
 void Registration::remove() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;
-  remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
+  try {
+    remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
+  } catch (const std::system_error&) {
+    // The entry stays without its node, hence stale after a lease.
+  }
   claims_.release(generation_);
   fd_.close();
 }

@@ -1,12 +1,15 @@
-/* A directory as a network filesystem shows it, for the process that loads this library with LD_PRELOAD.
+/* System calls on a directory that go wrong, for the process that loads this library with LD_PRELOAD.
  *
- * Each such process is a host of its own: a boot id and a cache of attributes, names and absences of its own, each up
- * to REMOTE_STALE_MS old. As on NFS its own changes are seen at once, and opening a file asks the server. There are no
- * FIFOs. While the file REMOTE_HOST/faults exists, REMOTE_PERMILLE of the calls fail, are cut short, or are carried out
- * and then reported as failed, since the client repeats a request whose answer was lost.
+ * SHIM_ROOT is the directory, without links, and SHIM_HOST one that steers. While SHIM_HOST/faults exists, each call is
+ * noted in SHIM_HOST/calls, as `call kind-of-file`, and may go wrong. The file holds `call kind errno use lasts`: from
+ * that use on, once or as long as it lasts; errno 0 cuts a read or write short. Or it is empty: then SHIM_PERMILLE of
+ * the calls fail, are cut short, or are carried out and then reported as failed, as where a network filesystem repeats a
+ * request whose answer was lost.
  *
- * REMOTE_ROOT: the directory, without links; REMOTE_HOST: a directory with `mounts` and `boot_id`, to be read instead
- * of those of /proc; REMOTE_SEED. REMOTE_LIES: a segment that is renamed into place is dropped (the mutation).
+ * With SHIM_STALE_MS the directory is such a filesystem: each process is a host of its own, with SHIM_HOST/boot_id and
+ * SHIM_HOST/mounts instead of those of /proc, and with a memory of attributes, names and absences that is up to so old.
+ * As on NFS its own changes are seen at once, and opening a file asks the server. There are no FIFOs. SHIM_LIES: a
+ * segment that is renamed into place is dropped (a mutation). SHIM_SEED decides what is left to chance.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -32,19 +35,25 @@
 static char root[PATH_MAX], host[PATH_MAX];
 static size_t root_length;
 static uint64_t stale_ms, permille, seed;
-static bool lies;
+static bool lies, is_mount;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *(*real_dlsym)(void *, const char *);
 
+static uint64_t number(const char *variable) {
+  const char *given = getenv(variable);
+  return given == NULL ? 0 : strtoull(given, NULL, 10);
+}
+
 __attribute__((constructor)) static void begin(void) {
   real_dlsym = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-  const char *given = getenv("REMOTE_ROOT");
+  const char *given = getenv("SHIM_ROOT");
   if (given == NULL || real_dlsym == NULL) return;
-  snprintf(host, sizeof host, "%s", getenv("REMOTE_HOST"));
-  stale_ms = strtoull(getenv("REMOTE_STALE_MS"), NULL, 10);
-  permille = strtoull(getenv("REMOTE_PERMILLE"), NULL, 10);
-  seed = strtoull(getenv("REMOTE_SEED"), NULL, 10) * 2654435761u + 88172645463325252u;
-  lies = getenv("REMOTE_LIES") != NULL;
+  snprintf(host, sizeof host, "%s", getenv("SHIM_HOST"));
+  is_mount = getenv("SHIM_STALE_MS") != NULL;
+  stale_ms = number("SHIM_STALE_MS");
+  permille = number("SHIM_PERMILLE");
+  seed = number("SHIM_SEED") * 2654435761u + 88172645463325252u;
+  lies = getenv("SHIM_LIES") != NULL;
   snprintf(root, sizeof root, "%s", given);
   root_length = strlen(root);
 }
@@ -95,22 +104,81 @@ static bool is_remote_fd(int fd) {
 
 /* --- faults --- */
 
-enum fault { NONE, FAILED, ANSWER_LOST };
+enum fault { NONE, FAILED, CUT_SHORT, ANSWER_LOST };
 
-static enum fault fault(void) {
-  char path[PATH_MAX + 8];
-  if (permille == 0 || drawn(1000) >= permille) return NONE;
-  snprintf(path, sizeof path, "%s/faults", host);
-  int before = errno;
-  bool quiet = syscall(SYS_faccessat, AT_FDCWD, path, F_OK) != 0;
-  errno = before;
-  if (quiet) return NONE;
-  return drawn(2) ? FAILED : ANSWER_LOST;
+static const char *kind_of(const char *path) {
+  static const struct {
+    const char *part, *kind;
+  } kinds[] = {{"/.tmp-", "temporary"}, {".lane", "segment"}, {"/cursor.", "cursor"},      {".fence", "fence"},
+               {"/bell", "bell"},       {".node", "entry"},   {"/.claims/", "claim"},      {"/.claims", "claims"},
+               {"/quarantine", "quarantine"}, {"/inbox/", "lane"}, {"/inbox", "inbox"},
+               {"/speed_registry", "registry"}, {"/speed.key", "key"}};
+  for (size_t one = 0; one < sizeof kinds / sizeof *kinds; ++one)
+    if (strstr(path + root_length, kinds[one].part) != NULL) return kinds[one].kind;
+  return path[root_length] == '\0' ? "root" : "node";
 }
 
-static int failed(void) {
-  errno = drawn(2) ? EIO : ESTALE;
-  return -1;
+/* The text of a file in the host's directory; false where there is none. */
+static bool steered(const char *file, char *text, size_t size) {
+  char path[PATH_MAX + 16];
+  snprintf(path, sizeof path, "%s/%s", host, file);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  long length = syscall(SYS_read, fd, text, size - 1);
+  text[length < 0 ? 0 : length] = '\0';
+  syscall(SYS_close, fd);
+  return true;
+}
+
+static void note(const char *call, const char *kind, const char *how) {
+  char path[PATH_MAX + 16], line[64];
+  snprintf(path, sizeof path, "%s/calls", host);
+  int length = snprintf(line, sizeof line, "%s %s %s\n", call, kind, how);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  syscall(SYS_write, fd, line, length);
+  syscall(SYS_close, fd);
+}
+
+/* Whether this is the use that the plan names; `error` becomes what it names. */
+static bool is_planned(const char *plan, const char *call, const char *kind, int *error) {
+  static char last[128];
+  static int uses;
+  char call_named[16], kind_named[16];
+  int use, lasts;
+  if (sscanf(plan, "%15s %15s %d %d %d", call_named, kind_named, error, &use, &lasts) != 5) return false;
+  if (strcmp(call, call_named) != 0 || strcmp(kind, kind_named) != 0) return false;
+  pthread_mutex_lock(&lock);
+  if (strcmp(last, plan) != 0) uses = 0;
+  snprintf(last, sizeof last, "%s", plan);
+  ++uses;
+  bool is_it = uses == use || (lasts && uses > use);
+  pthread_mutex_unlock(&lock);
+  return is_it;
+}
+
+static enum fault chosen(const char *plan, const char *call, const char *path, int *error) {
+  if (plan[0] != '\0') {
+    bool planned = is_planned(plan, call, kind_of(path), error);
+    note(call, kind_of(path), planned ? "failed" : "passed");
+    return !planned ? NONE : *error == 0 ? CUT_SHORT : FAILED;
+  }
+  if (drawn(1000) >= permille) return NONE;
+  *error = drawn(2) ? EIO : ESTALE;
+  return drawn(2) ? FAILED : drawn(2) ? CUT_SHORT : ANSWER_LOST;
+}
+
+/* What is to happen to a call on a path; sets errno for one that fails, and only then. */
+static enum fault fault(const char *call, const char *path) {
+  char plan[128];
+  int before = errno, error = 0;
+  enum fault what = steered("faults", plan, sizeof plan) ? chosen(plan, call, path, &error) : NONE;
+  errno = what == FAILED ? error : before;
+  return what;
+}
+
+static enum fault fault_of(const char *call, int fd) {
+  char path[PATH_MAX];
+  return root_length && is_remote(fd, "", path) ? fault(call, path) : NONE;
 }
 
 /* --- what this host remembers --- */
@@ -212,7 +280,7 @@ static void changed(const char *path) {
 /* --- opening --- */
 
 static const char *told_instead(const char *path, char *other) {
-  const char *file = root_length == 0                                       ? NULL
+  const char *file = !is_mount                                                ? NULL
                      : strcmp(path, "/proc/self/mounts") == 0               ? "mounts"
                      : strcmp(path, "/proc/sys/kernel/random/boot_id") == 0 ? "boot_id"
                                                                             : NULL;
@@ -227,12 +295,12 @@ static int open_at(int dir, const char *name, int flags, mode_t mode) {
   name = told_instead(name, other);
   if (!is_remote(dir, name, path)) return (int)syscall(SYS_openat, dir, name, flags, mode);
   bool creates = (flags & O_CREAT) != 0;
-  if (!creates && recalled(path, ABSENT, &known)) return errno = ENOENT, -1;
-  if (fault() == FAILED) return failed();
+  if (is_mount && !creates && recalled(path, ABSENT, &known)) return errno = ENOENT, -1;
+  if (fault("open", path) == FAILED) return -1;
   int fd = (int)syscall(SYS_openat, dir, name, flags, mode);
   if (fd >= 0 && creates) changed(path);
   if (fd >= 0) opened(path, fd);
-  if (fd < 0 && errno == ENOENT) {
+  if (is_mount && fd < 0 && errno == ENOENT) {
     remember(path, (struct memory){.kind = ABSENT, .error = ENOENT});
     errno = ENOENT;
   }
@@ -269,6 +337,8 @@ static int status_at(int dir, const char *name, int flags, enum kind kind, unsig
   size_t size = kind == STAT ? sizeof(struct stat) : sizeof(struct statx);
   struct memory known = {.kind = kind};
   bool remote = is_remote(dir, name, path), is_fd = name[0] == '\0';
+  if (remote && fault("stat", path) == FAILED) return -1;
+  remote = remote && is_mount;
   /* What this host writes itself it knows. */
   if (remote && is_fd && (syscall(SYS_fcntl, dir, F_GETFL) & O_ACCMODE) != O_RDONLY) remote = false;
   if (remote && is_fd) inode_key(dir, key);
@@ -278,7 +348,6 @@ static int status_at(int dir, const char *name, int flags, enum kind kind, unsig
     memcpy(told, &known.told, size);
     return 0;
   }
-  if (remote && fault() == FAILED) return failed();
   long result = kind == STAT ? syscall(SYS_newfstatat, dir, name, told, flags)
                              : syscall(SYS_statx, dir, name, flags, mask, told);
   if (remote && result == 0) {
@@ -315,7 +384,7 @@ int statx(int dir, const char *name, int flags, unsigned mask, struct statx *tol
 int statfs64(const char *path, struct statfs64 *told) {
   char whole[PATH_MAX];
   int result = (int)syscall(SYS_statfs, path, told);
-  if (result == 0 && is_remote(AT_FDCWD, path, whole)) told->f_type = NFS_SUPER_MAGIC;
+  if (result == 0 && is_mount && is_remote(AT_FDCWD, path, whole)) told->f_type = NFS_SUPER_MAGIC;
   return result;
 }
 int statfs(const char *, struct statfs *) __attribute__((alias("statfs64")));
@@ -388,7 +457,8 @@ static void end_stream(const void *directory) {
 static const void *by_number(int fd) { return (const void *)(uintptr_t)(fd + 1); }
 
 struct dirent64 *readdir64(DIR *directory) {
-  if (!is_remote_fd(dirfd(directory)))
+  if (fault_of("list", dirfd(directory)) == FAILED) return NULL;
+  if (!is_mount || !is_remote_fd(dirfd(directory)))
     return ((struct dirent64 * (*)(DIR *)) real_dlsym(RTLD_NEXT, "readdir64"))(directory);
   struct stream *stream = stream_of(dirfd(directory), directory);
   if (stream->at >= stream->size) return NULL;
@@ -409,7 +479,8 @@ void rewinddir(DIR *directory) {
 }
 
 ssize_t getdents64(int fd, void *buffer, size_t size) {
-  if (!is_remote_fd(fd)) return syscall(SYS_getdents64, fd, buffer, size);
+  if (fault_of("list", fd) == FAILED) return -1;
+  if (!is_mount || !is_remote_fd(fd)) return syscall(SYS_getdents64, fd, buffer, size);
   struct stream *stream = stream_of(fd, by_number(fd));
   size_t taken = 0;
   while (stream->at + taken < stream->size) {
@@ -444,8 +515,8 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
   char path[PATH_MAX], new_path[PATH_MAX];
   bool remote = is_remote(from_dir, from, path) & is_remote(to_dir, to, new_path);
   if (!remote) return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
-  enum fault what = fault();
-  if (what == FAILED) return failed();
+  enum fault what = fault("rename", new_path);
+  if (what == FAILED) return -1;
   size_t length = strlen(to);
   if (lies && length > 5 && strcmp(to + length - 5, ".lane") == 0) return unlinkat(from_dir, from, 0);
   long result = syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
@@ -460,28 +531,35 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to) {
 }
 int rename(const char *from, const char *to) { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
-static int change(int dir, const char *name, int repeated, long number, long argument, long second) {
+static int change(const char *call, int dir, const char *name, int repeated, long number, long argument) {
   char path[PATH_MAX];
-  if (!is_remote(dir, name, path)) return (int)syscall(number, dir, name, argument, second);
-  enum fault what = fault();
-  if (what == FAILED) return failed();
-  long result = syscall(number, dir, name, argument, second);
+  if (!is_remote(dir, name, path)) return (int)syscall(number, dir, name, argument);
+  enum fault what = fault(call, path);
+  if (what == FAILED) return -1;
+  long result = syscall(number, dir, name, argument);
   int before = errno;
   changed(path);
   errno = before;
   return answered(what, result, repeated);
 }
-int mkdirat(int dir, const char *name, mode_t mode) { return change(dir, name, EEXIST, SYS_mkdirat, mode, 0); }
+int mkdirat(int dir, const char *name, mode_t mode) { return change("mkdir", dir, name, EEXIST, SYS_mkdirat, mode); }
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
-int unlinkat(int dir, const char *name, int flags) { return change(dir, name, ENOENT, SYS_unlinkat, flags, 0); }
+int unlinkat(int dir, const char *name, int flags) {
+  return change("unlink", dir, name, ENOENT, SYS_unlinkat, flags);
+}
+int fchmodat(int dir, const char *name, mode_t mode, int flags) {
+  (void)flags;
+  return change("chmod", dir, name, 0, SYS_fchmodat, mode);
+}
+int chmod(const char *path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode, 0); }
 int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
 int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 
 int linkat(int from_dir, const char *from, int dir, const char *name, int flags) {
   char path[PATH_MAX];
   bool remote = is_remote(dir, name, path);
-  enum fault what = remote ? fault() : NONE;
-  if (what == FAILED) return failed();
+  enum fault what = remote ? fault("link", path) : NONE;
+  if (what == FAILED) return -1;
   long result = syscall(SYS_linkat, from_dir, from, dir, name, flags);
   int before = errno;
   if (remote) changed(path);
@@ -492,7 +570,9 @@ int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FD
 
 int mkfifoat(int dir, const char *name, mode_t mode) {
   char path[PATH_MAX];
-  if (is_remote(dir, name, path)) return errno = EOPNOTSUPP, -1;
+  bool remote = is_remote(dir, name, path);
+  if (remote && is_mount) return errno = EOPNOTSUPP, -1;
+  if (remote && fault("fifo", path) == FAILED) return -1;
   return (int)syscall(SYS_mknodat, dir, name, mode | S_IFIFO, 0);
 }
 int mkfifo(const char *path, mode_t mode) { return mkfifoat(AT_FDCWD, path, mode); }
@@ -502,37 +582,36 @@ int mkfifo(const char *path, mode_t mode) { return mkfifoat(AT_FDCWD, path, mode
 static size_t shortened(size_t size) { return size > 1 ? 1 + drawn(size - 1) : size; }
 
 ssize_t write(int fd, const void *data, size_t size) {
-  enum fault what = root_length && is_remote_fd(fd) ? fault() : NONE;
-  if (what == FAILED) return failed();
-  return syscall(SYS_write, fd, data, what == ANSWER_LOST ? shortened(size) : size);
+  enum fault what = fault_of("write", fd);
+  if (what == FAILED) return -1;
+  return syscall(SYS_write, fd, data, what == CUT_SHORT ? shortened(size) : size);
 }
 ssize_t writev(int fd, const struct iovec *parts, int count) {
-  enum fault what = root_length && is_remote_fd(fd) ? fault() : NONE;
-  if (what == FAILED) return failed();
-  return syscall(SYS_writev, fd, parts, what == ANSWER_LOST ? 1 : count);
+  enum fault what = fault_of("write", fd);
+  if (what == FAILED) return -1;
+  struct iovec first = {parts[0].iov_base, what == CUT_SHORT ? shortened(parts[0].iov_len) : parts[0].iov_len};
+  return what == CUT_SHORT ? syscall(SYS_writev, fd, &first, 1) : syscall(SYS_writev, fd, parts, count);
 }
 ssize_t pwrite64(int fd, const void *data, size_t size, off_t offset) {
-  enum fault what = root_length && is_remote_fd(fd) ? fault() : NONE;
-  if (what == FAILED) return failed();
+  enum fault what = fault_of("pwrite", fd);
+  if (what == FAILED) return -1;
   if (what == ANSWER_LOST) syscall(SYS_pwrite64, fd, data, size, offset); /* and once more */
-  return syscall(SYS_pwrite64, fd, data, size, offset);
+  return syscall(SYS_pwrite64, fd, data, what == CUT_SHORT ? shortened(size) : size, offset);
 }
 ssize_t pwrite(int, const void *, size_t, off_t) __attribute__((alias("pwrite64")));
 ssize_t read(int fd, void *data, size_t size) {
-  enum fault what = root_length && is_remote_fd(fd) ? fault() : NONE;
-  if (what == FAILED) return failed();
-  return syscall(SYS_read, fd, data, what == ANSWER_LOST ? shortened(size) : size);
+  enum fault what = fault_of("read", fd);
+  if (what == FAILED) return -1;
+  return syscall(SYS_read, fd, data, what == CUT_SHORT ? shortened(size) : size);
 }
 ssize_t pread64(int fd, void *data, size_t size, off_t offset) {
-  enum fault what = root_length && is_remote_fd(fd) ? fault() : NONE;
-  if (what == FAILED) return failed();
-  return syscall(SYS_pread64, fd, data, what == ANSWER_LOST ? shortened(size) : size, offset);
+  enum fault what = fault_of("read", fd);
+  if (what == FAILED) return -1;
+  return syscall(SYS_pread64, fd, data, what == CUT_SHORT ? shortened(size) : size, offset);
 }
 ssize_t pread(int, void *, size_t, off_t) __attribute__((alias("pread64")));
-int fsync(int fd) { return root_length && is_remote_fd(fd) && fault() == FAILED ? failed() : (int)syscall(SYS_fsync, fd); }
-int fdatasync(int fd) {
-  return root_length && is_remote_fd(fd) && fault() == FAILED ? failed() : (int)syscall(SYS_fdatasync, fd);
-}
+int fsync(int fd) { return fault_of("fsync", fd) == FAILED ? -1 : (int)syscall(SYS_fsync, fd); }
+int fdatasync(int fd) { return fault_of("fsync", fd) == FAILED ? -1 : (int)syscall(SYS_fdatasync, fd); }
 
 /* --- who asks the C library itself, as JNA does, gets the functions above --- */
 
@@ -544,7 +623,7 @@ static const struct {
            OWN(pread64),   OWN(write),    OWN(writev), OWN(pwrite),   OWN(pwrite64), OWN(statx),    OWN(lseek),
            OWN(getdents64), OWN(mkdirat), OWN(mkdir),  OWN(unlinkat), OWN(unlink), OWN(renameat),   OWN(rename),
            OWN(linkat),    OWN(link),     OWN(mkfifo), OWN(fsync),    OWN(fdatasync), OWN(fstatat64), OWN(fstat64),
-           OWN(stat64),    OWN(lstat64)};
+           OWN(stat64),    OWN(lstat64),  OWN(chmod)};
 
 void *dlsym(void *library, const char *name) {
   if (real_dlsym == NULL) begin();
