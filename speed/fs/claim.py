@@ -38,7 +38,8 @@ def newest(root: str, name: str) -> int:
 def _generations(root: str, name: str) -> list[int]:
     """All claimed generations of ``name``. Other names are passed by unparsed: there may be thousands."""
     prefix = f"{name}."
-    found = [names.parse_claim(file) for file in os.listdir(names.claims_dir(root)) if file.startswith(prefix)]
+    with os.scandir(names.claims_dir(root)) as files:
+        found = [names.parse_claim(file.name) for file in files if file.name.startswith(prefix)]
     return [claim[1] for claim in found if claim and claim[0] == name]
 
 

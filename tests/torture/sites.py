@@ -48,7 +48,7 @@ def drawn(known: Known, seed: int) -> Site:
     language, phase, call, kind, error = cases[seed % len(cases)]
     random = Random(seed)
     lasts = error not in ("EINTR", SHORT) and random.random() < 0.4
-    return Site(language, phase, call, kind, error, random.choice((1, 1, 1, 2, 3)), lasts)
+    return Site(language, phase, call, kind, error, random.choice((1, 1, 1, 1, 2)), lasts)
 
 
 def errors_of(call: str) -> tuple[str, ...]:

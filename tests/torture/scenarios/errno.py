@@ -10,10 +10,12 @@ written to ``build/torture/sites.txt``.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
 
+from speed.wire import names
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, ROOT
 from tests.torture.scenario import Report, Scenario
@@ -105,6 +107,8 @@ class Round:
             if self.said:
                 victim.begin()
         else:
+            if phase == "receive":
+                self.forget_lane()
             failing = victim.begin()
             self.exchange()
             before = held(failing)
@@ -121,6 +125,10 @@ class Round:
             few = until(lambda: not lost(failing, before), SETTLE_SECONDS)
             self.check(few, f"descriptors were lost: {lost(failing, before)}")
         return self.outcome(hits)
+
+    def forget_lane(self) -> None:
+        """All in it has been received; now its receiver will find it anew, and make its first cursor."""
+        shutil.rmtree(names.lane_dir(self.victim.shimmed.root, self.victim.agent.name, self.victim.peer.name))
 
     def exchange(self) -> None:
         """So that all is open that will be used; but a sender's lane and segment are what may fail."""

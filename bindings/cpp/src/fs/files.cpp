@@ -39,6 +39,22 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
+// While `take` wants more.
+void walk(int dir_fd, const std::function<bool(const dirent&)>& take) {
+  Fd own = open_directory_at(dir_fd, ".");  // a duplicate would share its reading position
+  const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
+  if (directory == nullptr) throw_errno("fdopendir");
+  own.release();  // `directory` closes it
+  while (true) {
+    errno = 0;
+    const dirent* const entry = readdir(directory.get());
+    if (entry == nullptr && errno != 0) throw_errno("readdir");  // half a listing would hide files
+    if (entry == nullptr) return;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && !take(*entry)) return;
+  }
+}
+
 }  // namespace
 
 Fd& Fd::operator=(Fd&& other) noexcept {
@@ -162,20 +178,19 @@ Bytes read_small(int dir_fd, const std::string& name, const Owners& owners, std:
 }
 
 std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit) {
-  Fd own = open_directory_at(dir_fd, ".");  // a duplicate would share its reading position
-  const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
-  if (directory == nullptr) throw_errno("fdopendir");
-  own.release();  // `directory` closes it
   std::vector<DirectoryEntry> entries;
-  while (entries.size() < limit) {
-    errno = 0;
-    const dirent* const entry = readdir(directory.get());
-    if (entry == nullptr && errno != 0) throw_errno("readdir");  // half a listing would hide files
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") entries.push_back({std::move(name), is_directory(dir_fd, *entry)});
-  }
+  walk(dir_fd, [&](const dirent& entry) {
+    entries.push_back({entry.d_name, is_directory(dir_fd, entry)});
+    return entries.size() < limit;
+  });
   return entries;
+}
+
+void for_each_name(int dir_fd, const std::function<void(const char*)>& take) {
+  walk(dir_fd, [&](const dirent& entry) {
+    take(entry.d_name);
+    return true;
+  });
 }
 
 void make_private_directory(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -84,6 +85,8 @@ struct DirectoryEntry {
   bool is_directory = false;  // a link to one is none
 };
 std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit);
+// All names, one at a time: there may be a million.
+void for_each_name(int dir_fd, const std::function<void(const char* name)>& take);
 
 // Makes a directory 0700 unless it is there; RootError for a link or a foreign owner.
 void make_private_directory(const std::string& path);

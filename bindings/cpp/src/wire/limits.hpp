@@ -25,6 +25,7 @@ inline constexpr std::size_t max_request_id_bytes = 64;
 inline constexpr std::size_t max_keys = 16;
 inline constexpr std::size_t max_entry_bytes = 65536;
 inline constexpr std::size_t min_entry_bytes = 2048;
+inline constexpr std::size_t max_remembered_junk = 4096;
 inline constexpr std::size_t segment_bytes = 8388608;
 inline constexpr std::size_t lane_window_bytes = 67108864;
 inline constexpr std::size_t max_lanes = 4096;

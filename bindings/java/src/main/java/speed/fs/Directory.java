@@ -6,6 +6,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import speed.errors.RootException;
 import speed.wire.Block;
 import speed.wire.Names;
@@ -195,9 +196,28 @@ final class Directory implements Closeable {
     /** The names in here, unsorted, at most {@code limit} of them. */
     List<Name> names(int limit) throws PosixException {
         List<Name> names = new ArrayList<>();
-        Block block = LISTING.get();
         Libc.lseek(descriptor, 0, 0);
-        while (names.size() < limit) {
+        List<Name> some = nextNames();
+        while (names.size() < limit && !some.isEmpty()) {
+            names.addAll(some);
+            some = nextNames();
+        }
+        return names.size() > limit ? names.subList(0, limit) : names;
+    }
+
+    /** Takes all names, some at a time: there may be a million. */
+    void forEachName(Consumer<String> take) throws PosixException {
+        Libc.lseek(descriptor, 0, 0);
+        for (List<Name> some = nextNames(); !some.isEmpty(); some = nextNames()) {
+            some.forEach(name -> take.accept(name.name()));
+        }
+    }
+
+    /** Those that one call brings; none at the end. */
+    private List<Name> nextNames() throws PosixException {
+        List<Name> names = new ArrayList<>();
+        Block block = LISTING.get();
+        while (names.isEmpty()) {
             int length = (int) Libc.getdents64(descriptor, block.address, block.size);
             if (length < 0) {
                 throw Posix.failure(Native.getLastError(), "list");
@@ -207,7 +227,7 @@ final class Directory implements Closeable {
             }
             addNames(block, length, names);
         }
-        return names.size() > limit ? names.subList(0, limit) : names;
+        return names;
     }
 
     /** Reads linux_dirent64 records: inode 8, offset 8, length 2, type 1, name. */

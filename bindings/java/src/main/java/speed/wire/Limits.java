@@ -21,6 +21,7 @@ public final class Limits {
     public static final int MAX_KEYS = 16;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MIN_ENTRY_BYTES = 2048;
+    public static final int MAX_REMEMBERED_JUNK = 4096;
     public static final int SEGMENT_BYTES = 8_388_608;
     public static final int LANE_WINDOW_BYTES = 67_108_864;
     public static final int MAX_LANES = 4096;
