@@ -54,4 +54,3 @@ def drawn(known: Known, seed: int) -> Site:
 def errors_of(call: str) -> tuple[str, ...]:
     """Only what moves bytes can move fewer."""
     return (*ERRORS, SHORT) if call in DATA_CALLS else ERRORS
-

@@ -140,7 +140,9 @@ class Round:
     def send_at_last(self, source: Agent, target: Agent) -> int:
         self.victim.number += 1
         number = self.victim.number
-        sent = until(lambda: not list(told(source, "send", target=target.name, payload=number, timeout=1)), SETTLE_SECONDS)
+        sent = until(
+            lambda: not list(told(source, "send", target=target.name, payload=number, timeout=1)), SETTLE_SECONDS
+        )
         self.check(sent, f"{source!r} cannot send")
         return number
 
