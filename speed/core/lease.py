@@ -72,8 +72,8 @@ def check_lease(lease_ms: int, heartbeat_ms: int, late_ms: int = 0) -> None:
         )
     if lease_ms <= 3 * heartbeat_ms + late_ms:
         raise ConfigurationError(
-            f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms) and the {late_ms} ms after "
-            "which other hosts may see them on this mount; raise lease_seconds, or mount with a smaller actimeo"
+            f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms) and the {late_ms} ms "
+            "after which other hosts may see them on this mount; raise lease_seconds, or mount with a smaller actimeo"
         )
 
 

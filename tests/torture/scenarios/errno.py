@@ -1,10 +1,10 @@
 """System calls that fail or do less than they were asked, one site after the other (L-5, L-10, L-15, R-5, R-7, R-15).
 
 First each language lives once from start to end, and each call on each kind of file is noted: the sites. A round lets
-one of them fail, with one error, in one phase: starting, sending, receiving, renewing the lease, leaving. What the agent
-does then ends well or with an error of the contract. What was accepted arrives, once or marked as a repeat, in order.
-Afterwards the agent, or the next one of its name, works as before, with no descriptor more. What came of each site is
-written to ``build/torture/sites.txt``.
+one of them fail, with one error, in one phase: starting, sending, receiving, renewing the lease, leaving. What the
+agent does then ends well or with an error of the contract. What was accepted arrives, once or marked as a repeat, in
+order. Afterwards the agent, or the next one of its name, works as before, with no descriptor more. What came of each
+site is written to ``build/torture/sites.txt``.
 """
 
 from __future__ import annotations

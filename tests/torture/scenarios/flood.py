@@ -1,8 +1,9 @@
 """Junk by the hundred thousand: foreign files in inboxes and registry, foreign directories, noise in the bells.
 
 A round adds 10,000 files: half to the inboxes of the three agents, half to the registry, every third of them called
-like an entry, and every tenth of these as large as one; ten directories in each inbox, called like lanes; and noise in every bell. Meanwhile acknowledged
-messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1, L-9, L-19 to L-21).
+like an entry, and every tenth of these as large as one; ten directories in each inbox, called like lanes; and noise in
+every bell. Meanwhile acknowledged messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1,
+R-22, L-9, L-19 to L-21).
 """
 
 from __future__ import annotations
