@@ -1,4 +1,4 @@
-"""Agents that share a root as hosts share a network filesystem: ``shim.c`` in each of them plays the client."""
+"""Agents that share a root as hosts share a network filesystem: ``shim_c`` in each of them plays the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``shim.c``: builds it, starts agents on it, and says which of their calls go wrong."""
+"""``shim_c``: builds it, starts agents on it, and says which of their calls go wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tests.interop.harness import Agent
 from tests.interop.languages import ROOT
 from tests.interop.pool import make_root
 
-SOURCES = sorted((ROOT / "tests" / "torture").glob("shim*.c"))
+SHIM = ROOT / "tests" / "torture" / "shim_c"
+SOURCES = sorted(SHIM.glob("*.c"))
 LIBRARY = ROOT / "build" / "torture" / "shim.so"
 
 
 class Shimmed:
     """A root and agents whose calls on it can go wrong; use it as a context, which ends them.
 
-    ``variables``: those that ``shim.c`` names, without their ``SHIM_``.
+    ``variables``: those that ``shim_c`` names, without their ``SHIM_``.
     """
 
     def __init__(self, **variables: object) -> None:
@@ -48,7 +49,7 @@ class Shimmed:
         """Put there what the agent is to find."""
 
     def plan(self, agent: Agent, plan: str | None) -> None:
-        """What is to go wrong in this agent from now on, as ``shim.c`` says; None: nothing."""
+        """What is to go wrong in this agent from now on, as ``shim_c`` says; None: nothing."""
         steer(self.host_of(self.agents.index(agent)), plan)
 
     def calls(self, agent: Agent) -> list[tuple[str, str, str]]:
@@ -84,7 +85,7 @@ def taken(host: Path) -> list[tuple[str, str, str]]:
 
 def build() -> None:
     """With the compiler that the C++ node is built with."""
-    parts = [*SOURCES, *(ROOT / "tests" / "torture").glob("shim*.h")]
+    parts = [*SOURCES, *SHIM.glob("*.h")]
     if LIBRARY.exists() and LIBRARY.stat().st_mtime >= max(part.stat().st_mtime for part in parts):
         return
     LIBRARY.parent.mkdir(parents=True, exist_ok=True)

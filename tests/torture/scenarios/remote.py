@@ -1,4 +1,4 @@
-"""A root on a network filesystem, emulated below the C library (``shim.c``; L-22, L-23, R-7, R-10, R-21, L-24).
+"""A root on a network filesystem, emulated below the C library (``shim_c``; L-22, L-23, R-7, R-10, R-21, L-24).
 
 Each agent is a host of its own: it sees what others changed up to some seconds late, has no FIFOs, and for a while many
 of its calls fail, are cut short, or report a failure after they succeeded. A round sends between two languages
