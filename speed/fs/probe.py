@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from speed.fs.open import unlink_quietly
 from speed.wire.limits import REMOTE_LATE_SECONDS
 from speed.wire.names import child_path, temporary_name
 
@@ -93,5 +94,5 @@ def _fifo_works(path: str) -> bool:
         os.mkfifo(name, 0o600)
     except (OSError, AttributeError):
         return False
-    os.unlink(name)
+    unlink_quietly(name)
     return True

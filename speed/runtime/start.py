@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
-from speed.errors import ConfigurationError, DurabilityError, SpeedError
+from speed.errors import ConfigurationError, DurabilityError, RootError, SpeedError
 from speed.fs.bell import Bell
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
@@ -113,7 +113,10 @@ def grants(entry: Entry, name: str) -> bool:
 
 def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
     """Claim the name, publish the entry, start the threads."""
-    context, bell, inbox = _register(options)
+    try:
+        context, bell, inbox = _register(options)
+    except OSError as error:
+        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed doctor`") from error
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
     calls = Calls(context, links, pool)
@@ -166,14 +169,22 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
-    registration = registry.register(
-        options.name,
-        lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
-        heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
-        fabrics=options.fabrics,
-        allow=policy.allowed(),
-        before_publish=lambda generation: prepared.append(_prepare(root, options.name, generation, keyring, polling)),
-    )
+    try:
+        registration = registry.register(
+            options.name,
+            lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
+            heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
+            fabrics=options.fabrics,
+            allow=policy.allowed(),
+            before_publish=lambda generation: prepared.append(
+                _prepare(root, options.name, generation, keyring, polling)
+            ),
+        )
+    except BaseException:
+        for bell, _ in prepared:
+            if bell is not None:
+                bell.close()
+        raise
     bell, inbox = prepared[-1]
     context = Context(
         name=options.name,
