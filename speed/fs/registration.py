@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from speed.core.lease import OwnLease, Verdict, check_lease
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
-from speed.fs.entry_file import is_file, remove_entry_file
+from speed.fs.entry_file import check_reachable, is_file, remove_entry_file
 from speed.fs.identity import identity
 from speed.fs.open import put_in_place, unlink_quietly, write_all, write_at_start
 from speed.wire import names
@@ -115,6 +115,7 @@ def _claim(registry: Registry, name: str, claimant: claim.Claimant) -> tuple[cla
             continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
+        check_reachable(registry.root, name)
         claimant = replace(claimant, made_ms=_now_ms())
         if not claim.take(registry.root, name, newest + 1, claimant):
             continue

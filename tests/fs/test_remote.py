@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from speed.errors import ConfigurationError, StorageError
+from speed.errors import ConfigurationError, RegistrationError, StorageError
 from speed.fs import probe
 from speed.fs.open import put_in_place
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import MAX_REMEMBERED_JUNK, MIN_ENTRY_BYTES
+from tests.fs.entries import SHORT, run_out
 from tests.fs.lanes import Lane, sealed
 
 LARGE, SMALL = MAX_REMEMBERED_JUNK + 100, 100
@@ -50,6 +51,20 @@ def test_a_lease_that_another_host_may_not_see_renewed_is_refused(registry: Regi
     with pytest.raises(ConfigurationError, match="60000 ms"):
         registry.register("billing", lease_ms=75_000, heartbeat_ms=5_000)
     registry.register("billing", lease_ms=75_001, heartbeat_ms=5_000).remove()
+
+
+def test_an_entry_that_the_system_fails_to_open_is_not_absent(
+    registry: Registry, reader: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-5: or a live node would be evicted by one that cannot see it."""
+    owner = registry.register("billing", **SHORT)
+    run_out(owner)  # nobody can see whether it was renewed
+    with monkeypatch.context() as patched:
+        _refuse_opening(patched, "billing.node")
+        with pytest.raises(RegistrationError):
+            reader.register("billing", **SHORT)
+    assert reader.newest_generation("billing") == 1
+    owner.remove()
 
 
 def test_a_rename_whose_answer_was_lost_counts_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <tuple>
 
 #include "fs/files.hpp"
@@ -34,6 +36,13 @@ std::string read_entry_file(const std::string& path) {
   std::string data(static_cast<std::size_t>(status.st_size), '\0');
   data.resize(read_at(fd.get(), std::as_writable_bytes(std::span(data)), 0));
   return data;
+}
+
+void check_reachable(const std::string& root, const std::string& name) {
+  const std::string path = wire::entry_path(root, name);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  constexpr std::array failing{EIO, ESTALE, EMFILE, ENFILE, ENOMEM, EINTR};
+  if (!fd && std::ranges::find(failing, errno) != failing.end()) throw_errno(path);
 }
 
 bool remove_entry_file(const std::string& root, const std::string& name,

@@ -32,6 +32,7 @@ class Claiming {
       const EntryPtr again = registry_.read(name_);
       const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
       if (!same || newest != claims_.newest()) continue;  // a node may have published in between
+      check_reachable(registry_.root(), name_);
       claimant.made_ms = monotonic_ms();
       if (!claims_.take(newest + 1, claimant)) continue;
       if (claims_.newest() == newest + 1) return newest + 1;

@@ -11,13 +11,16 @@ public sealed class PosixException extends IOException permits UnclearRenameExce
     public static final int EINTR = 4;
     public static final int EIO = 5;
     public static final int EAGAIN = 11;
+    public static final int ENOMEM = 12;
     public static final int EACCES = 13;
     public static final int EEXIST = 17;
     public static final int ENOTDIR = 20;
+    public static final int ENFILE = 23;
     public static final int EMFILE = 24;
     public static final int EFBIG = 27;
     public static final int ENOSPC = 28;
     public static final int ELOOP = 40;
+    public static final int ESTALE = 116;
     public static final int EDQUOT = 122;
 
     private final int errno;

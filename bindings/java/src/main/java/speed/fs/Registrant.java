@@ -72,6 +72,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
             boolean unchanged = java.util.Objects.equals(registry.read(name), entry)
                     && newest == Claim.newest(registry.root(), name);
             if (unchanged) {
+                EntryFile.checkReachable(registry.root(), name);
                 Claim claim = new Claim(ThisProcess.identity(), lease, Posix.monotonicMs());
                 if (!claim.take(registry.root(), name, newest + 1)) {
                     continue;
