@@ -14,9 +14,10 @@ from speed.fs.open import put_in_place
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import MAX_REMEMBERED_JUNK, MIN_ENTRY_BYTES
-from tests.fs.entries import SHORT, run_out
+from tests.fs.entries import run_out
 from tests.fs.lanes import Lane, sealed
 
+BRIEF = {"lease_ms": 800, "heartbeat_ms": 200}
 LARGE, SMALL = MAX_REMEMBERED_JUNK + 100, 100
 
 
@@ -57,12 +58,12 @@ def test_an_entry_that_the_system_fails_to_open_is_not_absent(
     registry: Registry, reader: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-5: or a live node would be evicted by one that cannot see it."""
-    owner = registry.register("billing", **SHORT)
+    owner = registry.register("billing", **BRIEF)
     run_out(owner)  # nobody can see whether it was renewed
     with monkeypatch.context() as patched:
         _refuse_opening(patched, "billing.node")
         with pytest.raises(RegistrationError):
-            reader.register("billing", **SHORT)
+            reader.register("billing", **BRIEF)
     assert reader.newest_generation("billing") == 1
     owner.remove()
 
