@@ -9,6 +9,7 @@ site is written to ``build/torture/sites.txt``.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import time
@@ -216,10 +217,9 @@ def run(seed: int, count: int, report: Report) -> None:
             if not known:
                 for victim in victims.values():
                     known |= victim.sites()
-            for round_seed in (first, *(next(seeds, None) for _ in range(ROUNDS_A_WORLD - 1))):
-                if round_seed is not None:
-                    site = drawn(known, round_seed)
-                    outcomes[site] = Round(victims[site.language], site, report).run()
+            for round_seed in itertools.chain([first], itertools.islice(seeds, ROUNDS_A_WORLD - 1)):
+                site = drawn(known, round_seed)
+                outcomes[site] = Round(victims[site.language], site, report).run()
     report.add("sites known", sum(map(len, known.values())))
     rows = sorted(f"{site}: {outcome}" for site, outcome in outcomes.items())
     (LIBRARY.parent / "sites.txt").write_text("\n".join(rows) + "\n")
