@@ -42,7 +42,11 @@ class LaneFiles:
 
     def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine | None = None) -> None:
         self._fd = open_directory(path)
-        self._owners = owners_of(self._fd, os.geteuid())
+        try:
+            self._owners = owners_of(self._fd, os.geteuid())
+        except OSError:
+            os.close(self._fd)
+            raise
         self._keys = tuple(lane_keys)
         self._quarantine = quarantine
         self._cursor_fd = -1

@@ -42,9 +42,8 @@ class LaneReader:
         quarantine: Quarantine,
         buffer: ReadBuffer | None = None,
     ) -> None:
-        source_id, target_id = names.node_id(source), names.node_id(target)
-        keys = keyring.lane_keys(source_id, target_id)
-        self._files = LaneFiles(names.lane_dir(root, target, source), keys, quarantine)
+        source_id, target_id = ids = names.node_id(source), names.node_id(target)
+        self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
         self._source = source
         self._quarantine = quarantine
         self._envelopes = EnvelopeReader(source_id, target_id, keyring, buffer or ReadBuffer())
@@ -55,8 +54,8 @@ class LaneReader:
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
         self.counts: dict[str, int] = {}
-        self._ahead = LaneAhead(self._files, self._count)
         try:
+            self._ahead = LaneAhead(self._files, self._count)
             self._recover()
         except BaseException:
             self._files.close()

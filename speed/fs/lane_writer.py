@@ -237,21 +237,20 @@ class LaneWriter:
         try:
             self._open_directory()
         except OSError as error:
+            self.close()
             raise self._storage_error(error, 0) from error
 
     def _open_directory(self) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._path, 0o700)
         self._created = True  # that it is there may be the answer to a request that was repeated
-        fd = open_directory(self._path)
-        status = os.fstat(fd)
+        self._dir = open_directory(self._path)
+        status = os.fstat(self._dir)
         if status.st_uid != os.geteuid():
-            os.close(fd)
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
-        self._dir = fd
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()
-        for generation, segment, size in segments_in(fd):
+        for generation, segment, size in segments_in(self._dir):
             self._outstanding.add(generation, segment, size)
             if generation == self._generation:
                 self._segment = max(self._segment, segment)

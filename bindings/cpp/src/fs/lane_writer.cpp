@@ -153,6 +153,7 @@ void LaneWriter::verify() {
   try {
     open_lane();
   } catch (const std::system_error& error) {
+    close();
     fail(error, 0);
   }
 }
