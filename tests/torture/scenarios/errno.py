@@ -129,7 +129,8 @@ class Round:
 
     def forget_lane(self) -> None:
         """All in it has been received; now its receiver will find it anew, and make its first cursor."""
-        shutil.rmtree(names.lane_dir(self.victim.shimmed.root, self.victim.agent.name, self.victim.peer.name))
+        lane = names.lane_dir(self.victim.shimmed.root, self.victim.agent.name, self.victim.peer.name)
+        shutil.rmtree(lane, ignore_errors=True)
 
     def exchange(self) -> None:
         """So that all is open that will be used; but a sender's lane and segment are what may fail."""
