@@ -48,10 +48,13 @@ class Bell:
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
-        status = os.fstat(fd)
-        if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+                raise RootError(f"{path} is not a FIFO of this user; remove it")
+        except BaseException:
             os.close(fd)
-            raise RootError(f"{path} is not a FIFO of this user; remove it")
+            raise
         return cls(path, fd)
 
     def drain(self) -> set[bytes] | None:
