@@ -68,6 +68,8 @@ TEST(Lease, a_heartbeat_in_the_future_or_of_another_boot_is_watched_r_9_r_10) {
 TEST(Lease, must_exceed_three_heartbeats_r_7) {
   EXPECT_NO_THROW(check_lease(3001, 1000));
   EXPECT_THROW(check_lease(3000, 1000), ConfigurationError);
+  EXPECT_NO_THROW(check_lease(63'001, 1000, 60'000));
+  EXPECT_THROW(check_lease(63'000, 1000, 60'000), ConfigurationError);
 }
 
 TEST(Lease, an_owner_that_lost_it_never_holds_it_again_r_12) {
