@@ -102,8 +102,6 @@ class LaneDecoder:
                 ):
                     needed = found
                     break
-                if end == at:
-                    break
                 _add_damage(items, Damage(reason, base + at, base + end))
                 at = end
         return Scan(items, at, needed, False)

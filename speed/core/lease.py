@@ -58,14 +58,22 @@ def judge(
     return Verdict.STALE if unchanged_ms > tenure.lease else Verdict.WATCH
 
 
-def check_lease(lease_ms: int, heartbeat_ms: int) -> None:
-    """Raise ConfigurationError unless the lease exceeds three heartbeats (rule R-7)."""
+def check_lease(lease_ms: int, heartbeat_ms: int, late_ms: int = 0) -> None:
+    """Raise ConfigurationError unless the lease exceeds three heartbeats (rule R-7).
+
+    ``late_ms``: how long after a heartbeat another host may see it; it comes on top (R-21).
+    """
     if heartbeat_ms <= 0:
         raise ConfigurationError(f"the heartbeat interval must be positive, not {heartbeat_ms} ms")
     if lease_ms <= 3 * heartbeat_ms:
         raise ConfigurationError(
             f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms): "
             "one late heartbeat must not cost the name; raise lease_seconds or lower heartbeat_seconds"
+        )
+    if lease_ms <= 3 * heartbeat_ms + late_ms:
+        raise ConfigurationError(
+            f"the lease ({lease_ms} ms) must exceed three heartbeats (3 x {heartbeat_ms} ms) and the {late_ms} ms "
+            "after which other hosts may see them on this mount; raise lease_seconds, or mount with a smaller actimeo"
         )
 
 

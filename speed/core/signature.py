@@ -105,7 +105,9 @@ def compile_parameters(service: str, function: Callable[..., Any], request_type:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolved annotations; none at all when one cannot be resolved (then nothing is checked)."""
+    """Resolved annotations, NoneType for None and without Annotated; none at all when one cannot be resolved (then
+    nothing is checked).
+    """
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         return typing.get_type_hints(target)
@@ -114,12 +116,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _accepted(hint: Any) -> frozenset[type] | None:
-    """Exact types of values that fit ``hint``; None when it is not one of the simple types."""
-    if hint is None:
-        hint = type(None)
+    """Exact types of values that fit ``hint``, as ``_hints`` gave it; None when it is not one of the simple types."""
     origin = typing.get_origin(hint)
-    if origin is typing.Annotated:
-        return _accepted(typing.get_args(hint)[0])
     if origin is typing.Union or origin is types.UnionType:
         parts = [_accepted(part) for part in typing.get_args(hint)]
         if any(part is None for part in parts):

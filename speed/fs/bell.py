@@ -48,10 +48,13 @@ class Bell:
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
-        status = os.fstat(fd)
-        if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+                raise RootError(f"{path} is not a FIFO of this user; remove it")
+        except BaseException:
             os.close(fd)
-            raise RootError(f"{path} is not a FIFO of this user; remove it")
+            raise
         return cls(path, fd)
 
     def drain(self) -> set[bytes] | None:
@@ -121,7 +124,7 @@ class Ringer:
             fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:  # ENXIO: nobody reads; ENOENT: never started; ELOOP: a link
             return False
-        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        if not _is_fifo(fd):
             os.close(fd)
             return False
         self._fd = fd
@@ -136,6 +139,13 @@ class Ringer:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+
+def _is_fifo(fd: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:  # what is appended is accepted all the same: the receiver's scan finds it
+        return False
 
 
 def _write_without_signal(fd: int, data: bytes) -> None:

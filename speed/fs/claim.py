@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from speed.fs.identity import Identity, process_alive
-from speed.fs.open import sync_directory
+from speed.fs.open import sync_directory, write_all
 from speed.wire import names
 
 
@@ -38,7 +38,8 @@ def newest(root: str, name: str) -> int:
 def _generations(root: str, name: str) -> list[int]:
     """All claimed generations of ``name``. Other names are passed by unparsed: there may be thousands."""
     prefix = f"{name}."
-    found = [names.parse_claim(file) for file in os.listdir(names.claims_dir(root)) if file.startswith(prefix)]
+    with os.scandir(names.claims_dir(root)) as files:
+        found = [names.parse_claim(file.name) for file in files if file.name.startswith(prefix)]
     return [claim[1] for claim in found if claim and claim[0] == name]
 
 
@@ -50,7 +51,7 @@ def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
     except FileExistsError:
         return False
     try:
-        os.write(fd, _encode(claimant))
+        write_all(fd, _encode(claimant))
         os.fsync(fd)
         for directory in (names.claims_dir(root), names.registry_dir(root), root):
             sync_directory(directory)
@@ -97,10 +98,10 @@ def release(root: str, name: str, generation: int) -> None:
 
 
 def is_released(root: str, name: str, generation: int) -> bool:
-    """Whether the owner left in order: it then made its claim read-only."""
+    """Whether the owner left in order: it then made its claim read-only. OSError where that cannot be told."""
     try:
         return not os.stat(names.claim_path(root, name, generation)).st_mode & 0o200
-    except OSError:
+    except FileNotFoundError:
         return True
 
 

@@ -55,7 +55,7 @@ def segments_in(dir_fd: int) -> list[tuple[int, int, int]]:
             continue
         try:
             status = os.stat(entry.name, dir_fd=dir_fd, follow_symlinks=False)
-        except OSError:
+        except FileNotFoundError:
             continue  # consumed and removed meanwhile
         if stat.S_ISREG(status.st_mode):
             found.append((*parsed, status.st_size))

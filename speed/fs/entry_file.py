@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
 
 from speed.errors import WireError
+from speed.fs.open import put_in_place, unlink_quietly
 from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
+
+_FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read_entry_file(path: str) -> bytes:
@@ -23,6 +27,15 @@ def read_entry_file(path: str) -> bytes:
         return os.read(fd, MAX_ENTRY_BYTES)
     finally:
         os.close(fd)
+
+
+def check_reachable(root: str, name: str) -> None:
+    """OSError where the system keeps from seeing what is at the place of an entry: then it is not absent (R-5)."""
+    try:
+        os.close(os.open(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in _FAILING:
+            raise
 
 
 def is_file(path: str, fd: int) -> bool:
@@ -44,14 +57,11 @@ def remove_entry_file(root: str, name: str, is_meant: Callable[[str], bool]) -> 
         return False
     token = f"{name}-{os.getpid()}-{os.urandom(8).hex()}"
     aside = names.child_path(names.registry_dir(root), names.temporary_name(token))
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:
-        return False  # somebody else removed it first
-    meant = is_meant(aside)
+    put_in_place(path, aside)
+    meant = is_meant(aside)  # False as well if somebody else removed it first
     if not meant:
         _put_back(aside, path)
-    os.unlink(aside)
+    unlink_quietly(aside)
     return meant
 
 

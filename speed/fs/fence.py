@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from speed.fs.committed import segments_in
@@ -9,6 +10,9 @@ from speed.fs.open import open_directory, replace_file
 from speed.wire import names
 from speed.wire.cursor import Fence, encode_fence
 from speed.wire.seal import Keyring
+
+_NO_LANE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""No lane is there, or nothing that could be one."""
 
 
 def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> int:
@@ -23,8 +27,10 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
             continue
         try:
             lane = open_directory(names.lane_dir(root, target, source))
-        except OSError:
-            continue  # no lane there, or nothing that could be one
+        except OSError as error:
+            if error.errno in _NO_LANE:
+                continue
+            raise
         try:
             lane_key = keyring.lane_key(names.node_id(source), names.node_id(target))
             _fence_lane(lane, generation, lane_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 from collections.abc import Callable
 
@@ -124,6 +125,15 @@ class LaneAhead:
             return None
         return next(segment for segment in segments if segment > here)
 
+    def sure_successor(self, position: Position) -> Segment | None:
+        """The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried."""
+        successor = self.successor(position)
+        following = (position.generation, position.segment + 1)
+        if successor in (None, following) or not self._files.has_segment(*following):
+            return successor
+        bisect.insort(self._listing.segments, following)
+        return following
+
     def segment_at(self, position: Position, now: float) -> Segment | None:
         """The segment of ``position``, else the first after it; looked for again if there is none."""
         found = self._first_from(position)
@@ -137,12 +147,12 @@ class LaneAhead:
         return next((segment for segment in self._listing.segments if segment >= here), None)
 
     def open(self, segment: Segment, position: Position, now: float) -> int:
-        """Descriptor of a segment, -1 if it is gone or was put aside as untrusted."""
+        """Descriptor of a segment, -1 if it is gone or was put aside as untrusted; OSError if opening it failed."""
         try:
             return self._open_trusted(segment)
         except FileNotFoundError:
             pass
-        except OSError:
+        except UntrustedFileError:
             self._count("segments_refused")
             self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
         self.look(position, now)
@@ -150,9 +160,12 @@ class LaneAhead:
 
     def _open_trusted(self, segment: Segment) -> int:
         fd = self._files.open_segment(*segment)
-        if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
+        try:
+            if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
+                raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
+        except OSError:
             os.close(fd)
-            raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
+            raise
         return fd
 
     def end(self, start: Position) -> Position:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from speed.errors import WireError
 from speed.fs.committed import MAX_LANE_FILES, read_cursor
 from speed.fs.open import (
+    UntrustedFileError,
     names_in,
     open_directory,
     open_regular,
@@ -18,6 +19,7 @@ from speed.fs.open import (
     read_small,
     replace_file,
     unlink_quietly,
+    write_at_start,
 )
 from speed.fs.quarantine import Quarantine
 from speed.wire import names
@@ -43,7 +45,11 @@ class LaneFiles:
 
     def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine | None = None) -> None:
         self._fd = open_directory(path)
-        self._owners = owners_of(self._fd, os.geteuid())
+        try:
+            self._owners = owners_of(self._fd, os.geteuid())
+        except OSError:
+            os.close(self._fd)
+            raise
         self._keys = tuple(lane_keys)
         self._quarantine = quarantine
         self._cursor_fd = -1
@@ -74,8 +80,16 @@ class LaneFiles:
         try:
             name = names.segment_name(generation, segment)
             return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
-        except OSError:
+        except FileNotFoundError:
             return 0
+
+    def has_segment(self, generation: int, segment: int) -> bool:
+        """Whether it can be opened now, whatever was listed."""
+        try:
+            os.close(self.open_segment(generation, segment))
+        except (FileNotFoundError, UntrustedFileError):
+            return False
+        return True
 
     def remove(self, filename: str) -> None:
         """Remove a file that is no longer needed, if it is still there."""
@@ -87,11 +101,11 @@ class LaneFiles:
             self._quarantine.take(self._fd, filename, reason)
 
     def read_fence(self, generation: int) -> Fence | None:
-        """The fence of ``generation``; None if it is missing or not authentic."""
+        """The fence of ``generation``; None if it is missing or not authentic, OSError if reading it failed."""
         try:
             data = read_small(names.fence_name(generation), self._fd, self._owners, FENCE_BYTES + 1)
             fence = decode_fence(data, self._keys)
-        except (OSError, WireError):
+        except (FileNotFoundError, UntrustedFileError, WireError):
             return None
         return fence if fence.new_generation == generation else None
 
@@ -106,7 +120,7 @@ class LaneFiles:
         if self._cursor_fd < 0:
             self._create_cursor(cursor.receiver_generation, data)
         else:
-            os.pwrite(self._cursor_fd, data, 0)
+            write_at_start(self._cursor_fd, data)
 
     def _create_cursor(self, generation: int, data: bytes) -> None:
         """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""

@@ -13,6 +13,7 @@ from speed.errors import LeaseLostError
 from speed.fs.envelope_reader import EnvelopeReader, Received
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
+from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
@@ -41,9 +42,8 @@ class LaneReader:
         quarantine: Quarantine,
         buffer: ReadBuffer | None = None,
     ) -> None:
-        source_id, target_id = names.node_id(source), names.node_id(target)
-        keys = keyring.lane_keys(source_id, target_id)
-        self._files = LaneFiles(names.lane_dir(root, target, source), keys, quarantine)
+        source_id, target_id = ids = names.node_id(source), names.node_id(target)
+        self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
         self._source = source
         self._quarantine = quarantine
         self._envelopes = EnvelopeReader(source_id, target_id, keyring, buffer or ReadBuffer())
@@ -54,8 +54,8 @@ class LaneReader:
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
         self.counts: dict[str, int] = {}
-        self._ahead = LaneAhead(self._files, self._count)
         try:
+            self._ahead = LaneAhead(self._files, self._count)
             self._recover()
         except BaseException:
             self._files.close()
@@ -261,7 +261,7 @@ class LaneReader:
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
         try:
             fd = self._files.open_segment(entry.generation, entry.segment)
-        except OSError:
+        except (FileNotFoundError, UntrustedFileError):
             return None
         try:
             return self._envelopes.at(fd, entry.generation, entry.offset)
@@ -273,7 +273,7 @@ class LaneReader:
     def _leave_segment(self) -> None:
         """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
         self._release()
-        successor = self._ahead.successor(self._position)
+        successor = self._ahead.sure_successor(self._position)
         if successor is not None:
             self._begin(successor)
         self.commit()

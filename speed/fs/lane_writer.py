@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, newest_cursor, segments_in
-from speed.fs.open import create_file, open_directory, sync_directory, unlink_quietly, write_all
+from speed.fs.open import (
+    UnclearRenameError,
+    create_file,
+    open_directory,
+    put_in_place,
+    sync_directory,
+    unlink_quietly,
+    write_all,
+)
 from speed.wire.limits import LANE_WINDOW_BYTES, SEGMENT_BYTES
 from speed.wire.names import inbox_dir, lane_dir, node_dir, segment_name, temporary_name
 
@@ -86,7 +96,7 @@ class LaneWriter:
         if self._dir < 0 or self._clock() - self._verified > _VERIFY_SECONDS:
             self._verify()
         if self._rename:
-            self._publish(envelopes if isinstance(envelopes, bytes) else b"".join(envelopes))
+            self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)
             return
         if self._fd < 0:
             self._open_segment()
@@ -142,14 +152,19 @@ class LaneWriter:
         self._created = True
         self._outstanding.add(self._generation, self._segment, 0)
 
-    def _publish(self, batch: bytes) -> None:
+    def _publish(self, parts: Sequence[bytes | memoryview]) -> None:
         """Make one complete segment appear at once: temporary file, rename (L-23)."""
+        batch = b"".join(parts)
         name = segment_name(self._generation, self._segment + 1)
         temporary = temporary_name(name)
         try:
             unlink_quietly(temporary, self._dir)
             self._write_complete(temporary, batch)
-            os.rename(temporary, name, src_dir_fd=self._dir, dst_dir_fd=self._dir)
+            put_in_place(temporary, name, self._dir)
+        except UnclearRenameError as error:
+            unlink_quietly(temporary, self._dir)
+            self._segment += 1  # neither its number nor the counters may be used again: it may be there
+            raise self._storage_error(error, len(parts)) from error
         except OSError as error:
             unlink_quietly(temporary, self._dir)
             raise self._storage_error(error, 0) from error
@@ -223,23 +238,20 @@ class LaneWriter:
         try:
             self._open_directory()
         except OSError as error:
+            self.close()
             raise self._storage_error(error, 0) from error
 
     def _open_directory(self) -> None:
-        try:
+        with contextlib.suppress(FileExistsError):
             os.mkdir(self._path, 0o700)
-            self._created = True
-        except FileExistsError:
-            pass
-        fd = open_directory(self._path)
-        status = os.fstat(fd)
+        self._created = True  # that it is there may be the answer to a request that was repeated
+        self._dir = open_directory(self._path)
+        status = os.fstat(self._dir)
         if status.st_uid != os.geteuid():
-            os.close(fd)
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
-        self._dir = fd
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()
-        for generation, segment, size in segments_in(fd):
+        for generation, segment, size in segments_in(self._dir):
             self._outstanding.add(generation, segment, size)
             if generation == self._generation:
                 self._segment = max(self._segment, segment)
@@ -271,8 +283,4 @@ class LaneWriter:
 
 def _whole(parts: Sequence[bytes | memoryview], written: int) -> int:
     """How many envelopes are complete after ``written`` bytes."""
-    for count, part in enumerate(parts):
-        if written < len(part):
-            return count
-        written -= len(part)
-    return len(parts)
+    return sum(end <= written for end in accumulate(map(len, parts)))

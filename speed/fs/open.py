@@ -28,15 +28,26 @@ def open_directory(path: str, dir_fd: int | None = None) -> int:
 
 
 def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
-    """Descriptor of a regular file for reading; ``UntrustedFileError`` for anything else.
+    """Descriptor of a regular file for reading; ``UntrustedFileError`` for anything else, OSError if opening failed.
 
     A FIFO or device is opened without blocking and closed again; links are refused by the kernel (ELOOP).
     """
-    fd = os.open(name, _READ, dir_fd=dir_fd)
-    reason = _untrusted(os.fstat(fd), owners)
-    if reason:
+    try:
+        fd = os.open(name, _READ, dir_fd=dir_fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        if _untrusted(status, owners) or not status.st_mode & stat.S_IRUSR:
+            raise UntrustedFileError(error.errno, "cannot be opened by its kind or mode", name) from error
+        raise  # a sound file: it was the system that failed
+    try:
+        reason = _untrusted(os.fstat(fd), owners)
+        if reason:
+            raise UntrustedFileError(errno.EPERM, reason, name)
+    except OSError:
         os.close(fd)
-        raise UntrustedFileError(errno.EPERM, reason, name)
+        raise
     return fd
 
 
@@ -60,6 +71,34 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+def write_at_start(fd: int, data: bytes) -> None:
+    """One write, whole for every reader; OSError for a short one as well."""
+    if os.pwrite(fd, data, 0) < len(data):
+        raise OSError(errno.EIO, "a short write")
+
+
+class UnclearRenameError(OSError):
+    """A rename failed, and whether it took place all the same could not be found out."""
+
+
+def put_in_place(temporary: str, name: str, dir_fd: int | None = None) -> None:
+    """Rename; OSError if it failed. Only this process uses the name ``temporary``.
+
+    A network filesystem may repeat a request that was carried out, and report the failure of the repetition: opening
+    the old name tells (L-24).
+    """
+    try:
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError as error:
+        try:
+            os.close(os.open(temporary, _READ, dir_fd=dir_fd))
+        except FileNotFoundError:
+            return
+        except OSError:
+            raise UnclearRenameError(error.errno, error.strerror, name) from error
+        raise
+
+
 def replace_file(name: str, data: bytes, dir_fd: int) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 
@@ -73,7 +112,7 @@ def replace_file(name: str, data: bytes, dir_fd: int) -> int:
         fd = create_file(temporary, dir_fd, append=False)
     try:
         write_all(fd, data)
-        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        put_in_place(temporary, name, dir_fd)
     except OSError:
         os.close(fd)
         unlink_quietly(temporary, dir_fd)
@@ -81,7 +120,7 @@ def replace_file(name: str, data: bytes, dir_fd: int) -> int:
     return fd
 
 
-def unlink_quietly(name: str, dir_fd: int) -> bool:
+def unlink_quietly(name: str, dir_fd: int | None = None) -> bool:
     """Remove a name; False when it is not there or cannot be removed."""
     try:
         os.unlink(name, dir_fd=dir_fd)

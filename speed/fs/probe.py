@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from speed.fs.open import unlink_quietly
+from speed.wire.limits import REMOTE_LATE_SECONDS
 from speed.wire.names import child_path, temporary_name
 
 _MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))
@@ -28,38 +30,56 @@ _REMOTE = frozenset(
 
 
 class Filesystem(NamedTuple):
-    """``kind`` is the kernel's name of the filesystem, ``unknown`` where it cannot be told."""
+    """``kind`` is the kernel's name of the filesystem, ``unknown`` where it cannot be told.
+
+    ``late_seconds``: how long after a change on another host it may be seen here (R-21).
+    """
 
     kind: str
     is_memory: bool
     is_remote: bool
     supports_fifo: bool
+    late_seconds: float = 0.0
 
 
 def filesystem_of(path: str) -> Filesystem:
     """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it."""
-    kind = _kind_of(os.path.realpath(path))
-    remote = kind in _REMOTE or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
-    return Filesystem(kind, kind in _MEMORY, remote, _fifo_works(path))
+    kind, mounted = _mount_of(os.path.realpath(path))
+    remote = kind in _REMOTE or kind == "fuse" or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
+    return Filesystem(kind, kind in _MEMORY, remote, _fifo_works(path), _late_seconds(mounted) if remote else 0.0)
 
 
-def _kind_of(path: str) -> str:
-    """Type of the mount whose point is the longest prefix of ``path``; the last one mounted there wins."""
-    best, kind = "", "unknown"
-    for point, mounted in _mounts():
+def _mount_of(path: str) -> tuple[str, str]:
+    """Type and options of the mount whose point is the longest prefix of ``path``; the last one there wins."""
+    best, found = "", ("unknown", "")
+    for point, kind, options in _mounts():
         inside = point == "/" or path == point or path.startswith(point + os.sep)
         if inside and len(point) >= len(best):
-            best, kind = point, mounted
-    return kind
+            best, found = point, (kind, options)
+    return found
 
 
-def _mounts() -> list[tuple[str, str]]:
+def _late_seconds(options: str) -> float:
+    """How long a mount with these options may keep what it knows of files and directories."""
+    late = dict.fromkeys(("acregmax", "acdirmax"), REMOTE_LATE_SECONDS)
+    for option in options.split(","):
+        key, _, value = option.partition("=")
+        if key == "noac":
+            return 0.0
+        if key == "actimeo" and value.isdecimal():
+            late = dict.fromkeys(late, float(value))
+        elif key in late and value.isdecimal():
+            late[key] = float(value)
+    return max(late.values())
+
+
+def _mounts() -> list[tuple[str, str, str]]:
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as table:
             rows = [line.split(" ") for line in table]
     except OSError:
         return []
-    return [(_unescape(row[1]), row[2]) for row in rows if len(row) > 2]
+    return [(_unescape(row[1]), row[2], row[3]) for row in rows if len(row) > 3]
 
 
 def _unescape(point: str) -> str:
@@ -74,5 +94,5 @@ def _fifo_works(path: str) -> bool:
         os.mkfifo(name, 0o600)
     except (OSError, AttributeError):
         return False
-    os.unlink(name)
+    unlink_quietly(name)
     return True

@@ -33,7 +33,11 @@ class Quarantine:
         self._max_bytes = max_bytes
         self.taken = 0
         self.dropped = 0
-        self.files, self.bytes, self._next = self._survey()
+        try:
+            self.files, self.bytes, self._next = self._survey()
+        except BaseException:
+            os.close(self._fd)
+            raise
 
     def _survey(self) -> tuple[int, int, int]:
         """Number and bytes of what earlier runs left, and the next free number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from speed.core.lease import OwnLease, Verdict, check_lease
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
-from speed.fs.entry_file import is_file, remove_entry_file
+from speed.fs.entry_file import check_reachable, is_file, remove_entry_file
 from speed.fs.identity import identity
+from speed.fs.open import put_in_place, unlink_quietly, write_all, write_at_start
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
@@ -42,7 +44,7 @@ def register(
     before_publish: Callable[[int], None],
 ) -> Registration:
     """See ``Registry.register``."""
-    check_lease(lease_ms, heartbeat_ms)
+    check_lease(lease_ms, heartbeat_ms, registry.late_ms)
     try:
         return _register(registry, name, lease_ms, heartbeat_ms, fabrics, allow, before_publish)
     except OSError as error:
@@ -113,9 +115,13 @@ def _claim(registry: Registry, name: str, claimant: claim.Claimant) -> tuple[cla
             continue  # published since it was judged: judge that entry
         if newest != registry.newest_generation(name):
             continue
+        check_reachable(registry.root, name)
         claimant = replace(claimant, made_ms=_now_ms())
-        if claim.take(registry.root, name, newest + 1, claimant):
+        if not claim.take(registry.root, name, newest + 1, claimant):
+            continue
+        if registry.newest_generation(name) == newest + 1:
             return claimant, newest + 1
+        claim.release(registry.root, name, newest + 1)  # what was seen before was old (R-21): look again
     raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
 
 
@@ -160,7 +166,7 @@ def _respect_claim(registry: Registry, name: str, generation: int) -> None:
         entry = registry.read(name)
         if entry is not None and entry.generation >= generation:
             return
-        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms:
+        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
             return
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
 
@@ -232,7 +238,7 @@ class Registration:
             self._check_claim()
             self._install()
         else:
-            os.pwrite(self._fd, data, 0)
+            write_at_start(self._fd, data)
 
     def _is_at(self, path: str) -> bool:
         return is_file(path, self._fd)
@@ -259,11 +265,11 @@ class Registration:
         except OSError as error:
             raise self._unpublished(error) from None
         try:
-            os.write(fd, data)
-            os.rename(temporary, self._path)
+            write_all(fd, data)
+            put_in_place(temporary, self._path)
         except OSError as error:
             os.close(fd)
-            os.unlink(temporary)
+            unlink_quietly(temporary)
             raise self._unpublished(error) from None
         if self._fd >= 0:
             os.close(self._fd)
@@ -278,7 +284,8 @@ class Registration:
         with self._lock:
             if self._fd < 0:
                 return
-            remove_entry_file(self._registry.root, self.entry.name, self._is_at)
+            with contextlib.suppress(OSError):  # or it stays without its node, hence stale after a lease
+                remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 

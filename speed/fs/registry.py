@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from speed.core.lease import Verdict, judge
@@ -15,7 +15,8 @@ from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import identity, process_alive
 from speed.fs.registration import Registration, register
 from speed.wire import names
-from speed.wire.entry import Entry, decode_entry
+from speed.wire.entry import Entry, decode_entry, is_capacity
+from speed.wire.limits import MAX_REMEMBERED_JUNK
 from speed.wire.seal import Keyring
 
 _RACY_NS = 20_000_000
@@ -47,9 +48,12 @@ class Registry:
     def __init__(self, root: str, keyring: Keyring) -> None:
         self.root = root
         self.keyring = keyring
+        self.late_ms = 0
+        """How long after a change on another host it may be seen here (R-21); whoever registers sets it."""
         self._boot_id = identity().boot_id
         self._known: dict[str, _Known] = {}
-        self._problems: dict[str, str] = {}
+        self._junk: set[str] = set()
+        """Those known names under which lies no entry."""
 
     def prepare(self) -> None:
         """Make root and registry directories (0700); RootError says what is wrong and what to do."""
@@ -86,35 +90,49 @@ class Registry:
             self._known.pop(name, None)
             return None
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if not is_capacity(status.st_size):
+            self._known.pop(name, None)
+            return _Known(stamp, True, None, 0)  # what it is not, its size tells: nothing to remember (R-22)
         if known is not None and known.settled and known.stamp == stamp:
             return known
         settled = time.time_ns() - stamp[1] > _RACY_NS
         try:
             fresh = self._read_entry(name, path)
-        except OSError as error:
-            self._problems[name] = f"cannot be read: {error.strerror}"
+        except OSError:
             fresh, settled = None, False  # the same file may be readable the next time
         if known is not None and known.entry == fresh:
             now_known = _Known(stamp, settled, fresh, known.since_ms, known.gone)
         else:
             now_known = _Known(stamp, settled, fresh, monotonic_ms())
-        self._known[name] = now_known
+        self._remember(name, now_known)
         return now_known
 
+    def _remember(self, name: str, known: _Known) -> None:
+        """Entries, and of what is none so much that most registries are read once only (R-22)."""
+        if known.entry is not None:
+            self._junk.discard(name)
+        elif len(self._junk) < MAX_REMEMBERED_JUNK:
+            self._junk.add(name)
+        elif name not in self._junk:
+            self._known.pop(name, None)
+            return
+        self._known[name] = known
+
+    def _forget_all_but(self, seen: set[str]) -> None:
+        """Files that are gone need no memory."""
+        for name in set(self._known) - seen:
+            self._known.pop(name, None)
+            self._junk.discard(name)
+
     def _read_entry(self, name: str, path: str) -> Entry | None:
-        problem = ""
         for _ in range(TORN_READS):
             try:
                 entry = decode_entry(read_entry_file(path), self.keyring.registry_keys)
-            except WireError as error:
-                problem = str(error)  # a heartbeat may be half written: look again
-                continue
+            except WireError:
+                continue  # a heartbeat may be half written: look again
             if entry.name == name:
-                self._problems.pop(name, None)
                 return entry
-            problem = f"is the entry of {entry.name!r}"
             break
-        self._problems[name] = problem
         return None
 
     def verdict(self, name: str) -> tuple[Entry | None, Verdict]:
@@ -151,18 +169,26 @@ class Registry:
     def process_gone(self, entry: Entry) -> bool:
         return process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id) is False
 
-    def names(self) -> list[str]:
-        """All node names with an entry file, sorted."""
+    def names(self) -> Iterator[str]:
+        """Node names that have a file where their entry would be, one at a time: there may be a million."""
         try:
-            found = os.listdir(names.registry_dir(self.root))
+            with os.scandir(names.registry_dir(self.root)) as files:
+                yield from (name for file in files if (name := names.parse_entry_file(file.name)))
         except OSError:
-            return []
-        return sorted(name for name in map(names.parse_entry_file, found) if name)
+            return
 
     def entries(self) -> list[tuple[Entry, Verdict]]:
         """All authentic entries with their verdicts, sorted by name."""
-        rows = [self.verdict(name) for name in self.names()]
-        return [(entry, verdict) for entry, verdict in rows if entry is not None]
+        rows = []
+        seen = set()
+        for name in self.names():
+            entry, verdict = self.verdict(name)
+            if entry is not None:
+                rows.append((entry, verdict))
+            if name in self._known:
+                seen.add(name)
+        self._forget_all_but(seen)
+        return sorted(rows, key=lambda row: row[0].name)
 
     def live_entries(self) -> list[Entry]:
         """Entries of nodes that may be alive, sorted by name."""
@@ -170,7 +196,8 @@ class Registry:
 
     def is_unreadable(self, name: str) -> bool:
         """Whether there is a file that should be the entry of ``name``, but is not authentic."""
-        return self.read(name) is None and name in self._known
+        known = self._look(name)
+        return known is not None and known.entry is None
 
     def absence(self, name: str) -> str:
         """Why there is no live node of this name, and what to do."""
@@ -184,10 +211,22 @@ class Registry:
         for filename in sorted(os.listdir(names.registry_dir(self.root))):
             name = names.parse_entry_file(filename)
             if name is not None and self.read(name) is None:
-                rows[filename] = self._problems.get(name, "is gone again")
+                rows[filename] = self._problem(name)
             elif name is None and filename != names.CLAIMS and not filename.startswith(names.TEMPORARY_PREFIX):
                 rows[filename] = "is no entry of a node"
         return rows
+
+    def _problem(self, name: str) -> str:
+        """What is wrong with the file of an entry."""
+        try:
+            entry = decode_entry(read_entry_file(names.entry_path(self.root, name)), self.keyring.registry_keys)
+        except WireError as error:
+            return str(error)
+        except FileNotFoundError:
+            return "is gone again"
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        return f"is the entry of {entry.name!r}"
 
     # --- writing ---
 

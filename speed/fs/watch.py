@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -73,11 +74,13 @@ class RegistryWatch:
         while not self._stopping:
             self._hint.wait(period)
             self._hint.clear()
+            began = time.monotonic()
             try:
                 for event in self._view.update(self._registry.live_entries()):
                     self._changed(event)
             except Exception:
                 log.exception("reading the registry failed")
+            time.sleep(min(time.monotonic() - began, SCAN_SECONDS))  # junk may make it long: half the time is others'
 
     def stop(self, timeout_seconds: float = 2.0) -> None:
         """End the watch; returns after ``timeout_seconds`` at the latest."""

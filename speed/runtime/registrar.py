@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from speed.core.view import Event, Joined, Left
-from speed.errors import LeaseLostError, SpeedError
+from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
 from speed.runtime.context import Context
 from speed.wire.entry import Entry
@@ -98,7 +98,7 @@ class Registrar:
         except LeaseLostError as error:
             self._lost(error)
             return False
-        except OSError as error:
+        except (OSError, RegistrationError) as error:
             self._context.stats.count("heartbeats_failed")
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
-from speed.errors import ConfigurationError, DurabilityError, SpeedError
+from speed.errors import ConfigurationError, DurabilityError, RootError, SpeedError
 from speed.fs.bell import Bell
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
@@ -67,7 +68,8 @@ class Parts:
         context = self.context
         if context.failure is not None:
             return  # the name was lost: everything has ended already
-        context.registration.update(status="leaving")
+        with contextlib.suppress(SpeedError):  # without a word it leaves all the same
+            context.registration.update(status="leaving")
         self.protocol.accepting = False
         self.delivery.stop_waiting()
         self.pool.drain(drain_seconds)
@@ -119,7 +121,10 @@ def grants(entry: Entry, name: str) -> bool:
 
 def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
     """Claim the name, publish the entry, start the threads."""
-    context, bell, inbox = _register(options)
+    try:
+        context, bell, inbox = _register(options)
+    except OSError as error:
+        raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed doctor`") from error
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
     calls = Calls(context, links, pool)
@@ -186,17 +191,26 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     registry = Registry(root, keyring)
     registry.prepare()
     filesystem = filesystem_of(root)
+    registry.late_ms = int(filesystem.late_seconds * 1000)
     durable = _durable(options.durability, root, filesystem.is_memory)
     polling = options.bell == "polling" or _lacks_bells(root, filesystem)
     prepared: list[tuple[Bell | None, Inbox]] = []
-    registration = registry.register(
-        options.name,
-        lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
-        heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
-        fabrics=options.fabrics,
-        allow=policy.allowed(),
-        before_publish=lambda generation: prepared.append(_prepare(root, options.name, generation, keyring, polling)),
-    )
+    try:
+        registration = registry.register(
+            options.name,
+            lease_ms=_milliseconds("lease_seconds", options.lease_seconds),
+            heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
+            fabrics=options.fabrics,
+            allow=policy.allowed(),
+            before_publish=lambda generation: prepared.append(
+                _prepare(root, options.name, generation, keyring, polling)
+            ),
+        )
+    except BaseException:
+        for bell, _ in prepared:
+            if bell is not None:
+                bell.close()
+        raise
     bell, inbox = prepared[-1]
     context = Context(
         name=options.name,

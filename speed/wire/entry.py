@@ -76,6 +76,11 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0) -> bytes:
     return data.ljust(needed, b" ")
 
 
+def is_capacity(size: int) -> bool:
+    """Whether a file of an entry may be that large (R-2)."""
+    return MIN_ENTRY_BYTES <= size <= MAX_ENTRY_BYTES and size & (size - 1) == 0
+
+
 def entry_mac(registry_key: bytes, line: bytes) -> bytes:
     """Base64 HMAC-SHA256 over the exact bytes of line 1 (R-3)."""
     return base64.b64encode(hmac.digest(registry_key, line, "sha256"))

@@ -15,7 +15,7 @@ from speed.fs.entry_file import remove_entry_file
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire import names
-from tests.fs.entries import LONG, SHORT, now_ms, put, run_out, template
+from tests.fs.entries import LONG, SHORT, hold_shortly, now_ms, put, run_out, template
 
 
 def test_a_registered_node_is_read_back_as_it_was_published(registry: Registry, reader: Registry):
@@ -45,7 +45,7 @@ def test_a_name_given_back_is_free_at_once_and_its_generation_grows(registry: Re
 
 def test_an_expired_lease_is_reclaimed_and_the_former_owner_loses_for_good(registry: Registry, reader: Registry):
     """R-8, R-12: although the former owner's process is alive."""
-    former = registry.register("billing", **SHORT)
+    former = hold_shortly(registry)
     run_out(former)
     successor = reader.register("billing", **LONG)
     for refused in (former.heartbeat, former.check_held):
@@ -57,7 +57,7 @@ def test_an_expired_lease_is_reclaimed_and_the_former_owner_loses_for_good(regis
 
 def test_an_owner_whose_lease_ran_out_stops_although_nobody_took_the_name(registry: Registry):
     """R-12."""
-    registration = registry.register("billing", **SHORT)
+    registration = hold_shortly(registry)
     run_out(registration)
     with pytest.raises(LeaseLostError):
         registration.check_held()
@@ -198,19 +198,19 @@ def test_a_wrong_lease_is_refused_before_anything_is_written(registry: Registry,
 
 def test_stale_entries_are_removed_and_their_claims_stay(registry: Registry, reader: Registry):
     """R-13."""
-    gone = registry.register("billing", **SHORT)
+    gone = hold_shortly(registry)
     kept = registry.register("analytics", **LONG)
     run_out(gone)
     assert [entry.name for entry in reader.remove_stale(dry_run=True)] == ["billing"]
     assert [entry.name for entry in reader.remove_stale()] == ["billing"]
     assert [entry.name for entry in reader.live_entries()] == ["analytics"]
-    assert reader.newest_generation("billing") == 1
+    assert reader.newest_generation("billing") == gone.entry.generation
     kept.heartbeat()
 
 
 def test_an_entry_published_while_a_stale_one_is_removed_is_put_back(registry: Registry, reader: Registry):
     """R-13."""
-    run_out(registry.register("billing", **SHORT))
+    run_out(hold_shortly(registry))
     successors: list[Registration] = []
 
     def is_meant(path: str) -> bool:
@@ -246,7 +246,7 @@ def test_an_entry_put_back_never_replaces_a_newer_one(registry: Registry, reader
 
 def test_leaving_removes_no_successors_entry(registry: Registry, reader: Registry):
     """R-15."""
-    former = registry.register("billing", **SHORT)
+    former = hold_shortly(registry)
     run_out(former)
     successor = registry.register("billing", **LONG)
     former.remove()
@@ -255,9 +255,10 @@ def test_leaving_removes_no_successors_entry(registry: Registry, reader: Registr
 
 def test_a_name_whose_stale_entry_was_removed_is_free_although_its_process_lives(registry: Registry, reader: Registry):
     """R-5, R-13: as after a laptop slept, or in a debugger."""
-    run_out(registry.register("billing", **SHORT))
+    stale = hold_shortly(registry)
+    run_out(stale)
     reader.remove_stale()
-    assert registry.register("billing", **LONG).entry.generation == 2
+    assert registry.register("billing", **LONG).entry.generation == stale.entry.generation + 1
 
 
 def test_undecidable_nodes_count_as_live_for_senders(registry: Registry):

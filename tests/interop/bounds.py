@@ -28,28 +28,29 @@ HANG_SECONDS = 60.0
 
 
 def run(seconds: float, seed: int) -> Findings:
-    """Decode mutants until the time is over. Limits the memory of this process for good."""
+    """Decode mutants until the time is over. Limits the memory of this process."""
     print(f"fuzz: python; seed {seed}", flush=True)
-    _limit_memory()
-    mutations, findings = Mutations(seed, _more_seeds()), Findings()
+    limit_memory()
+    mutations, findings = Mutations(seed, more_seeds()), Findings()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and len(findings.problems) < SHOWN:
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
         for _ in range(BATCH):
             kind, data = mutations.case()
-            findings.note(kind, data, {"python": _bounded_verdict(kind, data)})
+            findings.note(kind, data, {"python": bounded_verdict(kind, data)})
     faulthandler.cancel_dump_traceback_later()
     return findings
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     """Beyond what this process has now: once the largest payload for the case itself, once for what is made of it."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + 2 * MAX_PAYLOAD_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _bounded_verdict(kind: str, data: bytes) -> str:
+def bounded_verdict(kind: str, data: bytes) -> str:
+    """``OK`` or a wire code; anything else is a finding."""
     begin = time.thread_time()
     try:
         verdict = _verdict(kind, data)
@@ -107,7 +108,7 @@ _FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
 _MORE: dict[str, Callable[[bytes], None]] = {"view": _view, "content": _content, "name": _name}
 
 
-def _more_seeds() -> dict[str, list[bytes]]:
+def more_seeds() -> dict[str, list[bytes]]:
     published = load("names")
     values = [bytes.fromhex(case["hex"]) for case in load("values")["valid"]]
     told = [case["name"] for case in published["valid_names"] + published["invalid_names"]]

@@ -1,7 +1,8 @@
 """Differential fuzzing: the same altered bytes go to the decoders of all languages, and all must say the same.
 
-``scripts/fuzz differential SECONDS [--seed N]`` compares all languages. ``scripts/fuzz python SECONDS`` looks at one,
-in its own process, where it can hold each case to its bounds (``bounds.py``); C++ and Java have programs of their own.
+``scripts/fuzz differential SECONDS [--seed N]`` compares all languages; the mode ``python`` looks at one, in its own
+process, where it can hold each case to its bounds (``bounds.py``). ``guided.py`` and the programs in C++ and Java are
+guided by coverage; what these find is compared as well (``replay.py``).
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ def run(agents: Sequence[Agent], seconds: float, seed: int) -> Findings:
     mutations, findings = Mutations(seed), Findings()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and len(findings.problems) < SHOWN:
-        cases = [mutations.case() for _ in range(BATCH)]
-        told = {agent: [agent.tell("decode", kind=kind, bytes=data) for kind, data in cases] for agent in agents}
-        for position, (kind, data) in enumerate(cases):
-            said = {agent.language: _verdict(agent, told[agent][position]) for agent in agents}
-            findings.note(kind, data, said)
+        ask(agents, [mutations.case() for _ in range(BATCH)], findings)
     return findings
+
+
+def ask(agents: Sequence[Agent], cases: Sequence[tuple[str, bytes]], findings: Findings) -> None:
+    """What all agents say of some cases, each a kind and bytes."""
+    told = {agent: [agent.tell("decode", kind=kind, bytes=data) for kind, data in cases] for agent in agents}
+    for position, (kind, data) in enumerate(cases):
+        said = {agent.language: _verdict(agent, told[agent][position]) for agent in agents}
+        findings.note(kind, data, said)
 
 
 def _verdict(agent: Agent, number: int) -> str:

@@ -126,3 +126,17 @@ def test_a_numpy_array_without_a_column_is_refused(array: np.ndarray[Any, Any]) 
     """W-17."""
     with pytest.raises(UnserialisableError):
         columns.from_numpy(array)
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_bits_fill_their_bytes_or_leave_zeros(count: int) -> None:
+    """C-4."""
+    made = columns.from_arrow(pa.array([True] * count))
+    assert bytes(made.data) == (b"\xff" if count == 8 else b"\xff\x01")
+
+
+def test_the_kind_of_a_column_is_known_before_its_values() -> None:
+    """C-3."""
+    assert columns.kind_of(pa.large_string()) == "utf8"
+    with pytest.raises(UnserialisableError):
+        columns.kind_of(pa.date32())

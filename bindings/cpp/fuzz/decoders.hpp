@@ -1,4 +1,5 @@
 // What the fuzzer reads: the first byte of an input chooses one of these, the rest is the decoder's.
+// The order is that of tests/interop/corpus.py: the fuzzers of all languages share their corpus.
 #pragma once
 
 #include <cstdint>

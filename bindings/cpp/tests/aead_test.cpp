@@ -49,7 +49,7 @@ TEST(Aead, every_length_gives_the_bytes_of_libsodium_and_opens_again_w_7) {
 TEST(Aead, a_flipped_bit_anywhere_is_refused_w_7) {
   const auto key = random_block<limits::key_bytes>();
   const auto nonce = random_block<limits::nonce_bytes>();
-  for (const std::size_t size : {0, 1, 63, 200, 2048, 2100}) {
+  for (const std::size_t size : {0UL, 1UL, 63UL, 200UL, 2048UL, 2100UL}) {
     Bytes aad = random_bytes(limits::aad_bytes);
     Bytes sealed = sealed_by_sodium(key, nonce, aad, random_bytes(size));
     Bytes opened(size);

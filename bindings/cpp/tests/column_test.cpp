@@ -22,7 +22,7 @@ Json tagged(const Column& column, std::size_t row) {
   switch (column.kind()) {
     case Column::Kind::int64: return {{"int", std::to_string(column.int64()[row])}};
     case Column::Kind::float64: {
-      std::array<std::byte, 8> bytes;
+      std::array<std::byte, 8> bytes{};
       wire::store(bytes.data(), std::bit_cast<std::uint64_t>(column.float64()[row]));
       return {{"float", wire::to_hex(bytes)}};
     }

@@ -68,6 +68,8 @@ TEST(Lease, a_heartbeat_in_the_future_or_of_another_boot_is_watched_r_9_r_10) {
 TEST(Lease, must_exceed_three_heartbeats_r_7) {
   EXPECT_NO_THROW(check_lease(3001, 1000));
   EXPECT_THROW(check_lease(3000, 1000), ConfigurationError);
+  EXPECT_NO_THROW(check_lease(63'001, 1000, 60'000));
+  EXPECT_THROW(check_lease(63'000, 1000, 60'000), ConfigurationError);
 }
 
 TEST(Lease, an_owner_that_lost_it_never_holds_it_again_r_12) {
@@ -128,7 +130,7 @@ TEST(SenderOrder, items_of_one_sender_run_one_after_another_s_5) {
 
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
   PendingCalls calls;
-  calls.add("1.1", {"billing", 10, false, [](Outcome) {}});
+  calls.add("1.1", {"billing", 10, false, [](const Outcome&) {}});
   EXPECT_FALSE(calls.take("1.1", "stranger"));
   EXPECT_TRUE(calls.take("1.1", "billing"));
   EXPECT_FALSE(calls.take("1.1", "billing"));
@@ -136,8 +138,8 @@ TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
 
 TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   PendingCalls calls;
-  calls.add("1", {"a", 5, false, [](Outcome) {}});
-  calls.add("2", {"a", 9, false, [](Outcome) {}});
+  calls.add("1", {"a", 5, false, [](const Outcome&) {}});
+  calls.add("2", {"a", 9, false, [](const Outcome&) {}});
   EXPECT_TRUE(calls.take_late(4).empty());
   EXPECT_EQ(calls.take_late(5).size(), 1U);
   EXPECT_EQ(calls.next_deadline(), 9);

@@ -34,6 +34,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"max_keys", limits::max_keys},
                   {"max_entry_bytes", limits::max_entry_bytes},
                   {"min_entry_bytes", limits::min_entry_bytes},
+                  {"max_remembered_junk", limits::max_remembered_junk},
                   {"segment_bytes", limits::segment_bytes},
                   {"lane_window_bytes", limits::lane_window_bytes},
                   {"max_lanes", limits::max_lanes},
@@ -51,6 +52,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"heartbeat_seconds", limits::heartbeat_seconds},
                   {"call_timeout_seconds", limits::call_timeout_seconds},
                   {"full_scan_seconds", limits::full_scan_seconds},
+                  {"remote_late_seconds", limits::remote_late_seconds},
                   {"ungranted_lane_grace_seconds", limits::ungranted_lane_grace_seconds},
                   {"default_priority", limits::default_priority}};
   const Json theirs = test::spec_file("limits.json");

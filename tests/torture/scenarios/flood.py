@@ -1,8 +1,9 @@
 """Junk by the hundred thousand: foreign files in inboxes and registry, foreign directories, noise in the bells.
 
 A round adds 10,000 files: half to the inboxes of the three agents, half to the registry, every third of them called
-like an entry; ten directories in each inbox, called like lanes; and noise in every bell. Meanwhile acknowledged
-messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1, L-9, L-19 to L-21).
+like an entry, and every tenth of these as large as one; ten directories in each inbox, called like lanes; and noise in
+every bell. Meanwhile acknowledged messages go between all pairs. Delivery, memory and quarantine stay bounded (R-1,
+R-22, L-9, L-19 to L-21).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from random import Random
 from unittest.mock import patch
 
 from speed.wire import names
-from speed.wire.limits import MAX_QUARANTINE_BYTES, MAX_QUARANTINE_FILES
+from speed.wire.limits import MAX_QUARANTINE_BYTES, MAX_QUARANTINE_FILES, MIN_ENTRY_BYTES
 from tests.interop.harness import Agent
 from tests.torture.scenario import Report, Scenario
 from tests.torture.world import World
@@ -58,7 +59,8 @@ class Flood:
         registry = names.registry_dir(self.world.root)
         for number in range(FILES // 2):
             end = ".node" if number % 3 == 0 else ""
-            write(f"{registry}/junk-{seed}-{number}{end}", random.randbytes(random.randrange(64)))
+            size = MIN_ENTRY_BYTES if number % 30 == 0 else random.randrange(64)
+            write(f"{registry}/junk-{seed}-{number}{end}", random.randbytes(size))
         for agent in self.world.agents.values():
             inbox = names.inbox_dir(self.world.root, agent.name)
             for number in range(FILES // 2 // len(self.world.agents)):

@@ -143,3 +143,11 @@ def test_a_lying_length_is_found_out_only_by_a_suspicious_scan() -> None:
     assert scan(data, final=False).consumed == 0
     suspicious = scan(data, final=False, suspicious=True)
     assert payloads(suspicious) == [bytes([3]) * SIZES[2]]
+
+
+def test_a_suspicious_scan_waits_for_an_envelope_that_is_only_incomplete() -> None:
+    """L-16: nothing behind it says that its length lies."""
+    cut = len(ENVELOPES[0]) + 100
+    scanned = decoder().scan(LANE[:cut], cut, 0, 1, suspicious=True)
+    assert (len(scanned.items), scanned.consumed) == (1, len(ENVELOPES[0]))
+    assert scanned.needed == ENVELOPE_OVERHEAD + SIZES[1]

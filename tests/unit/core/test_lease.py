@@ -107,6 +107,13 @@ def test_a_renewal_counts_from_the_time_that_was_written():
     assert own.next_heartbeat_ms() == 11_000
 
 
+def test_who_sees_a_newer_owner_has_lost_its_lease_at_once():
+    """R-12."""
+    own = OwnLease(LEASE, HEARTBEAT, 10_000)
+    own.lose()
+    assert own.must_stop(10_001)
+
+
 @dataclasses.dataclass
 class Owner:
     """A process of the model. Steps of one operation may be arbitrarily far apart (it may be paused)."""

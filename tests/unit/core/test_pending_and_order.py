@@ -122,3 +122,44 @@ def test_of_equal_priority_the_first_that_came_is_first() -> None:
     for priority, item in ((5, first), (5, second), (6, urgent)):
         ready.push(priority, item)
     assert [ready.pop(), ready.pop(), ready.pop()] == [urgent, first, second]
+
+
+def test_a_sender_without_waiting_items_has_nothing_to_give_back() -> None:
+    """A-4."""
+    order: SenderOrder[str] = SenderOrder()
+    assert order.drop("a") == ()
+    order.push("a", "one")
+    assert order.drop("a") == ()
+    assert len(order) == 1
+
+
+def test_a_forgotten_call_is_not_completed() -> None:
+    """S-7: its caller has gone."""
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", print)
+    assert calls.waiting("billing") == 1
+    assert calls.forget("billing", "a")
+    assert not calls.forget("billing", "a")
+    assert calls.waiting("billing") == len(calls) == 0
+    assert not calls.complete("billing", "a", 1)
+
+
+def test_when_this_node_stops_every_caller_fails() -> None:
+    """S-7."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", outcomes.append)
+    calls.add("b", 2.0, "analytics", outcomes.append)
+    error = RuntimeError("stops")
+    assert calls.fail_all(error) == 2
+    assert outcomes == [error, error]
+    assert len(calls) == 0
+
+
+def test_calls_are_not_looked_through_before_one_can_be_late() -> None:
+    """S-7: that costs time for each call."""
+    calls = PendingCalls()
+    calls.add("a", 200.0, "billing", print)
+    assert calls.expire(100.0) == []
+    assert calls.expire(100.01) == []
+    assert [call.key for call in calls.expire(200.0)] == ["a"]

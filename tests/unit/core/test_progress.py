@@ -77,3 +77,11 @@ def test_a_successor_repeats_exactly_the_unfinished_up_to_64_holes(count: int, d
     if len(unfinished) <= 64:
         assert repeated == unfinished
     assert cursor.last_sequence & 0xFFFF == max((c for c in range(1, count + 1) if c * 10 < cursor.offset), default=0)
+
+
+def test_the_tail_is_the_end_of_what_was_dispatched_or_skipped() -> None:
+    """L-14."""
+    progress, _ = dispatched(3)
+    assert progress.tail_offset == 40
+    progress.skip_to(Position(1, 2, 7))
+    assert progress.tail_offset == 7

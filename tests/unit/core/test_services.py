@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 
-from speed.core.services import Request, Response, ServiceRegistry
+from speed.core.services import FunctionService, Request, Response, ServiceRegistry
 from speed.errors import (
     CallTimeoutError,
     ConfigurationError,
@@ -18,6 +18,7 @@ from speed.errors import (
     ServiceExistsError,
     ServiceNotFoundError,
 )
+from speed.wire.column_values import from_values
 
 
 def request(service: str = "f", caller: str = "analytics", **arguments: Any) -> Request:
@@ -237,3 +238,62 @@ def test_request_get_checks_presence_and_type():
         call.get("y")
     with pytest.raises(InvalidArgumentsError):
         call.get("flag", int)
+
+
+def test_columns_of_one_call_have_equally_many_rows() -> None:
+    """C-6."""
+    two, three = from_values([1, 2]), from_values([1, 2, 3])
+    assert request(x=two, y=two, factor=2).columns == {"x": two, "y": two}
+    with pytest.raises(InvalidArgumentsError, match="different lengths"):
+        _ = request(x=two, y=three).columns
+
+
+def test_a_service_says_how_it_is_called() -> None:
+    """S-9: ``speed services`` shows it."""
+
+    def add(x: int, y: int = 2) -> int:
+        return x + y
+
+    services = ServiceRegistry()
+    service = services.register("add", add)
+    assert isinstance(service, FunctionService)
+    assert service.signature == "(x: 'int', y: 'int' = 2) -> 'int'"
+    assert "add" in services
+    assert "subtract" not in services
+
+
+def test_a_function_that_tells_no_signature_takes_what_comes() -> None:
+    """S-9: some of those written in C tell none."""
+    services = registry_with("{x} of {y}".format)
+    assert services.invoke(request(x=1, y=2)).result == "1 of 2"
+
+
+def test_annotations_that_cannot_be_resolved_are_not_checked() -> None:
+    """S-9: a name that only a type checker knows."""
+
+    def later(x: Unknown) -> Any:  # type: ignore[name-defined]  # noqa: F821
+        return x
+
+    assert registry_with(later).invoke(request(x="anything")).result == "anything"
+
+
+def test_annotations_beyond_simple_types_are_not_checked() -> None:
+    """S-9: what is checked is exact; a union is checked if all its parts are."""
+
+    def odd(x, y):  # type: ignore[no-untyped-def]
+        return x
+
+    for anything in (Literal[1] | None, [int]):
+        odd.__annotations__ = {"x": anything, "y": Annotated[int, "rows"]}
+        services = registry_with(odd)
+        assert services.invoke(request(x="text", y=1)).ok
+    assert services.invoke(request(x=1, y=[])).error_code == "INVALID_ARGUMENTS"
+
+
+def test_a_refusal_names_every_type_that_would_do() -> None:
+    """S-9."""
+    call = request(x=None)
+    with pytest.raises(InvalidArgumentsError, match="must be int or str, not None"):
+        call.get("x", (int, str))
+    with pytest.raises(InvalidArgumentsError, match="must be int, not None"):
+        call.get("x", int)

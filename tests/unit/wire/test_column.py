@@ -119,3 +119,10 @@ def test_a_column_shows_no_content() -> None:
     """Columns are payload: they stay out of logs."""
     assert repr(from_values(["secret"])) == "<speed.Column utf8 rows=1>"
     assert isinstance(from_values(["secret"]), Column)
+
+
+def test_a_column_shows_its_kind_and_length_and_never_its_values() -> None:
+    """No payload in a log."""
+    made = from_values(["secret", None])
+    assert repr(made) == "<speed.Column utf8 rows=2>"
+    assert len(made) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from speed.errors import ConfigurationError, WireError
 from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, counter_of, generation_of, make_sequence, parse_header
 from speed.wire.names import node_id
-from speed.wire.seal import Keyring, LinkOpener, LinkSealer, NonceSource
+from speed.wire.seal import Keyring, LinkOpener, LinkSealer, NonceSource, ReusedBuffer
 from tests.vectors import case_name, load
 
 VECTORS = load("envelopes")
@@ -179,3 +180,25 @@ def test_an_unknown_backend_is_refused_when_it_is_first_used() -> None:
     """W-7."""
     with pytest.raises(ConfigurationError, match="rot13"):
         LinkSealer(Keyring(KEYS, "rot13"), SOURCE, TARGET, 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("size", [ReusedBuffer.LARGE_BYTES, ReusedBuffer.KEPT_BYTES + 1])
+def test_large_envelopes_pass_through_memory_that_is_used_again(size: int, backend: str) -> None:
+    """W-12: the same bytes, whichever library seals and opens them, into fresh memory or into used."""
+    ring, into = Keyring(KEYS, backend), ReusedBuffer()
+    sealer, opener = LinkSealer(ring, SOURCE, TARGET, 1), LinkOpener(ring, SOURCE, TARGET)
+    for counter in (1, 2):
+        envelope = sealer.seal(2, 0, counter, 1, bytes([counter]) * size, NONCE)
+        assert opener.open(parse_header(envelope), envelope, into) == bytes([counter]) * size
+    altered = envelope[:-1] + bytes([envelope[-1] ^ 1])
+    with pytest.raises(WireError, match="BAD_TAG"):
+        opener.open(parse_header(altered), altered, into)
+
+
+def test_nonces_are_drawn_many_at_once_and_each_is_given_once() -> None:
+    """W-13."""
+    source = NonceSource(os.urandom)
+    drawn = [source.draw() for _ in range(600)]
+    assert len(set(drawn)) == 600
+    assert {len(nonce) for nonce in drawn} == {12}

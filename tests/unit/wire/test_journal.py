@@ -154,3 +154,17 @@ def test_the_name_of_a_segment_is_spelled_in_one_way(name: str, first: int | Non
 def test_ends_have_the_names_of_the_contract() -> None:
     """J-6."""
     assert {case["ended"] for case in VECTORS["segments"]} == {end.value for end in End} | {"unknown key"}
+
+
+def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authentic() -> None:
+    """J-5: whoever has the key may still have a defect."""
+    keys = SegmentKeys(RING, LANE, 0)
+    block = bytearray(keys.seal(5, [Entry(1, 2, 0, b"xyz")], bytes(12)))
+    header = parse_block_header(bytes(block))
+    aead = RING.journal_aead(header.key_id, LANE + bytes(8))
+    plain = bytearray(aead.decrypt(header.nonce, bytes(block[BLOCK_HEADER_BYTES:]), bytes(block[:BLOCK_HEADER_BYTES])))
+    at = plain.index((3).to_bytes(4, "big"))
+    plain[at : at + 4] = (4).to_bytes(4, "big")
+    block[BLOCK_HEADER_BYTES:] = aead.encrypt(header.nonce, bytes(plain), bytes(block[:BLOCK_HEADER_BYTES]))
+    with pytest.raises(WireError, match="do not fill"):
+        keys.open(header, bytes(block))

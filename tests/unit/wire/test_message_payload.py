@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from speed.errors import UnserialisableError, WireError
-from speed.wire.message import (
-    MessageView,
-    encode_message,
-)
+from speed.wire.content import decode_content
+from speed.wire.message import MessageView, encode_message
 from tests.unit.wire.messages import BASE, pb, with_field
 
 
@@ -144,3 +142,24 @@ def test_metadata_is_read_although_the_payload_is_garbage() -> None:
     assert view.topic == "orders.created"
     with pytest.raises(WireError):
         view.validate()
+
+
+def test_a_field_of_a_later_version_beside_the_payload_is_passed_by() -> None:
+    """M-4."""
+    record = b"\x1a\x01z" + b"\x0a\x01u" + b"\x12\x02hi"
+    data = with_field(1, pb.MessageMetadata(**BASE).SerializeToString()) + with_field(99, record)
+    view = MessageView(data)
+    assert (view.payload_bytes, view.payload) == (b"hi", b"hi")
+
+
+def test_a_protobuf_payload_of_a_type_unknown_here_comes_as_it_travelled() -> None:
+    """M-10: the program may know what to do with it."""
+    unknown = decode_content("application/protobuf", "type.googleapis.com/elsewhere.Order", memoryview(b"\x08\x01"))
+    assert (unknown.type_url, unknown.value) == ("type.googleapis.com/elsewhere.Order", b"\x08\x01")
+
+
+def test_a_protobuf_payload_that_is_none_of_its_type_is_refused() -> None:
+    """M-10."""
+    known = "type.googleapis.com/" + pb.SchemaContext.DESCRIPTOR.full_name
+    with pytest.raises(WireError, match="BAD_MESSAGE"):
+        decode_content("application/protobuf", known, memoryview(b"\xff"))

@@ -120,3 +120,23 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     for value in (None, b"billing", 7):
         with pytest.raises(InvalidNameError):
             names.check_service_name(value)  # type: ignore[arg-type]
+
+
+def test_everything_lies_where_the_layout_says() -> None:
+    """L-1, L-18, R-1, R-4, W-14, J-1, J-9."""
+    assert names.node_dir("/r", "billing") == "/r/billing"
+    assert names.inbox_dir("/r", "billing") == "/r/billing/inbox"
+    assert names.lane_dir("/r", "billing", "analytics") == "/r/billing/inbox/analytics"
+    assert names.quarantine_dir("/r", "billing") == "/r/billing/quarantine"
+    assert names.entry_path("/r", "billing") == "/r/speed_registry/billing.node"
+    assert names.claims_dir("/r") == "/r/speed_registry/.claims"
+    assert names.claim_path("/r", "billing", 7) == "/r/speed_registry/.claims/billing.000007"
+    assert names.registry_dir("/r") == "/r/speed_registry"
+    assert names.temporary_name("x") == names.TEMPORARY_PREFIX + "x"
+    assert names.is_journal_lane("0" * 32)
+    assert not names.is_journal_lane("speed_registry")
+    assert names.child_path("/r/billing", "bell") == names.bell_path("/r", "billing")
+    assert names.bell_path("/r", "billing") == "/r/billing/bell"
+    assert names.default_key_path("/r") == "/r/speed.key"
+    assert names.journal_dir("/r") == "/r/journal"
+    assert names.journal_node("host") == "host.journal"

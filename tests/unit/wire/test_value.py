@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import control, spc
+from speed.wire.column import Column
+from speed.wire.column_values import from_values
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 
@@ -197,3 +199,15 @@ def test_an_ack_names_a_sequence() -> None:
     assert control.decode_ack(control.encode_ack(2**63 + 1)) == 2**63 + 1
     with pytest.raises(WireError):
         control.decode_ack(pack({"requestId": "1"}))
+
+
+def test_what_stands_beside_a_column_is_named_when_it_cannot_travel() -> None:
+    """W-15, C-1."""
+    with pytest.raises(UnserialisableError, match=r"value\[1\] is of type object"):
+        pack([from_values([1]), object()])
+
+
+def test_a_column_that_cannot_be_is_refused_by_name() -> None:
+    """C-3: a kind that no list of kinds has."""
+    with pytest.raises(UnserialisableError, match="cannot be serialised"):
+        pack([Column("int1024", 1, memoryview(b""))])

@@ -66,7 +66,6 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& op
       scan.needed = found.needed;
       break;
     }
-    if (end == at) break;
     add_damage(scan.items, incomplete ? Refusal::truncated : found.item.refusal, window.base + at, window.base + end);
     at = end;
   }

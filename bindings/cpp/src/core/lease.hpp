@@ -35,7 +35,8 @@ Verdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::in
               std::optional<bool> process_alive, std::int64_t unchanged_ms);
 
 // ConfigurationError unless the lease exceeds three heartbeats.
-void check_lease(std::int64_t lease_ms, std::int64_t heartbeat_ms);
+// `late_ms`: how long after a heartbeat another host may see it; it comes on top.
+void check_lease(std::int64_t lease_ms, std::int64_t heartbeat_ms, std::int64_t late_ms = 0);
 
 // The owner stops at the very moment from which others may reclaim; a lost lease stays lost.
 class OwnLease {

@@ -36,7 +36,7 @@ class Progress {
 
  private:
   struct Pending {
-    std::uint64_t sequence;
+    std::uint64_t sequence = 0;
     wire::Position start;
     std::uint64_t end = 0;
     std::uint64_t previous = 0;  // sequence of the envelope before it

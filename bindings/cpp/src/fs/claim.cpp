@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "fs/files.hpp"
@@ -16,9 +18,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::size_t max_claim_bytes = 4096;
 
-std::vector<DirectoryEntry> claims_in(const std::string& root) {
+// All claimed generations of a name.
+std::vector<std::uint32_t> generations_of(const std::string& root, const std::string& name) {
   const Fd directory = open_directory(wire::claims_dir(root));
-  return list_directory(directory.get(), SIZE_MAX);
+  std::vector<std::uint32_t> generations;
+  for_each_name(directory.get(), [&](const char* file) {
+    const auto claim = wire::parse_claim(file);
+    if (claim && claim->first == name) generations.push_back(claim->second);
+  });
+  return generations;
 }
 
 std::string encode(const Claimant& claimant) {
@@ -51,12 +59,8 @@ std::optional<Claimant> decode(std::string_view text) {
 }  // namespace
 
 std::uint32_t Claims::newest() const {
-  std::uint32_t newest = 0;
-  for (const DirectoryEntry& entry : claims_in(root_)) {
-    const auto claim = wire::parse_claim(entry.name);
-    if (claim && claim->first == name_) newest = std::max(newest, claim->second);
-  }
-  return newest;
+  const std::vector<std::uint32_t> all = generations_of(root_, name_);
+  return all.empty() ? 0 : *std::ranges::max_element(all);
 }
 
 bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
@@ -92,16 +96,17 @@ void Claims::release(std::uint32_t generation) const noexcept {
 
 bool Claims::is_released(std::uint32_t generation) const {
   struct stat status {};
-  if (::stat(wire::claim_path(root_, name_, generation).c_str(), &status) != 0) return true;
+  const std::string path = wire::claim_path(root_, name_, generation);
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT) throw_errno(path);
+    return true;
+  }
   return (status.st_mode & S_IWUSR) == 0;
 }
 
 void Claims::remove_older(std::uint32_t generation) const {
-  for (const DirectoryEntry& entry : claims_in(root_)) {
-    const auto claim = wire::parse_claim(entry.name);
-    if (claim && claim->first == name_ && claim->second < generation) {
-      unlink(wire::claim_path(root_, name_, claim->second).c_str());
-    }
+  for (const std::uint32_t older : generations_of(root_, name_)) {
+    if (older < generation) unlink(wire::claim_path(root_, name_, older).c_str());
   }
 }
 

@@ -38,7 +38,11 @@ std::vector<SegmentSize> segments_in(int dir_fd) {
   for (const DirectoryEntry& entry : list_directory(dir_fd, max_lane_files)) {
     const auto name = wire::parse_segment(entry.name);
     struct stat status {};
-    if (!name || fstatat(dir_fd, entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!name) continue;
+    if (fstatat(dir_fd, entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno != ENOENT) throw_errno(entry.name);
+      continue;  // consumed and removed meanwhile
+    }
     if (S_ISREG(status.st_mode)) found.push_back({*name, static_cast<std::uint64_t>(status.st_size)});
   }
   std::ranges::sort(found, {}, &SegmentSize::name);

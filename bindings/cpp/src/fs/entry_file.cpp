@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <tuple>
 
 #include "fs/files.hpp"
@@ -36,13 +38,20 @@ std::string read_entry_file(const std::string& path) {
   return data;
 }
 
+void check_reachable(const std::string& root, const std::string& name) {
+  const std::string path = wire::entry_path(root, name);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  constexpr std::array failing{EIO, ESTALE, EMFILE, ENFILE, ENOMEM, EINTR};
+  if (!fd && std::ranges::find(failing, errno) != failing.end()) throw_errno(path);
+}
+
 bool remove_entry_file(const std::string& root, const std::string& name,
                        const std::function<bool(const std::string& path)>& is_meant) {
   const std::string path = wire::entry_path(root, name);
   if (!is_meant(path)) return false;
   const std::string aside = name_aside(root, name);
-  if (rename(path.c_str(), aside.c_str()) != 0) return false;  // somebody else removed it first
-  const bool meant = is_meant(aside);
+  put_in_place(AT_FDCWD, path, aside);
+  const bool meant = is_meant(aside);  // false as well if somebody else removed it first
   // Where its owner published a newer one, or there are no links, the owner's next heartbeat sees to it.
   if (!meant) std::ignore = link(aside.c_str(), path.c_str());
   unlink(aside.c_str());

@@ -17,4 +17,7 @@ std::string read_entry_file(const std::string& path);
 bool remove_entry_file(const std::string& root, const std::string& name,
                        const std::function<bool(const std::string& path)>& is_meant);
 
+// std::system_error where the system keeps from seeing what is at the place of an entry: then it is not absent.
+void check_reachable(const std::string& root, const std::string& name);
+
 }  // namespace speed::fs

@@ -27,8 +27,10 @@ void fence_lanes(const std::string& root, const std::string& source, std::uint32
     Fd lane;
     try {
       lane = open_directory(wire::lane_dir(root, entry.name, source));
-    } catch (const std::system_error&) {
-      continue;  // no lane there, or nothing that could be one
+    } catch (const std::system_error& error) {
+      const int why = error.code().value();
+      if (why == ENOENT || why == ENOTDIR || why == ELOOP) continue;  // no lane, or nothing that could be one
+      throw;
     }
     const wire::Key key = wire::lane_key(keyring.sealing_key(), wire::node_id(source), wire::node_id(entry.name));
     fence_lane(lane.get(), generation, key);

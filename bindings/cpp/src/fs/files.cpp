@@ -39,6 +39,22 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
+// While `take` wants more.
+void walk(int dir_fd, const std::function<bool(const dirent&)>& take) {
+  Fd own = open_directory_at(dir_fd, ".");  // a duplicate would share its reading position
+  const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
+  if (directory == nullptr) throw_errno("fdopendir");
+  own.release();  // `directory` closes it
+  while (true) {
+    errno = 0;
+    const dirent* const entry = readdir(directory.get());
+    if (entry == nullptr && errno != 0) throw_errno("readdir");  // half a listing would hide files
+    if (entry == nullptr) return;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && !take(*entry)) return;
+  }
+}
+
 }  // namespace
 
 Fd& Fd::operator=(Fd&& other) noexcept {
@@ -64,7 +80,15 @@ Fd open_directory_at(int dir_fd, const std::string& name) {
 }
 
 Fd open_regular(int dir_fd, const std::string& name, const Owners& owners) {
-  Fd fd = checked(openat(dir_fd, name.c_str(), read_flags), name);
+  Fd fd(openat(dir_fd, name.c_str(), read_flags));
+  if (!fd) {
+    const std::system_error error(errno, std::generic_category(), name);
+    struct stat status {};
+    if (is_gone(error) || fstatat(dir_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) throw error;
+    if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
+    if ((status.st_mode & S_IRUSR) == 0) throw UntrustedFileError("not readable");
+    throw error;  // a sound file: it was the system that failed
+  }
   if (const char* const why = why_untrusted(status_of(fd.get()), owners)) throw UntrustedFileError(why);
   return fd;
 }
@@ -99,6 +123,12 @@ void write_all(int fd, ByteView data) {
   }
 }
 
+void write_at_start(int fd, ByteView data) {
+  const ssize_t written = pwrite(fd, data.data(), data.size(), 0);
+  if (written < 0) throw_errno("pwrite");
+  if (static_cast<std::size_t>(written) < data.size()) throw std::system_error(EIO, std::generic_category(), "pwrite");
+}
+
 std::size_t read_at(int fd, std::span<std::byte> data, std::uint64_t offset) {
   std::size_t done = 0;
   while (done < data.size()) {
@@ -111,13 +141,26 @@ std::size_t read_at(int fd, std::span<std::byte> data, std::uint64_t offset) {
   return done;
 }
 
+bool is_gone(const std::system_error& error) {
+  return error.code().value() == ENOENT || dynamic_cast<const UntrustedFileError*>(&error) != nullptr;
+}
+
+void put_in_place(int dir_fd, const std::string& temporary, const std::string& name) {
+  if (renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) == 0) return;
+  const int error = errno;
+  const Fd old(openat(dir_fd, temporary.c_str(), read_flags));
+  if (!old && errno == ENOENT) return;
+  if (!old) throw UnclearRenameError(error);
+  throw std::system_error(error, std::generic_category(), name);
+}
+
 Fd replace_file(int dir_fd, const std::string& name, ByteView data) {
   const std::string temporary = wire::temporary_name(name);
   unlink_quietly(dir_fd, temporary);  // left by a killed predecessor of the same role
   Fd fd = create_file(dir_fd, temporary, false);
   try {
     write_all(fd.get(), data);
-    if (renameat(dir_fd, temporary.c_str(), dir_fd, name.c_str()) != 0) throw_errno(name);
+    put_in_place(dir_fd, temporary, name);
   } catch (const std::system_error&) {
     unlink_quietly(dir_fd, temporary);
     throw;
@@ -135,18 +178,19 @@ Bytes read_small(int dir_fd, const std::string& name, const Owners& owners, std:
 }
 
 std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit) {
-  Fd own = open_directory_at(dir_fd, ".");  // a duplicate would share its reading position
-  const std::unique_ptr<DIR, CloseDirectory> directory(fdopendir(own.get()));
-  if (directory == nullptr) throw_errno("fdopendir");
-  own.release();  // `directory` closes it
   std::vector<DirectoryEntry> entries;
-  while (entries.size() < limit) {
-    const dirent* const entry = readdir(directory.get());
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (name != "." && name != "..") entries.push_back({std::move(name), is_directory(dir_fd, *entry)});
-  }
+  walk(dir_fd, [&](const dirent& entry) {
+    entries.push_back({entry.d_name, is_directory(dir_fd, entry)});
+    return entries.size() < limit;
+  });
   return entries;
+}
+
+void for_each_name(int dir_fd, const std::function<void(const char*)>& take) {
+  walk(dir_fd, [&](const dirent& entry) {
+    take(entry.d_name);
+    return true;
+  });
 }
 
 void make_private_directory(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -50,16 +51,29 @@ Owners owners_of(int dir_fd);
 
 Fd open_directory(const std::string& path);
 Fd open_directory_at(int dir_fd, const std::string& name);
-Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);  // UntrustedFileError
-Fd create_file(int dir_fd, const std::string& name, bool append);            // EEXIST when the name is taken
-Fd duplicate(const Fd& fd);                                                  // none of none
+// UntrustedFileError for what is none, as far as the failure is not the system's.
+Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);
+Fd create_file(int dir_fd, const std::string& name, bool append);  // EEXIST when the name is taken
+Fd duplicate(const Fd& fd);                                        // none of none
 struct stat status_of(int fd);
+bool is_gone(const std::system_error& error);  // whether there is no such file, or none that may be trusted
 std::uint64_t file_bytes(int fd);
 std::uint64_t end_of(int fd) noexcept;  // likewise, in a third of the time; moves the position of the descriptor
 
 void write_all(int fd, ByteView data);
+void write_at_start(int fd, ByteView data);  // one write, whole for every reader; a short one is an error
 // Up to `data.size()` bytes from `offset`; fewer only at the end of the file.
 std::size_t read_at(int fd, std::span<std::byte> data, std::uint64_t offset);
+
+// A rename failed, and whether it took place all the same could not be found out.
+class UnclearRenameError : public std::system_error {
+ public:
+  explicit UnclearRenameError(int error) : std::system_error(error, std::generic_category(), "rename") {}
+};
+
+// Renames. Only this process uses the name `temporary`. A network filesystem may repeat a request that was carried out,
+// and report the failure of the repetition: opening the old name tells (L-24).
+void put_in_place(int dir_fd, const std::string& temporary, const std::string& name);
 
 // Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file.
 Fd replace_file(int dir_fd, const std::string& name, ByteView data);
@@ -71,6 +85,8 @@ struct DirectoryEntry {
   bool is_directory = false;  // a link to one is none
 };
 std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit);
+// All names, one at a time: there may be a million.
+void for_each_name(int dir_fd, const std::function<void(const char* name)>& take);
 
 // Makes a directory 0700 unless it is there; RootError for a link or a foreign owner.
 void make_private_directory(const std::string& path);

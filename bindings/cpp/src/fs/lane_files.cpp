@@ -69,7 +69,18 @@ std::uint64_t LaneFiles::segment_bytes(wire::SegmentName segment) const {
   struct stat status {};
   const std::string name = wire::segment_name(segment);
   const bool there = fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!there && errno != ENOENT) throw_errno(name);
   return there ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+bool LaneFiles::has_segment(wire::SegmentName segment) const {
+  try {
+    open_segment(segment);
+    return true;
+  } catch (const std::system_error& error) {
+    if (is_gone(error)) return false;
+    throw;
+  }
 }
 
 void LaneFiles::remove(const std::string& filename) { unlink_quietly(directory_.get(), filename); }
@@ -85,8 +96,9 @@ std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const
     return fence.new_generation == generation ? std::optional(fence) : std::nullopt;
   } catch (const WireError&) {
     return std::nullopt;
-  } catch (const std::system_error&) {
-    return std::nullopt;
+  } catch (const std::system_error& error) {
+    if (is_gone(error)) return std::nullopt;
+    throw;
   }
 }
 
@@ -98,7 +110,7 @@ void LaneFiles::write_cursor(const wire::Cursor& cursor) {
   wire::Block<wire::max_cursor_bytes> block;
   const ByteView data = wire::encode_cursor(cursor, cursor_key_, block);
   if (cursor_) {
-    if (pwrite(cursor_.get(), data.data(), data.size(), 0) < 0) throw_errno("cursor");
+    write_at_start(cursor_.get(), data);
     return;
   }
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(data.size()), block.end(), std::byte{0});

@@ -27,6 +27,7 @@ class LaneFiles {
 
   Fd open_segment(wire::SegmentName segment) const;
   std::uint64_t segment_bytes(wire::SegmentName segment) const;  // 0 if there is none
+  bool has_segment(wire::SegmentName segment) const;             // it can be opened now, whatever was listed
   void remove(const std::string& filename);
   void put_aside(const std::string& filename, std::string_view reason);
 

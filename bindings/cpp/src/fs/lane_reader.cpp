@@ -134,8 +134,9 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
       scan = decoder_.scan(window, 1, opened_);
       if (!scan.items.empty() || scan.needed <= want) break;
     }
-  } catch (const std::system_error&) {
-    return false;
+  } catch (const std::system_error& error) {
+    if (is_gone(error)) return false;
+    throw;
   }
   if (scan.items.empty() || scan.items[0].is_damage() || scan.items[0].header.sequence != entry.sequence) return false;
   progress_.found_again(entry.sequence, scan.items[0].end);

@@ -79,6 +79,7 @@ class LaneReader {
   void read_fences();
   std::size_t before_fence(std::size_t length);
   std::optional<wire::SegmentName> successor() const;
+  std::optional<wire::SegmentName> sure_successor();
   std::optional<wire::SegmentName> first_from_here() const;
   void leave_segment();
   bool open_next(double now);

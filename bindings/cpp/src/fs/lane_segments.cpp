@@ -69,6 +69,15 @@ std::optional<wire::SegmentName> LaneReader::successor() const {
   return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
 }
 
+// The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried.
+std::optional<wire::SegmentName> LaneReader::sure_successor() {
+  const auto next = successor();
+  const wire::SegmentName following{position_.generation, position_.segment + 1};
+  if (!next || *next == following || !files_.has_segment(following)) return next;
+  listing_.segments.insert(std::ranges::upper_bound(listing_.segments, following), following);
+  return following;
+}
+
 std::optional<wire::SegmentName> LaneReader::first_from_here() const {
   const auto next = std::ranges::lower_bound(listing_.segments, position_.file());
   return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
@@ -77,7 +86,7 @@ std::optional<wire::SegmentName> LaneReader::first_from_here() const {
 // Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17).
 void LaneReader::leave_segment() {
   segment_.close();
-  if (const auto next = successor()) {
+  if (const auto next = sure_successor()) {
     position_ = {next->generation, next->segment, 0};
     progress_.skip_to(position_);
   }
@@ -97,6 +106,7 @@ bool LaneReader::open_next(double now) {
     if (file_bytes(fd.get()) > max_segment_bytes) throw UntrustedFileError("larger than any segment");
     segment_ = std::move(fd);
   } catch (const std::system_error& error) {
+    if (!is_gone(error)) throw;
     if (error.code().value() != ENOENT) {
       count("segments_refused");
       files_.put_aside(wire::segment_name(*segment), "UNTRUSTED_FILE");

@@ -42,7 +42,7 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
 
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
   if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
-  if (settings_.publish_whole) return publish(envelopes);
+  if (settings_.publish_whole) return publish(envelopes, ends.size());
   if (!segment_fd_) open_segment();
   std::size_t written = 0;
   while (written < envelopes.size()) {
@@ -85,7 +85,7 @@ void LaneWriter::open_segment() {
 }
 
 // Makes one complete segment appear at once (L-23).
-void LaneWriter::publish(ByteView batch) {
+void LaneWriter::publish(ByteView batch, std::size_t envelopes) {
   const std::string name = wire::segment_name({generation_, segment_ + 1});
   const std::string temporary = wire::temporary_name(name);
   try {
@@ -93,7 +93,11 @@ void LaneWriter::publish(ByteView batch) {
     const Fd fd = create_file(lane_.get(), temporary, false);
     write_all(fd.get(), batch);
     if (settings_.durable && fsync(fd.get()) != 0) throw_errno("fsync");
-    if (renameat(lane_.get(), temporary.c_str(), lane_.get(), name.c_str()) != 0) throw_errno("rename");
+    put_in_place(lane_.get(), temporary, name);
+  } catch (const UnclearRenameError& error) {
+    unlink_quietly(lane_.get(), temporary);
+    ++segment_;  // neither its number nor the counters may be used again: it may be there
+    fail(error, envelopes);
   } catch (const std::system_error& error) {
     unlink_quietly(lane_.get(), temporary);
     fail(error, 0);
@@ -149,16 +153,14 @@ void LaneWriter::verify() {
   try {
     open_lane();
   } catch (const std::system_error& error) {
+    close();
     fail(error, 0);
   }
 }
 
 void LaneWriter::open_lane() {
-  if (mkdir(path_.c_str(), 0700) == 0) {
-    created_ = true;
-  } else if (errno != EEXIST) {
-    throw_errno(path_);
-  }
+  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw_errno(path_);
+  created_ = true;  // that it is there may be the answer to a request that was repeated
   Fd lane = open_directory(path_);
   const struct stat status = status_of(lane.get());
   if (status.st_uid != geteuid()) throw std::system_error(EACCES, std::generic_category(), "foreign lane");

@@ -7,7 +7,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
+#include "wire/limits.hpp"
 #include "wire/names.hpp"
 
 namespace speed::fs {
@@ -22,6 +27,36 @@ constexpr std::array<long, 2> memory{TMPFS_MAGIC, RAMFS_MAGIC};
 constexpr std::array<long, 10> remote{NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, smb2,        V9FS_MAGIC,
                                       CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, lustre, gpfs};
 
+// How long a mount with these options may keep what it knows of files and directories.
+double late_with(std::istream&& options) {
+  double file = wire::limits::remote_late_seconds;
+  double directory = file;
+  for (std::string option; std::getline(options, option, ',');) {
+    if (option == "noac") return 0;
+    const std::string key = option.substr(0, option.find('='));
+    const double value = key == option ? 0 : std::atof(option.c_str() + key.size() + 1);
+    if (key == "acregmax" || key == "actimeo") file = value;
+    if (key == "acdirmax" || key == "actimeo") directory = value;
+  }
+  return std::max(file, directory);
+}
+
+// By the options of the mount whose point is the longest prefix of the path; the last one mounted there wins.
+double late_seconds(const std::string& path) {
+  std::string best, found;
+  std::ifstream table("/proc/self/mounts");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string device, point, kind, options;
+    if (!(fields >> device >> point >> kind >> options)) continue;
+    const bool inside = point == "/" || path == point || path.starts_with(point + "/");
+    if (!inside || point.size() < best.size()) continue;
+    best = point;
+    found = options;
+  }
+  return late_with(std::istringstream(found));
+}
+
 bool fifo_works(const std::string& path) {
   const std::string name = wire::child_path(path, wire::temporary_name("fifo." + std::to_string(getpid())));
   unlink(name.c_str());
@@ -35,8 +70,9 @@ bool fifo_works(const std::string& path) {
 Filesystem filesystem_of(const std::string& path) {
   struct statfs status {};
   const long kind = statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
-  return {std::ranges::find(memory, kind) != memory.end(), std::ranges::find(remote, kind) != remote.end(),
-          fifo_works(path)};
+  const bool is_remote = std::ranges::find(remote, kind) != remote.end();
+  const double late = is_remote ? late_seconds(std::filesystem::canonical(path).string()) : 0;
+  return {std::ranges::find(memory, kind) != memory.end(), is_remote, fifo_works(path), late};
 }
 
 }  // namespace speed::fs

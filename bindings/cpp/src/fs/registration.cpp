@@ -32,8 +32,11 @@ class Claiming {
       const EntryPtr again = registry_.read(name_);
       const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
       if (!same || newest != claims_.newest()) continue;  // a node may have published in between
+      check_reachable(registry_.root(), name_);
       claimant.made_ms = monotonic_ms();
-      if (claims_.take(newest + 1, claimant)) return newest + 1;
+      if (!claims_.take(newest + 1, claimant)) continue;
+      if (claims_.newest() == newest + 1) return newest + 1;
+      claims_.release(newest + 1);  // what was seen before was old: look again
     }
     throw NameTakenError("'" + name_ + "' is being claimed by others again and again: try later");
   }
@@ -72,7 +75,7 @@ class Claiming {
       const EntryPtr entry = registry_.read(name_);
       if (entry != nullptr && entry->generation >= generation) return;
       const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
-      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms) return;
+      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return;
       std::this_thread::sleep_for(watch_pause);
     }
   }
@@ -116,7 +119,7 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
 
 std::unique_ptr<Registration> Registration::make(Registry& registry, const Wish& wish,
                                                  const std::function<void(std::uint32_t)>& before_publish) {
-  core::check_lease(wish.lease_ms, wish.heartbeat_ms);
+  core::check_lease(wish.lease_ms, wish.heartbeat_ms, registry.late_ms);
   try {
     return win(registry, wish, before_publish);
   } catch (const std::system_error& error) {
@@ -198,7 +201,7 @@ void Registration::write(const std::function<void(wire::Entry&)>& change) {
   const std::string data = wire::encode_entry(changed, registry_.keyring().registry_keys().front(), capacity_);
   entry_ = std::move(changed);
   if (data.size() == capacity_ && is_own(path_)) {
-    if (pwrite(fd_.get(), data.data(), data.size(), 0) < 0) throw_errno(path_);
+    write_at_start(fd_.get(), wire::view(data));
     return;
   }
   check_claim();
@@ -235,7 +238,7 @@ void Registration::install(const std::string& data) {
     Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd) throw_errno(temporary);
     write_all(fd.get(), wire::view(data));
-    if (rename(temporary.c_str(), path_.c_str()) != 0) throw_errno(path_);
+    put_in_place(AT_FDCWD, temporary, path_);
     fd_ = std::move(fd);
     capacity_ = data.size();
   } catch (const std::system_error& error) {
@@ -247,7 +250,11 @@ void Registration::install(const std::string& data) {
 void Registration::remove() {
   const std::lock_guard guard(lock_);
   if (!fd_) return;
-  remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
+  try {
+    remove_entry_file(registry_.root(), entry_.name, [this](const std::string& path) { return is_own(path); });
+  } catch (const std::system_error&) {
+    // The entry stays without its node, hence stale after a lease.
+  }
   claims_.release(generation_);
   fd_.close();
 }

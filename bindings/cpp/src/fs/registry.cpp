@@ -83,11 +83,13 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   struct stat status {};
   const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;
   const std::unique_lock guard(lock_);
-  if (!there) {
+  if (!there || !wire::is_capacity(status.st_size)) {
     known_.erase(name);
-    return nullptr;
+    junk_.erase(name);
+    return there ? std::make_shared<Known>() : nullptr;  // what is none its size tells: nothing to remember
   }
-  std::shared_ptr<const Known>& known = known_[name];
+  const auto found = known_.find(name);
+  const std::shared_ptr<const Known> known = found == known_.end() ? nullptr : found->second;
   auto fresh = std::make_shared<Known>();
   fresh->inode = static_cast<std::int64_t>(status.st_ino);
   fresh->modified_ns = status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
@@ -104,8 +106,29 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
                          *known->entry == *fresh->entry;
   fresh->since_ms = unchanged ? known->since_ms : monotonic_ms();
-  known = fresh;
-  return known;
+  remember(name, fresh);
+  return fresh;
+}
+
+// Entries, and of what is none so much that most registries are read once only. The lock is held.
+void Registry::remember(const std::string& name, std::shared_ptr<const Known> known) {
+  if (known->entry != nullptr) {
+    junk_.erase(name);
+  } else if (!junk_.contains(name)) {
+    if (junk_.size() >= wire::limits::max_remembered_junk) {
+      known_.erase(name);
+      return;
+    }
+    junk_.insert(name);
+  }
+  known_[name] = std::move(known);
+}
+
+// Files that are gone need no memory.
+void Registry::forget_all_but(const std::unordered_set<std::string>& seen) {
+  const std::lock_guard guard(lock_);
+  std::erase_if(known_, [&](const auto& one) { return !seen.contains(one.first); });
+  std::erase_if(junk_, [&](const std::string& name) { return !seen.contains(name); });
 }
 
 EntryPtr Registry::read_file(const std::string& name) const {
@@ -150,9 +173,14 @@ EntryPtr Registry::live(const std::string& name) {
 
 std::vector<wire::Entry> Registry::live_entries() {
   std::vector<wire::Entry> entries;
-  for (const std::string& name : names()) {
+  std::unordered_set<std::string> seen;
+  for_each([&](const std::string& name) {
     if (const EntryPtr entry = live(name)) entries.push_back(*entry);
-  }
+    const std::lock_guard guard(lock_);
+    if (known_.contains(name)) seen.insert(name);
+  });
+  forget_all_but(seen);
+  std::ranges::sort(entries, {}, &wire::Entry::name);
   return entries;
 }
 
@@ -183,25 +211,22 @@ bool Registry::is_gone(const wire::Entry& entry) const {
   return process_alive(process, observer_) == false;
 }
 
-std::vector<std::string> Registry::names() const {
-  std::vector<std::string> names;
+void Registry::for_each(const std::function<void(const std::string&)>& take) const {
   try {
     const Fd directory = open_directory(wire::registry_dir(root_));
-    for (const DirectoryEntry& entry : list_directory(directory.get(), SIZE_MAX)) {
-      if (auto name = wire::parse_entry_file(entry.name)) names.push_back(std::move(*name));
-    }
+    for_each_name(directory.get(), [&](const char* file) {
+      if (const auto name = wire::parse_entry_file(file)) take(*name);
+    });
   } catch (const std::system_error&) {
-    return {};
+    return;  // the next look tells more
   }
-  std::ranges::sort(names);
-  return names;
 }
 
 std::vector<std::string> Registry::remove_stale() {
   std::vector<std::string> removed;
-  for (const std::string& name : names()) {
+  for_each([&](const std::string& name) {
     const Judged judged = judge(name);
-    if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) continue;
+    if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) return;
     const auto is_meant = [&](const std::string& path) {
       const EntryPtr again = read_file(name, path);
       return again != nullptr && *again == *judged.entry;  // else its owner changed it meanwhile
@@ -209,9 +234,10 @@ std::vector<std::string> Registry::remove_stale() {
     try {
       if (remove_entry_file(root_, name, is_meant)) removed.push_back(name);
     } catch (const std::system_error&) {
-      continue;  // removed by another
+      return;  // removed by another
     }
-  }
+  });
+  std::ranges::sort(removed);
   return removed;
 }
 

@@ -2,10 +2,12 @@
 // Threads: all methods may be called from any thread; one lock guards what was read before.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/lease.hpp"
 #include "fs/identity.hpp"
@@ -49,6 +51,9 @@ class Registry {
   bool is_gone(const wire::Entry& entry) const;        // its process
   std::vector<std::string> remove_stale();             // entries of nodes that are gone, never their claims
 
+  // How long after a change on another host it may be seen here, in ms; whoever registers sets it.
+  std::int64_t late_ms = 0;
+
   const std::string& root() const { return root_; }
   const wire::Keyring& keyring() const { return keyring_; }
   const Identity& observer() const { return observer_; }
@@ -68,13 +73,16 @@ class Registry {
   EntryPtr read_file(const std::string& name) const;
   EntryPtr read_file(const std::string& name, const std::string& path) const;
   core::Verdict judge(const Known& known, std::int64_t now) const;
-  std::vector<std::string> names() const;
+  void remember(const std::string& name, std::shared_ptr<const Known> known);
+  void forget_all_but(const std::unordered_set<std::string>& seen);
+  void for_each(const std::function<void(const std::string& name)>& take) const;
 
   std::string root_;
   const wire::Keyring& keyring_;
   Identity observer_;
   std::mutex lock_;
   std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
+  std::unordered_set<std::string> junk_;  // those known names under which lies no entry
 };
 
 }  // namespace speed::fs

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds interruption_period{50};
 constexpr double answer_grace_seconds = 0.25;  // for the server's own verdict after the deadline (S-4)
 
 std::string hex(std::uint64_t number) {
-  std::array<char, 16> digits;
+  std::array<char, 16> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
   return {digits.data(), end};
 }

@@ -38,7 +38,7 @@ class Protocol {
 
  private:
   fs::Rings wait_for_rings(bool wait);
-  std::optional<fs::Rings> poll(double seconds);
+  std::optional<fs::Rings> poll(double now);
   std::optional<fs::Rings> poll_once(double now);
   fs::Rings look_at_bell(double now);
   fs::Rings block(double seconds);

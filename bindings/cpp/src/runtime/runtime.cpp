@@ -71,6 +71,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.registry = std::make_unique<fs::Registry>(context.root, *context.keyring);
   context.registry->prepare();
   const fs::Filesystem filesystem = fs::filesystem_of(context.root);
+  context.registry->late_ms = to_ms(filesystem.late_seconds);
   if (options.durable && filesystem.is_memory) {
     throw DurabilityError(context.root + " lies in memory: it cannot survive a power cut; use a root on a disk");
   }

@@ -1,6 +1,7 @@
 #include "wire/entry.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "speed/error.hpp"
 #include "wire/json.hpp"
@@ -72,6 +73,11 @@ Json parse(std::string_view line) {
 std::string mac_of(const Key& key, std::string_view line) { return to_base64(hmac(key, view(line))); }
 
 }  // namespace
+
+bool is_capacity(std::int64_t size) {
+  const auto bytes = static_cast<std::uint64_t>(size);
+  return bytes >= limits::min_entry_bytes && bytes <= limits::max_entry_bytes && std::has_single_bit(bytes);
+}
 
 std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity) {
   Json values;

@@ -32,6 +32,8 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
+bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
+
 // Padded to `capacity`, or to the next power of two that fits; ConfigurationError beyond max_entry_bytes.
 std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0);
 

@@ -25,6 +25,7 @@ inline constexpr std::size_t max_request_id_bytes = 64;
 inline constexpr std::size_t max_keys = 16;
 inline constexpr std::size_t max_entry_bytes = 65536;
 inline constexpr std::size_t min_entry_bytes = 2048;
+inline constexpr std::size_t max_remembered_junk = 4096;
 inline constexpr std::size_t segment_bytes = 8388608;
 inline constexpr std::size_t lane_window_bytes = 67108864;
 inline constexpr std::size_t max_lanes = 4096;
@@ -41,7 +42,8 @@ inline constexpr std::size_t max_journal_lanes = 4096;
 inline constexpr double lease_seconds = 30.0;
 inline constexpr double heartbeat_seconds = 5.0;
 inline constexpr double call_timeout_seconds = 30.0;
-inline constexpr double full_scan_seconds = 1.0;
+inline constexpr double full_scan_seconds = 0.5;
+inline constexpr double remote_late_seconds = 60.0;
 inline constexpr double ungranted_lane_grace_seconds = 30.0;
 inline constexpr int default_priority = 5;
 

@@ -67,7 +67,7 @@ class MessageView {
   const Bytes& bytes() const { return data_; }  // exactly what was received (M-12)
 
  private:
-  void read_payload(ByteView record);
+  void read_payload(ByteView any);
 
   Bytes data_;
   MessageHead head_;

@@ -31,7 +31,7 @@ constexpr std::size_t run_bytes = 8;
 // Most text is ASCII: eight characters are looked at together.
 bool is_ascii_run(std::string_view text, std::size_t at) {
   if (text.size() - at < run_bytes) return false;
-  std::uint64_t run;
+  std::uint64_t run = 0;
   std::memcpy(&run, text.data() + at, run_bytes);
   return (run & 0x8080808080808080) == 0;
 }

@@ -97,9 +97,6 @@ public final class LaneDecoder {
             if (incomplete && !window.isFinal && !isEnvelope(window, end)) {
                 return new Scan(items, at, found.needed, false);
             }
-            if (end == at) {
-                break;
-            }
             addDamage(items, incomplete ? "TRUNCATED" : found.reason, window.base + at, window.base + end);
             at = end;
         }

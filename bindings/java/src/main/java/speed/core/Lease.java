@@ -27,11 +27,20 @@ public final class Lease {
         this.renewed = renewed;
     }
 
-    /** The lease must exceed three heartbeats: one late heartbeat must not cost the name. */
-    public static void check(long lease, long heartbeat) {
+    /**
+     * The lease must exceed three heartbeats: one late heartbeat must not cost the name (R-7).
+     *
+     * @param late how long after a heartbeat another host may see it; it comes on top (R-21)
+     */
+    public static void check(long lease, long heartbeat, long late) {
         if (heartbeat <= 0 || lease <= 3 * heartbeat) {
             throw new ConfigurationException("the lease (" + lease + " ms) must exceed three heartbeats (3 x "
                     + heartbeat + " ms): raise the lease or lower the heartbeat");
+        }
+        if (lease <= 3 * heartbeat + late) {
+            throw new ConfigurationException("the lease (" + lease + " ms) must exceed three heartbeats (3 x "
+                    + heartbeat + " ms) and the " + late + " ms after which other hosts may see them on this mount:"
+                    + " raise the lease, or mount with a smaller actimeo");
         }
     }
 

@@ -26,18 +26,20 @@ public final class Bell {
 
     /** Makes the FIFO if it is absent and opens it; RootException if something else is there. */
     public static Bell open(String path, NodeId own) {
+        int descriptor = -1;
         try {
             makeIfAbsent(path);
-            int descriptor = Posix.open(path, Posix.O_RDWR | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
+            descriptor = Posix.open(path, Posix.O_RDWR | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
             FileStatus status = Posix.status(descriptor);
-            if (!status.isFifo() || status.uid() != Posix.uid()) {
-                Posix.close(descriptor);
-                throw new RootException(path + " is not a FIFO of this user; remove it");
+            if (status.isFifo() && status.uid() == Posix.uid()) {
+                return new Bell(descriptor, own);
             }
-            return new Bell(descriptor, own);
         } catch (PosixException error) {
+            Posix.close(descriptor);
             throw new RootException("cannot open the bell " + error.getMessage());
         }
+        Posix.close(descriptor);
+        throw new RootException(path + " is not a FIFO of this user; remove it");
     }
 
     private static void makeIfAbsent(String path) throws PosixException {

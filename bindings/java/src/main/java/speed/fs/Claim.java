@@ -2,7 +2,10 @@ package speed.fs;
 
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import speed.wire.Block;
 import speed.wire.Entry;
 import speed.wire.Json;
@@ -17,7 +20,6 @@ import speed.wire.Names;
  */
 record Claim(Entry.Process maker, long lease, long made) {
     private static final int MAX_BYTES = 4096;
-    private static final int MAX_CLAIMS = 1 << 20;
     private static final int READ_ONLY = 0400;
     private static final int OWNER_WRITES = 0200;
 
@@ -28,13 +30,11 @@ record Claim(Entry.Process maker, long lease, long made) {
 
     /** The highest claimed generation of a name, 0 without one. */
     static int newest(String root, String name) throws PosixException {
-        int newest = 0;
+        SortedSet<Integer> generations = new TreeSet<>(List.of(0));
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
-            for (Directory.Name file : claims.names(MAX_CLAIMS)) {
-                newest = Math.max(newest, Names.parseClaim(file.name(), name));
-            }
+            claims.forEachName(file -> generations.add(Names.parseClaim(file, name)));
         }
-        return newest;
+        return generations.last();
     }
 
     /** Creates the claim; false if somebody else has it. */
@@ -110,23 +110,26 @@ record Claim(Entry.Process maker, long lease, long made) {
     }
 
     /** Whether the owner left in order. */
-    static boolean isReleased(String root, String name, int generation) {
+    static boolean isReleased(String root, String name, int generation) throws PosixException {
         try {
             return !Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation)).has(OWNER_WRITES);
-        } catch (PosixException gone) {
-            return true;
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return true;
+            }
+            throw error;
         }
     }
 
     /** Removes lower claims; the newest one stays for ever. */
     static void removeOlder(String root, String name, int generation) throws PosixException {
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
-            for (Directory.Name file : claims.names(MAX_CLAIMS)) {
-                int found = Names.parseClaim(file.name(), name);
+            claims.forEachName(file -> {
+                int found = Names.parseClaim(file, name);
                 if (found > 0 && found < generation) {
-                    claims.removeQuietly(file.name());
+                    claims.removeQuietly(file);
                 }
-            }
+            });
         }
     }
 }

@@ -6,6 +6,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 import speed.errors.RootException;
 import speed.wire.Block;
 import speed.wire.Names;
@@ -19,6 +20,7 @@ import speed.wire.Names;
 final class Directory implements Closeable {
     static final int PRIVATE_DIRECTORY = 0700;
     static final int PRIVATE_FILE = 0600;
+    private static final int OWNER_READS = 0400;
     private static final int LISTING_BYTES = 32 << 10;
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
@@ -86,19 +88,37 @@ final class Directory implements Closeable {
         return Posix.status(descriptor, name);
     }
 
-    /** A descriptor for reading a regular file of this directory's owner or this user. */
+    /** A descriptor for reading a regular file of this directory's owner or this user; EPERM for anything else. */
     int openRegular(String name) throws PosixException {
-        int file = Posix.open(descriptor, name, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        int file = openAny(name);
         try {
-            FileStatus status = Posix.status(file);
-            boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
-            if (!status.isRegular() || !owned || status.links() != 1) {
-                throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
-            }
+            checkTrusted(name, Posix.status(file));
             return file;
         } catch (PosixException error) {
             Posix.close(file);
             throw error;
+        }
+    }
+
+    private int openAny(String name) throws PosixException {
+        try {
+            return Posix.open(descriptor, name, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        } catch (PosixException error) {
+            if (!error.is(PosixException.ENOENT)) {
+                FileStatus status = status(name);
+                checkTrusted(name, status);
+                if (!status.has(OWNER_READS)) {
+                    throw new PosixException(PosixException.EPERM, name + ": not readable");
+                }
+            }
+            throw error; // a sound file: it was the system that failed
+        }
+    }
+
+    private void checkTrusted(String name, FileStatus status) throws PosixException {
+        boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
+        if (!status.isRegular() || !owned || status.links() != 1) {
+            throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
         }
     }
 
@@ -134,7 +154,7 @@ final class Directory implements Closeable {
             if (durable) {
                 Posix.sync(file);
             }
-            rename(temporary, this, name);
+            Posix.putInPlace(descriptor, temporary, name);
             return file;
         } catch (PosixException error) {
             Posix.close(file);
@@ -176,9 +196,28 @@ final class Directory implements Closeable {
     /** The names in here, unsorted, at most {@code limit} of them. */
     List<Name> names(int limit) throws PosixException {
         List<Name> names = new ArrayList<>();
-        Block block = LISTING.get();
         Libc.lseek(descriptor, 0, 0);
-        while (names.size() < limit) {
+        List<Name> some = nextNames();
+        while (names.size() < limit && !some.isEmpty()) {
+            names.addAll(some);
+            some = nextNames();
+        }
+        return names.size() > limit ? names.subList(0, limit) : names;
+    }
+
+    /** Takes all names, some at a time: there may be a million. */
+    void forEachName(Consumer<String> take) throws PosixException {
+        Libc.lseek(descriptor, 0, 0);
+        for (List<Name> some = nextNames(); !some.isEmpty(); some = nextNames()) {
+            some.forEach(name -> take.accept(name.name()));
+        }
+    }
+
+    /** Those that one call brings; none at the end. */
+    private List<Name> nextNames() throws PosixException {
+        List<Name> names = new ArrayList<>();
+        Block block = LISTING.get();
+        while (names.isEmpty()) {
             int length = (int) Libc.getdents64(descriptor, block.address, block.size);
             if (length < 0) {
                 throw Posix.failure(Native.getLastError(), "list");
@@ -188,7 +227,7 @@ final class Directory implements Closeable {
             }
             addNames(block, length, names);
         }
-        return names.size() > limit ? names.subList(0, limit) : names;
+        return names;
     }
 
     /** Reads linux_dirent64 records: inode 8, offset 8, length 2, type 1, name. */

@@ -1,6 +1,7 @@
 package speed.fs;
 
 import java.security.SecureRandom;
+import java.util.Set;
 import java.util.function.Predicate;
 import speed.errors.WireException;
 import speed.wire.Block;
@@ -10,6 +11,9 @@ import speed.wire.Names;
 /** The file of an entry: read without trust, removed only while it is the one that was meant. */
 final class EntryFile {
     private static final SecureRandom RANDOM = new SecureRandom();
+
+    private static final Set<Integer> FAILING = Set.of(PosixException.EIO, PosixException.ESTALE,
+            PosixException.EMFILE, PosixException.ENFILE, PosixException.ENOMEM);
 
     private EntryFile() {}
 
@@ -28,6 +32,17 @@ final class EntryFile {
         }
     }
 
+    /** Throws where the system keeps from seeing what is at the place of an entry: then it is not absent. */
+    static void checkReachable(String root, String name) throws PosixException {
+        try {
+            Posix.close(Posix.open(Names.entryPath(root, name), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0));
+        } catch (PosixException error) {
+            if (FAILING.contains(error.errno())) {
+                throw error;
+            }
+        }
+    }
+
     /**
      * Removes the entry of a name if the path is said to lead to the one that is meant.
      *
@@ -41,18 +56,11 @@ final class EntryFile {
         }
         String token = name + "-" + Posix.pid() + "-" + Long.toHexString(RANDOM.nextLong());
         String aside = Names.temporaryEntryPath(root, token);
-        try {
-            Posix.rename(Posix.AT_FDCWD, path, Posix.AT_FDCWD, aside);
-        } catch (PosixException error) {
-            if (error.is(PosixException.ENOENT)) {
-                return; // somebody else removed it first
-            }
-            throw error;
-        }
-        if (!isMeant.test(aside)) {
+        Posix.putInPlace(Posix.AT_FDCWD, path, aside);
+        if (!isMeant.test(aside)) { // nor is it if somebody else removed it first
             putBack(aside, path);
         }
-        Posix.remove(Posix.AT_FDCWD, aside, 0);
+        Posix.removeQuietly(aside);
     }
 
     /** Gives an entry its name again, unless its owner has published a newer one by now. */

@@ -36,34 +36,36 @@ public final class Fences {
         Directory lane;
         try {
             lane = Directory.open(path);
-        } catch (PosixException none) {
-            return; // no lane there, or nothing that could be one
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT) || error.is(PosixException.ENOTDIR) || error.is(PosixException.ELOOP)) {
+                return; // no lane there, or nothing that could be one
+            }
+            throw error;
         }
         try (lane) {
             SegmentId last = SegmentId.NONE;
+            long size = 0;
             for (SegmentId segment : Listing.of(lane).segments()) {
-                if (segment.generation() < generation && isRegular(lane, segment)) {
+                FileStatus status = segment.generation() < generation ? statusOf(lane, segment) : null;
+                if (status != null && status.isRegular()) {
                     last = segment;
+                    size = status.size();
                 }
             }
-            Fence fence = new Fence(generation, last, sizeOf(lane, last));
+            Fence fence = new Fence(generation, last, size);
             Posix.close(lane.replace(Names.fenceName(generation), fence.encode(mac)));
         }
     }
 
-    private static boolean isRegular(Directory lane, SegmentId segment) {
+    /** Null when it was consumed and removed meanwhile. */
+    private static FileStatus statusOf(Directory lane, SegmentId segment) throws PosixException {
         try {
-            return lane.status(Names.segmentName(segment.generation(), segment.segment())).isRegular();
-        } catch (PosixException gone) {
-            return false;
-        }
-    }
-
-    private static long sizeOf(Directory lane, SegmentId segment) {
-        try {
-            return lane.status(Names.segmentName(segment.generation(), segment.segment())).size();
-        } catch (PosixException gone) {
-            return 0;
+            return lane.status(Names.segmentName(segment.generation(), segment.segment()));
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return null;
+            }
+            throw error;
         }
     }
 }

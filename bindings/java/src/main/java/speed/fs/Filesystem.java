@@ -6,40 +6,71 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import speed.wire.Limits;
 import speed.wire.Names;
 
-/** What kind of filesystem a root lies on, and whether FIFOs work there (L-7, L-22). */
-public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolean supportsFifo) {
+/**
+ * What kind of filesystem a root lies on, and whether FIFOs work there (L-7, L-22).
+ *
+ * @param lateSeconds how long after a change on another host it may be seen here (R-21)
+ */
+public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolean supportsFifo, double lateSeconds) {
     private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs", "devtmpfs");
     private static final Set<String> REMOTE = Set.of("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs",
-            "ceph", "lustre", "gpfs", "afs", "glusterfs", "beegfs");
+            "ceph", "lustre", "gpfs", "afs", "glusterfs", "beegfs", "fuse");
+    private static final int KIND = 2;
+    private static final int OPTIONS = 3;
+    private static final String[] UNKNOWN = {"", "", "unknown", ""};
+    private static final Pattern LATE = Pattern.compile("(acregmax|acdirmax|actimeo)=([0-9]+)");
 
     /** Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it. */
     public static Filesystem of(String path) {
-        String kind = kindOf(path);
+        String[] mount = mountOf(path);
+        String kind = mount[KIND];
         boolean remote = REMOTE.contains(kind) || kind.startsWith("fuse.") && !kind.equals("fuse.lxcfs");
-        return new Filesystem(kind, MEMORY.contains(kind), remote, tryFifo(path));
+        double late = remote ? lateWith(mount[OPTIONS]) : 0;
+        return new Filesystem(kind, MEMORY.contains(kind), remote, tryFifo(path), late);
     }
 
-    /** Type of the mount whose point is the longest prefix of the path; the last one mounted there wins. */
-    private static String kindOf(String path) {
+    /** How long a mount with these options may keep what it knows of files and directories. */
+    private static double lateWith(String options) {
+        double file = Limits.REMOTE_LATE_SECONDS;
+        double directory = file;
+        for (String option : options.split(",")) {
+            if (option.equals("noac")) {
+                return 0;
+            }
+            Matcher given = LATE.matcher(option);
+            if (given.matches()) {
+                double seconds = Double.parseDouble(given.group(2));
+                file = given.group(1).equals("acdirmax") ? file : seconds;
+                directory = given.group(1).equals("acregmax") ? directory : seconds;
+            }
+        }
+        return Math.max(file, directory);
+    }
+
+    /** The mount whose point is the longest prefix of the path; the last one mounted there wins. */
+    private static String[] mountOf(String path) {
         String best = "";
-        String kind = "unknown";
+        String[] found = UNKNOWN;
         try {
             String real = Path.of(path).toRealPath().toString();
             for (String line : mounts()) {
                 String[] fields = line.split(" ");
-                String point = fields.length > 2 ? unescaped(fields[1]) : "";
+                String point = fields.length > OPTIONS ? unescaped(fields[1]) : "";
                 boolean inside = point.equals("/") || real.equals(point) || real.startsWith(point + "/");
                 if (!point.isEmpty() && inside && point.length() >= best.length()) {
                     best = point;
-                    kind = fields[2];
+                    found = fields;
                 }
             }
         } catch (IOException unreadable) {
-            return "unknown";
+            return UNKNOWN;
         }
-        return kind;
+        return found;
     }
 
     private static List<String> mounts() throws IOException {

@@ -1,5 +1,6 @@
 package speed.fs;
 
+import java.util.Map;
 import speed.errors.KeyFileException;
 import speed.wire.Block;
 import speed.wire.KeyFile;
@@ -12,11 +13,15 @@ public final class KeyFiles {
 
     /** {@code $SPEED_ROOT}, else a directory of this user that ends with the session or boot. */
     public static String defaultRoot() {
-        String configured = System.getenv("SPEED_ROOT");
+        return defaultRoot(System.getenv());
+    }
+
+    static String defaultRoot(Map<String, String> environment) {
+        String configured = environment.get("SPEED_ROOT");
         if (configured != null && !configured.isEmpty()) {
             return configured;
         }
-        String session = System.getenv("XDG_RUNTIME_DIR");
+        String session = environment.get("XDG_RUNTIME_DIR");
         if (session != null && isDirectory(session)) {
             return session + "/speed";
         }
@@ -26,7 +31,11 @@ public final class KeyFiles {
 
     /** {@code $SPEED_KEY}, else {@code <root>/speed.key}. */
     public static String defaultKey(String root) {
-        String configured = System.getenv("SPEED_KEY");
+        return defaultKey(root, System.getenv());
+    }
+
+    static String defaultKey(String root, Map<String, String> environment) {
+        String configured = environment.get("SPEED_KEY");
         return configured != null && !configured.isEmpty() ? configured : Names.defaultKeyPath(root);
     }
 

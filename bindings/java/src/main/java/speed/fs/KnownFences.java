@@ -23,7 +23,7 @@ final class KnownFences {
      *
      * @param committed the sender's generation at the committed position
      */
-    void look(int positionGeneration, int committed) {
+    void look(int positionGeneration, int committed) throws PosixException {
         List<Fence> ahead = new ArrayList<>();
         for (int generation : files.listing().fences()) {
             if (generation <= positionGeneration) {
@@ -42,9 +42,13 @@ final class KnownFences {
         fences = ahead;
     }
 
-    private Fence known(int generation) {
-        return fences.stream().filter(fence -> fence.newGeneration() == generation).findFirst()
-                .orElseGet(() -> files.readFence(generation));
+    private Fence known(int generation) throws PosixException {
+        for (Fence fence : fences) {
+            if (fence.newGeneration() == generation) {
+                return fence;
+            }
+        }
+        return files.readFence(generation);
     }
 
     /** How many of the bytes at a position were written before the sender lost its name. */

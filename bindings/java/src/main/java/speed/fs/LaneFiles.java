@@ -64,11 +64,27 @@ final class LaneFiles {
     }
 
     /** Present size of a segment, 0 if there is none. */
-    long segmentBytes(SegmentId segment) {
+    long segmentBytes(SegmentId segment) throws PosixException {
         try {
             return directory.status(nameOf(segment)).size();
-        } catch (PosixException gone) {
-            return 0;
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return 0;
+            }
+            throw error;
+        }
+    }
+
+    /** Whether it can be opened now, whatever was listed. */
+    boolean hasSegment(SegmentId segment) throws PosixException {
+        try {
+            Posix.close(openSegment(segment));
+            return true;
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return false;
+            }
+            throw error;
         }
     }
 
@@ -99,12 +115,17 @@ final class LaneFiles {
     }
 
     /** The fence of a generation; null if it is missing or not authentic. */
-    Fence readFence(int generation) {
+    Fence readFence(int generation) throws PosixException {
         try {
             Fence fence = Fence.decode(directory.readSmall(Names.fenceName(generation), Fence.BYTES + 1), mac);
             return fence.newGeneration() == generation ? fence : null;
-        } catch (PosixException | WireException refused) {
+        } catch (WireException refused) {
             return null;
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return null;
+            }
+            throw error;
         }
     }
 

@@ -44,7 +44,7 @@ public final class LaneReader {
     private final Redelivery redelivery;
     private int needed;
 
-    private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) {
+    private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) throws PosixException {
         NodeId sender = NodeId.of(link.source);
         NodeId receiver = NodeId.of(link.target);
         source = link.source;
@@ -240,7 +240,7 @@ public final class LaneReader {
         }
     }
 
-    private void leaveSegment() {
+    private void leaveSegment() throws PosixException {
         walk.leave();
         skip();
         commits.commit();

@@ -70,7 +70,7 @@ public final class LaneWriter {
             verify();
         }
         if (manner.renames) {
-            publish(envelopes, ends.get(ends.size() - 1));
+            publish(envelopes, ends.get(ends.size() - 1), ends.size());
             return;
         }
         if (descriptor < 0) {
@@ -125,10 +125,13 @@ public final class LaneWriter {
     }
 
     /** Makes one complete segment appear at once (L-23). */
-    private void publish(Block batch, int length) {
+    private void publish(Block batch, int length, int envelopes) {
         String name = Names.segmentName(generation, segment + 1);
         try {
             Posix.close(directory.replace(name, batch.copy(0, length), manner.durable));
+        } catch (UnclearRenameException error) {
+            segment++; // neither its number nor the counters may be used again: it may be there
+            throw failure(error, envelopes);
         } catch (PosixException error) {
             throw failure(error, 0);
         }
@@ -208,17 +211,26 @@ public final class LaneWriter {
     }
 
     private void openDirectory() throws PosixException {
-        created |= Directory.makeIfAbsent(path);
-        Directory opened = Directory.open(path);
-        FileStatus status = opened.status();
+        Directory.makeIfAbsent(path);
+        created = true; // that it is there may be the answer to a request that was repeated
+        directory = Directory.open(path);
+        try {
+            readDirectory();
+        } catch (PosixException error) {
+            directory.close();
+            directory = null;
+            throw error;
+        }
+    }
+
+    private void readDirectory() throws PosixException {
+        FileStatus status = directory.status();
         if (status.uid() != Posix.uid()) {
-            opened.close();
             throw new PosixException(PosixException.EACCES, "the lane directory belongs to user " + status.uid());
         }
-        directory = opened;
         inode = status.inode();
         outstanding = new Outstanding();
-        for (SegmentId found : Listing.of(opened).segments()) {
+        for (SegmentId found : Listing.of(directory).segments()) {
             FileStatus file = statusOf(found);
             if (file != null && file.isRegular()) {
                 outstanding.add(found, file.size());
@@ -230,11 +242,14 @@ public final class LaneWriter {
     }
 
     /** Null when it was consumed and removed meanwhile. */
-    private FileStatus statusOf(SegmentId found) {
+    private FileStatus statusOf(SegmentId found) throws PosixException {
         try {
             return directory.status(Names.segmentName(found.generation(), found.segment()));
-        } catch (PosixException gone) {
-            return null;
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return null;
+            }
+            throw error;
         }
     }
 

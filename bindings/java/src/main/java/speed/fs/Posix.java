@@ -178,10 +178,14 @@ public final class Posix {
         }
     }
 
-    /** One write at an offset, whole for every reader. */
+    /** One write at an offset, whole for every reader; a short one is a failure. */
     static void writeAt(int descriptor, Block from, int length, long offset) throws PosixException {
-        while (Libc.pwrite(descriptor, from.address, length, offset) < 0) {
+        long written;
+        while ((written = Libc.pwrite(descriptor, from.address, length, offset)) < 0) {
             retryOrThrow("write");
+        }
+        if (written < length) {
+            throw new PosixException(PosixException.EIO, "a short write");
         }
     }
 
@@ -232,9 +236,36 @@ public final class Posix {
         check(Libc.unlinkat(directory, spelled(directory, path), flags), path);
     }
 
+    /** Removes a file, if it is there and can be removed. */
+    static void removeQuietly(String path) {
+        Libc.unlinkat(AT_FDCWD, spelled(AT_FDCWD, path), 0);
+    }
+
     static void rename(int fromDirectory, String from, int toDirectory, String to) throws PosixException {
         int result = Libc.renameat(fromDirectory, spelled(fromDirectory, from), toDirectory, spelled(toDirectory, to));
         check(result, from);
+    }
+
+    /**
+     * Renames. Only this process uses the temporary name. A network filesystem may repeat a request that was carried
+     * out, and report the failure of the repetition: opening the old name tells (L-24).
+     *
+     * @throws UnclearRenameException when it could not be found out whether it took place
+     */
+    static void putInPlace(int directory, String temporary, String name) throws PosixException {
+        try {
+            rename(directory, temporary, directory, name);
+        } catch (PosixException error) {
+            try {
+                close(open(directory, temporary, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0));
+            } catch (PosixException old) {
+                if (old.is(PosixException.ENOENT)) {
+                    return;
+                }
+                throw new UnclearRenameException(error);
+            }
+            throw error;
+        }
     }
 
     /** Gives a file a second name; never replaces what has it. */

@@ -3,18 +3,24 @@ package speed.fs;
 import java.io.IOException;
 
 /** A system call failed; the message is that of the operating system. */
-public final class PosixException extends IOException {
+public sealed class PosixException extends IOException permits UnclearRenameException {
     private static final long serialVersionUID = 1L;
 
     public static final int EPERM = 1;
     public static final int ENOENT = 2;
     public static final int EINTR = 4;
+    public static final int EIO = 5;
     public static final int EAGAIN = 11;
+    public static final int ENOMEM = 12;
     public static final int EACCES = 13;
     public static final int EEXIST = 17;
+    public static final int ENOTDIR = 20;
+    public static final int ENFILE = 23;
     public static final int EMFILE = 24;
     public static final int EFBIG = 27;
     public static final int ENOSPC = 28;
+    public static final int ELOOP = 40;
+    public static final int ESTALE = 116;
     public static final int EDQUOT = 122;
 
     private final int errno;
@@ -30,5 +36,10 @@ public final class PosixException extends IOException {
 
     public boolean is(int wanted) {
         return errno == wanted;
+    }
+
+    /** Whether opening a file for reading found none, or none that may be trusted: the system did not fail. */
+    boolean saysGone() {
+        return errno == ENOENT || errno == EPERM;
     }
 }

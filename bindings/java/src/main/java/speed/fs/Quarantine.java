@@ -23,8 +23,11 @@ public final class Quarantine {
 
     public Quarantine(String root, String name) throws PosixException {
         directory = Directory.open(Names.quarantineDirectory(root, name));
-        for (Directory.Name file : directory.names(LISTED)) {
-            survey(file.name());
+        try {
+            directory.names(LISTED).forEach(file -> survey(file.name()));
+        } catch (PosixException | RuntimeException failure) {
+            directory.close();
+            throw failure;
         }
     }
 

@@ -59,8 +59,11 @@ final class Redelivery {
         int file;
         try {
             file = files.openSegment(entry.segment());
-        } catch (PosixException gone) {
-            return null;
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return null;
+            }
+            throw error;
         }
         try {
             LaneDecoder.Scan scanned = scan(file, entry, ReadBuffer.CHUNK_BYTES);

@@ -13,9 +13,10 @@ import speed.wire.Entry;
  *
  * @param lease in ms
  * @param heartbeat in ms
+ * @param late ms after a change on another host within which it is seen here (R-21)
  */
-public record Registrant(Registry registry, String name, long lease, long heartbeat, List<String> fabrics,
-        List<String> allow) {
+public record Registrant(Registry registry, String name, long lease, long heartbeat, long late,
+        List<String> fabrics, List<String> allow) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final int MAX_ATTEMPTS = 64;
@@ -32,7 +33,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
      * @param beforePublish runs with the generation, before anyone can see the entry
      */
     public Registration register(IntConsumer beforePublish) {
-        Lease.check(lease, heartbeat);
+        Lease.check(lease, heartbeat, late);
         try {
             Won won = claim();
             try {
@@ -71,10 +72,15 @@ public record Registrant(Registry registry, String name, long lease, long heartb
             boolean unchanged = java.util.Objects.equals(registry.read(name), entry)
                     && newest == Claim.newest(registry.root(), name);
             if (unchanged) {
+                EntryFile.checkReachable(registry.root(), name);
                 Claim claim = new Claim(ThisProcess.identity(), lease, Posix.monotonicMs());
-                if (claim.take(registry.root(), name, newest + 1)) {
+                if (!claim.take(registry.root(), name, newest + 1)) {
+                    continue;
+                }
+                if (Claim.newest(registry.root(), name) == newest + 1) {
                     return new Won(claim, newest + 1);
                 }
+                Claim.release(registry.root(), name, newest + 1); // what was seen before was old: look again
             }
         }
         throw new NameTakenException("'" + name + "' is being claimed by others again and again: try later");
@@ -114,7 +120,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
                 return;
             }
             Entry entry = registry.read(name);
-            long deadline = began + (claim == null ? UNCLEAR_LEASE : claim.lease());
+            long deadline = began + (claim == null ? UNCLEAR_LEASE : claim.lease()) + late;
             if (entry != null && entry.generation() >= generation || Posix.monotonicMs() >= deadline
                     || Claim.newest(registry.root(), name) > generation) {
                 return;

@@ -123,9 +123,10 @@ public final class Registration {
             int flags = Posix.O_RDWR | Posix.O_CREAT | Posix.O_TRUNC | Posix.O_NOFOLLOW;
             file = Posix.open(temporary, flags, Directory.PRIVATE_FILE);
             Posix.writeAll(file, data);
-            Posix.rename(Posix.AT_FDCWD, temporary, Posix.AT_FDCWD, path);
+            Posix.putInPlace(Posix.AT_FDCWD, temporary, path);
         } catch (PosixException error) {
             Posix.close(file);
+            Posix.removeQuietly(temporary);
             throw new RegistrationException(
                     "cannot publish the entry of '" + entry.name() + "': " + error.getMessage());
         }

@@ -1,14 +1,19 @@
 package speed.fs;
 
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import speed.core.Lease;
 import speed.errors.RootException;
 import speed.errors.WireException;
 import speed.wire.Entry;
 import speed.wire.Keyring;
+import speed.wire.Limits;
 import speed.wire.Names;
 
 /** The registry of one root as one process sees it: entries as they are, their verdicts. Thread-safe. */
@@ -18,7 +23,6 @@ public final class Registry {
     private static final int TORN_READS = 3;
     /** How long what was seen counts as what is: a burst of sends looks once. */
     private static final long FRESH_NANOS = 1_000_000;
-    private static final int MAX_FILES = 1 << 20;
     private static final int OTHERS_WRITE = 02;
     private static final int GROUP_WRITES = 020;
 
@@ -55,6 +59,8 @@ public final class Registry {
     private final String root;
     private final Keyring keyring;
     private final Map<String, Known> known = new ConcurrentHashMap<>();
+    /** Those known names under which lies no entry. */
+    private final Set<String> junk = ConcurrentHashMap.newKeySet();
 
     public Registry(String root, Keyring keyring) {
         this.root = root;
@@ -120,7 +126,8 @@ public final class Registry {
 
     /** Whether there is a file that should be the entry of a name, but is not authentic. */
     boolean isUnreadable(String name) {
-        return read(name) == null && known.containsKey(name);
+        Known found = look(name);
+        return found != null && found.entry == null;
     }
 
     /** Why there is no live node of a name, and what to do. */
@@ -136,8 +143,12 @@ public final class Registry {
         try {
             status = Posix.status(Posix.AT_FDCWD, path);
         } catch (PosixException absent) {
-            known.remove(name);
+            forget(name);
             return null;
+        }
+        if (!Entry.isCapacity(status.size())) {
+            forget(name);
+            return new Known(status, true, null, 0); // what it is not, its size tells: nothing to remember
         }
         Known before = known.get(name);
         if (before != null && before.isStill(status)) {
@@ -152,8 +163,27 @@ public final class Registry {
         }
         boolean unchanged = before != null && entry != null && entry.equals(before.entry);
         Known now = new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
-        known.put(name, now);
+        remember(name, now);
         return now;
+    }
+
+    private void forget(String name) {
+        known.remove(name);
+        junk.remove(name);
+    }
+
+    /** Entries, and of what is none so much that most registries are read once only. */
+    private void remember(String name, Known now) {
+        if (now.entry != null) {
+            junk.remove(name);
+        } else if (!junk.contains(name)) {
+            if (junk.size() >= Limits.MAX_REMEMBERED_JUNK) {
+                known.remove(name);
+                return;
+            }
+            junk.add(name);
+        }
+        known.put(name, now);
     }
 
     /** A heartbeat may be half written: an entry whose MAC fails is read again. */
@@ -220,35 +250,48 @@ public final class Registry {
     /** Entries of nodes that may be alive, sorted by name. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();
-        for (String name : names()) {
+        Set<String> seen = new HashSet<>();
+        forEachName(name -> {
             Entry entry = live(name);
             if (entry != null) {
                 entries.add(entry);
             }
-        }
+            if (known.containsKey(name)) {
+                seen.add(name);
+            }
+        });
+        known.keySet().retainAll(seen); // files that are gone need no memory
+        junk.retainAll(seen);
+        entries.sort(Comparator.comparing(Entry::name));
         return entries;
     }
 
-    private List<String> names() {
+    /** All names that have a file where their entry would be. */
+    private void forEachName(Consumer<String> take) {
         try (Directory directory = Directory.open(Names.registryDirectory(root))) {
-            return directory.names(MAX_FILES).stream().map(file -> Names.parseEntry(file.name()))
-                    .filter(java.util.Objects::nonNull).sorted().toList();
+            directory.forEachName(file -> {
+                String name = Names.parseEntry(file);
+                if (name != null) {
+                    take.accept(name);
+                }
+            });
         } catch (PosixException gone) {
-            return List.of();
+            return; // the next look tells more
         }
     }
 
     /** Removes entries of nodes that are gone, never their claims; returns their names. */
     public List<String> removeStale() {
         List<String> removed = new ArrayList<>();
-        for (String name : names()) {
+        forEachName(name -> {
             Judged judged = judge(name);
             boolean stale = judged.verdict == Lease.Verdict.STALE;
             if (judged.entry != null && (stale || ThisProcess.isGone(judged.entry.process()))) {
                 removeUnchanged(judged.entry);
                 removed.add(name);
             }
-        }
+        });
+        removed.sort(null);
         return removed;
     }
 

@@ -46,16 +46,17 @@ public final class Ringer {
     }
 
     private int open() {
+        int opened = -1;
         try {
-            int opened = Posix.open(path, Posix.O_WRONLY | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
+            opened = Posix.open(path, Posix.O_WRONLY | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
             if (Posix.status(opened).isFifo()) {
                 return opened;
             }
-            Posix.close(opened);
-            return -1;
         } catch (PosixException nobody) { // ENXIO: no reader; ENOENT: never started; ELOOP: a link
-            return -1;
+            // whoever waits there finds what was sent by a scan
         }
+        Posix.close(opened);
+        return -1;
     }
 
     public synchronized void close() {

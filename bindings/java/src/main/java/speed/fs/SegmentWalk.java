@@ -89,9 +89,12 @@ final class SegmentWalk {
             if (Posix.status(descriptor).size() <= MAX_SEGMENT_BYTES) {
                 return true;
             }
-            close();
             throw new PosixException(PosixException.EPERM, "larger than any segment");
         } catch (PosixException error) {
+            close();
+            if (!error.saysGone()) {
+                throw error;
+            }
             if (!error.is(PosixException.ENOENT)) {
                 counts.count("segments_refused");
                 files.putAside(segment, "UNTRUSTED_FILE");
@@ -102,9 +105,9 @@ final class SegmentWalk {
     }
 
     /** Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17). */
-    void leave() {
+    void leave() throws PosixException {
         close();
-        SegmentId successor = successor();
+        SegmentId successor = sureSuccessor();
         if (successor != null) {
             position = new Position(successor, 0);
         }
@@ -115,6 +118,19 @@ final class SegmentWalk {
         SegmentId here = position.segment();
         return files.listing().lastSegment().compareTo(here) <= 0 ? null
                 : files.segments().stream().filter(here::isBefore).findFirst().orElse(null);
+    }
+
+    /** The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried. */
+    private SegmentId sureSuccessor() throws PosixException {
+        SegmentId successor = successor();
+        SegmentId here = position.segment();
+        SegmentId following = new SegmentId(here.generation(), here.segment() + 1);
+        if (successor == null || successor.equals(following) || !files.hasSegment(following)) {
+            return successor;
+        }
+        files.segments().add(following);
+        files.segments().sort(null);
+        return following;
     }
 
     void close() {

@@ -15,7 +15,7 @@ final class Succession {
     private final Cursor cursor;
 
     /** The generation is the receiver's; a newer process at the lane means that this one was replaced. */
-    Succession(LaneFiles files, LaneCounts counts, String source, int generation) {
+    Succession(LaneFiles files, LaneCounts counts, String source, int generation) throws PosixException {
         this.files = files;
         this.counts = counts;
         if (files.listing().cursors().stream().anyMatch(other -> other > generation)) {
@@ -40,7 +40,7 @@ final class Succession {
         return new Cursor(generation, first, 0, 0, List.of(), !repeats.suspectsAll());
     }
 
-    private void suspectWhatLiesThere(int generation) {
+    private void suspectWhatLiesThere(int generation) throws PosixException {
         SegmentId last = files.listing().lastSegment();
         repeats.suspect(last == SegmentId.NONE ? start() : new Position(last, files.segmentBytes(last)));
         // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.

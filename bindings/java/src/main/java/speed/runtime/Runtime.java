@@ -117,7 +117,8 @@ public final class Runtime {
         boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
-                options.heartbeat().toMillis(), options.fabrics(), policy.allowed());
+                options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
+                policy.allowed());
         Registration registration = null;
         try {
             registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));

@@ -66,6 +66,11 @@ public record Entry(
 
     // --- writing ---
 
+    /** Whether a file of an entry may be that large. */
+    public static boolean isCapacity(long size) {
+        return size >= Limits.MIN_ENTRY_BYTES && size <= Limits.MAX_ENTRY_BYTES && Long.bitCount(size) == 1;
+    }
+
     /** The bytes of the file, padded to the capacity or to the next power of two that fits. */
     public byte[] encode(byte[] registryKey, int capacity) {
         byte[] line = Json.write(fields()).getBytes(StandardCharsets.US_ASCII);

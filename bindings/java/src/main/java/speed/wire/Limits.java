@@ -21,6 +21,7 @@ public final class Limits {
     public static final int MAX_KEYS = 16;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MIN_ENTRY_BYTES = 2048;
+    public static final int MAX_REMEMBERED_JUNK = 4096;
     public static final int SEGMENT_BYTES = 8_388_608;
     public static final int LANE_WINDOW_BYTES = 67_108_864;
     public static final int MAX_LANES = 4096;
@@ -37,7 +38,8 @@ public final class Limits {
     public static final double LEASE_SECONDS = 30.0;
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;
-    public static final double FULL_SCAN_SECONDS = 1.0;
+    public static final double FULL_SCAN_SECONDS = 0.5;
+    public static final double REMOTE_LATE_SECONDS = 60.0;
     public static final double UNGRANTED_LANE_GRACE_SECONDS = 30.0;
     public static final int DEFAULT_PRIORITY = 5;
 

@@ -2,6 +2,7 @@ package speed.columns;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
@@ -88,5 +89,15 @@ class ColumnTest {
         }
         assertThrows(UnserialisableException.class, () -> Column.decimals(4, 2, List.of(new BigDecimal("1.001"))));
         assertThrows(UnserialisableException.class, () -> Column.decimals(4, 2, List.of(new BigDecimal("100.00"))));
+    }
+
+    /** C-2: a column is its bytes. */
+    @Test
+    void columnsOfTheSameBytesAreEqual() {
+        Column one = Column.of(1L, 2L);
+        assertEquals(Column.of(1L, 2L), one);
+        assertEquals(Column.of(1L, 2L).hashCode(), one.hashCode());
+        assertNotEquals(Column.of(1L, 3L), one);
+        assertNotEquals(one, "a column");
     }
 }

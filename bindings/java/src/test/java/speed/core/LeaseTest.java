@@ -47,9 +47,11 @@ class LeaseTest {
     /** */
     @Test
     void aLeaseExceedsThreeHeartbeats() {
-        Lease.check(3001, 1000);
-        assertThrows(ConfigurationException.class, () -> Lease.check(3000, 1000));
-        assertThrows(ConfigurationException.class, () -> Lease.check(3000, 0));
+        Lease.check(3001, 1000, 0);
+        Lease.check(63_001, 1000, 60_000);
+        assertThrows(ConfigurationException.class, () -> Lease.check(3000, 1000, 0));
+        assertThrows(ConfigurationException.class, () -> Lease.check(63_000, 1000, 60_000));
+        assertThrows(ConfigurationException.class, () -> Lease.check(3000, 0, 0));
     }
 
     /** L-12, L-13, also where generations use the sign bit. */

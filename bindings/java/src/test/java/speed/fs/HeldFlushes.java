@@ -2,12 +2,7 @@ package speed.fs;
 
 import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
-import com.sun.jna.Library;
-import com.sun.jna.Native;
-import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
-import com.sun.jna.SymbolProvider;
-import java.util.Map;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -30,13 +25,7 @@ public final class HeldFlushes implements AutoCloseable {
     public HeldFlushes() {
         Posix.pid(); // the first use binds the usual functions
         Pointer address = CallbackReference.getFunctionPointer(held);
-        bind((library, name, usual) -> name.equals("fdatasync")
-                ? Pointer.nativeValue(address) : usual.getSymbolAddress(library, name, null));
-    }
-
-    private static void bind(SymbolProvider symbols) {
-        Native.register(Libc.class, NativeLibrary.getInstance("c",
-                Map.of(Library.OPTION_STRING_ENCODING, "ISO-8859-1", Library.OPTION_SYMBOL_PROVIDER, symbols)));
+        FailingCall.bind("fdatasync", address);
     }
 
     private int flush(int descriptor) {
@@ -77,6 +66,6 @@ public final class HeldFlushes implements AutoCloseable {
 
     @Override
     public void close() {
-        bind((library, name, usual) -> usual.getSymbolAddress(library, name, null));
+        FailingCall.bindUsual();
     }
 }

@@ -1,10 +1,15 @@
 package speed.fuzz;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.function.Consumer;
+import javax.crypto.Cipher;
+import javax.crypto.spec.IvParameterSpec;
+import javax.crypto.spec.SecretKeySpec;
 import speed.core.LaneDecoder;
 import speed.errors.WireException;
 import speed.wire.Block;
@@ -17,6 +22,7 @@ import speed.wire.Json;
 import speed.wire.KeyFile;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
+import speed.wire.Limits;
 import speed.wire.LinkOpener;
 import speed.wire.MessageView;
 import speed.wire.Names;
@@ -28,22 +34,23 @@ import speed.wire.Values;
 
 /**
  * Everything that makes something of bytes from elsewhere. Files with a MAC get a right one, or nothing behind it would
- * be reached. Keys and lane are those of the vectors.
+ * be reached. Keys and lane are those of the vectors. The order is that of tests/interop/corpus.py: the fuzzers of all
+ * languages share their corpus, whose first byte names the decoder.
  */
 enum Decoder {
     LANE(Decoder::readLane),
+    ENVELOPE(Decoder::readEnvelope),
     ENTRY(Decoder::readEntry),
     CURSOR(data -> Cursor.decode(signed(data), Fixed.MAC)),
     FENCE(data -> Fence.decode(signed(data), Fixed.MAC)),
     VALUE(Decoder::readValue),
-    REQUEST(SpcRequest::decode),
-    REQUEST_ID(SpcRequest::readableId),
+    REQUEST(Decoder::readRequest),
     RESPONSE(SpcResponse::decode),
     CONTROL(data -> Control.sequence(Control.decode(data))),
     MESSAGE(Decoder::readMessage),
+    CONTENT(Decoder::readContent),
     KEYFILE(KeyFile::parse),
-    JSON(data -> readJson(text(data))),
-    NAMES(data -> readNames(text(data)));
+    NAME(data -> readNames(text(data)));
 
     /** Made on first use: an enum's constants come before its other fields. */
     private static final class Fixed {
@@ -80,8 +87,31 @@ enum Decoder {
         require(scan.consumed() <= data.length, "more was consumed than there is");
     }
 
+    /** Both headers, then a plaintext: sealed first, or nothing behind the tag is reached. */
+    private static void readEnvelope(byte[] data) {
+        if (data.length < Limits.AAD_BYTES) {
+            readLane(data);
+            return;
+        }
+        ByteBuffer headers = ByteBuffer.wrap(data, 0, Limits.AAD_BYTES).putLong(64, Keyring.keyId(Fixed.KEY));
+        byte[] key = Keyring.linkKey(Fixed.KEY, Fixed.SOURCE, Fixed.TARGET, headers.getInt(8) >>> 8);
+        try {
+            Cipher cipher = Cipher.getInstance("ChaCha20-Poly1305");
+            cipher.init(Cipher.ENCRYPT_MODE, new SecretKeySpec(key, "ChaCha20"),
+                    new IvParameterSpec(data, Limits.AAD_BYTES - Limits.NONCE_BYTES, Limits.NONCE_BYTES));
+            cipher.updateAAD(data, 0, Limits.AAD_BYTES);
+            byte[] envelope = Arrays.copyOf(data, data.length + Limits.TAG_BYTES);
+            cipher.doFinal(data, Limits.AAD_BYTES, data.length - Limits.AAD_BYTES, envelope, Limits.AAD_BYTES);
+            readLane(envelope);
+        } catch (GeneralSecurityException impossible) {
+            throw new AssertionError(impossible);
+        }
+    }
+
+    /** The first line, with the MAC that it should have. */
     private static void readEntry(byte[] data) {
-        byte[] line = text(data).replace("\n", "").getBytes(StandardCharsets.ISO_8859_1);
+        String whole = text(data);
+        byte[] line = whole.substring(0, (whole + "\n").indexOf('\n')).getBytes(StandardCharsets.ISO_8859_1);
         byte[] mac = Base64.getEncoder().encode(Hashes.hmac(Fixed.RING.registryKeys().get(0), line));
         byte[] file = Arrays.copyOf(line, line.length + mac.length + 2);
         file[line.length] = '\n';
@@ -97,12 +127,25 @@ enum Decoder {
         require(Arrays.equals(written, again), "a value changed on its way");
     }
 
-    /** Its callers name the file or field that holds the text. */
-    private static void readJson(String text) {
+    /** Also what is asked of a request that breaks a rule. */
+    private static void readRequest(byte[] data) {
+        SpcRequest.readableId(data);
+        SpcRequest.decode(data);
+    }
+
+    /** A media type, a NUL, the bytes; JSON names what is wrong to those who know the field. */
+    private static void readContent(byte[] data) {
+        String whole = text(data);
+        int end = (whole + "\0").indexOf('\0');
+        String content = whole.substring(Math.min(end + 1, whole.length()));
+        if (!whole.startsWith("application/json\0")) {
+            ValueReader.decode(content.getBytes(StandardCharsets.ISO_8859_1), "payload");
+            return;
+        }
         try {
-            Json.parse(text);
+            Json.parse(content);
         } catch (IllegalArgumentException broken) {
-            throw new WireException("BAD_PAYLOAD", broken.getMessage());
+            throw new WireException("BAD_MESSAGE", broken.getMessage());
         }
     }
 

@@ -1,9 +1,6 @@
 package speed.fuzz;
 
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -13,30 +10,13 @@ import speed.wire.Contract;
 
 /** The bytes of all vectors, valid or not, as inputs of the decoders; without the MAC that a decoder adds. */
 final class Seeds {
-    record Seed(Decoder decoder, byte[] data) {
-        /** As an input of {@link Fuzz}. */
-        byte[] input() {
-            byte[] input = new byte[data.length + 1];
-            input[0] = (byte) decoder.ordinal();
-            System.arraycopy(data, 0, input, 1, data.length);
-            return input;
-        }
-    }
+    record Seed(Decoder decoder, byte[] data) {}
 
     private static final int MAC_BYTES = 16;
 
     private final List<Seed> seeds = new ArrayList<>();
 
     private Seeds() {}
-
-    /** Writes them into a directory, a file each: {@code Seeds DIRECTORY}. */
-    public static void main(String[] arguments) throws IOException {
-        Path directory = Files.createDirectories(Path.of(arguments[0]));
-        List<Seed> all = all();
-        for (int index = 0; index < all.size(); index++) {
-            Files.write(directory.resolve("seed-%04d".formatted(index)), all.get(index).input());
-        }
-    }
 
     static List<Seed> all() {
         Seeds seeds = new Seeds();
@@ -58,18 +38,21 @@ final class Seeds {
     private void addPayloads() {
         for (Contract one : cases("payloads", "valid", "invalid")) {
             add(Decoder.valueOf(one.text("kind").toUpperCase(Locale.ROOT)), one.bytes("hex"));
-            add(Decoder.REQUEST_ID, one.bytes("hex"));
         }
         cases("values", "valid", "also_read", "invalid").forEach(one -> add(Decoder.VALUE, one.bytes("hex")));
         cases("messages", "valid", "invalid").forEach(one -> add(Decoder.MESSAGE, one.bytes("hex")));
-        cases("envelopes", "valid", "invalid").forEach(one -> add(Decoder.LANE, one.bytes("envelope")));
+        cases("envelopes", "valid", "invalid").forEach(one -> {
+            byte[] envelope = one.bytes("envelope");
+            add(Decoder.LANE, envelope);
+            add(Decoder.ENVELOPE, Arrays.copyOf(envelope, Math.max(0, envelope.length - MAC_BYTES)));
+        });
     }
 
     private void addFiles() {
         for (Contract one : cases("entries", "valid", "invalid")) {
             byte[] line = firstLine(one.bytes("content"));
             add(Decoder.ENTRY, line);
-            add(Decoder.JSON, line);
+            add(Decoder.CONTENT, json(line));
         }
         cases("cursors", "cursors_valid", "cursors_invalid").forEach(one -> add(Decoder.CURSOR, withoutMac(one)));
         cases("cursors", "fences_valid", "fences_invalid").forEach(one -> add(Decoder.FENCE, withoutMac(one)));
@@ -85,12 +68,16 @@ final class Seeds {
     /** All texts in some JSON: names of nodes, files and topics. */
     private void addTexts(Object json) {
         if (json instanceof String text) {
-            add(Decoder.NAMES, text.getBytes(StandardCharsets.UTF_8));
+            add(Decoder.NAME, text.getBytes(StandardCharsets.UTF_8));
         } else if (json instanceof List<?> items) {
             items.forEach(this::addTexts);
         } else if (json instanceof Map<?, ?> map) {
             map.values().forEach(this::addTexts);
         }
+    }
+
+    private static byte[] json(byte[] text) {
+        return ("application/json\0" + new String(text, StandardCharsets.ISO_8859_1)).getBytes(StandardCharsets.ISO_8859_1);
     }
 
     private static byte[] firstLine(byte[] file) {

@@ -4,10 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 
 /** entry files. */
@@ -57,5 +60,14 @@ class EntriesTest {
 
     private static List<String> texts(Contract stated, String name) {
         return ((List<?>) stated.get(name)).stream().map(String.class::cast).toList();
+    }
+
+    /** what readers would refuse is not published. */
+    @Test
+    void anEntryBeyondTheLimitIsRefusedByItsWriter() {
+        Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"), 0, 0, 0, 30_000, 5_000,
+                Entry.ONLINE, List.of(), Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), "java", "1");
+        assertThrows(ConfigurationException.class, () -> entry.encode(keys.get(0), 0));
+        assertThrows(WireException.class, () -> Entry.decode(new byte[Limits.MAX_ENTRY_BYTES + 1], keys));
     }
 }

@@ -2,10 +2,14 @@ package speed.wire;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.core.LaneDecoder;
 import speed.errors.WireException;
@@ -83,6 +87,44 @@ class EnvelopesTest {
             return scan.items().get(0) instanceof LaneDecoder.Damage damage ? damage.reason() : "accepted";
         } catch (WireException refused) {
             return refused.reason();
+        }
+    }
+
+    /** W-8: a sequence is never used twice, so its end is the end of the generation. */
+    @Test
+    void aCounterBeyondItsBitsIsRefused() {
+        LinkSealer sealer = new LinkSealer(ring, source, target, 1, nonces -> {});
+        Block envelope = new Block(ROOM);
+        for (long counter : new long[] {0, Sequence.MAX_COUNTER + 1}) {
+            assertThrows(IllegalStateException.class,
+                    () -> sealer.seal(envelope, 0, EnvelopeType.MESSAGE, 0, counter, 1, new byte[0]));
+        }
+        sealer.seal(envelope, 0, EnvelopeType.MESSAGE, 0, Sequence.MAX_COUNTER, 1, new byte[0]);
+    }
+
+    /** W-12: whichever library looks. */
+    @Test
+    void oneAlteredBitIsFoundByBothCiphers() {
+        byte[] key = Keyring.linkKey(new byte[32], source, target, 1);
+        for (Aead aead : List.of(Aead.of(key), new JdkAead(key))) {
+            Block envelope = new Block(ROOM);
+            aead.seal(envelope, 0, 40);
+            assertTrue(aead.open(envelope, 0, 40, new Block(ROOM)));
+            envelope.bytes.put(100, (byte) (envelope.bytes.get(100) ^ 1));
+            assertFalse(aead.open(envelope, 0, 40, new Block(ROOM)));
+        }
+    }
+
+    /** Forged generations must not fill memory: only a few keys are kept. */
+    @Test
+    void envelopesOfManyGenerationsAreOpened() {
+        LinkOpener opener = new LinkOpener(ring, source, target);
+        for (int generation = 1; generation <= 40; generation++) {
+            Block envelope = new Block(ROOM);
+            int bytes = new LinkSealer(ring, source, target, generation, nonces -> {})
+                    .seal(envelope, 0, EnvelopeType.MESSAGE, 0, 1, 1, new byte[] {7});
+            Header header = Header.parse(envelope.bytes, 0, bytes);
+            assertArrayEquals(new byte[] {7}, opener.open(header, envelope, 0, new Block(ROOM)));
         }
     }
 }

@@ -6,10 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.util.List;
 import java.util.stream.Stream;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.errors.ConfigurationException;
 import speed.errors.KeyFileException;
 
 /** W-14 key files, W-9 key ids, W-10 link keys, W-11 registry and lane keys. */
@@ -50,5 +55,22 @@ class KeysTest {
             int generation = (int) one.number("generation");
             assertArrayEquals(one.bytes("link_key"), Keyring.linkKey(key, source, target, generation));
         });
+    }
+
+    /** W-14: a ring of nothing, or of half a key, is a mistake of the program; what it shows is no key. */
+    @Test
+    void aKeyringHoldsWholeKeysAndNeverShowsThem() {
+        assertThrows(ConfigurationException.class, () -> new Keyring(List.of()));
+        assertThrows(ConfigurationException.class, () -> new Keyring(List.of(new byte[31])));
+        assertEquals("Keyring of 1 keys", new Keyring(List.of(new byte[32])).toString());
+    }
+
+    /** RFC 2104: a key longer than a block is hashed first. */
+    @Test
+    void aLongKeyIsHashedFirst() throws GeneralSecurityException {
+        byte[] key = new byte[100];
+        Mac reference = Mac.getInstance("HmacSHA256");
+        reference.init(new SecretKeySpec(key, "HmacSHA256"));
+        assertArrayEquals(reference.doFinal(new byte[7]), Hashes.hmac(key, new byte[7]));
     }
 }

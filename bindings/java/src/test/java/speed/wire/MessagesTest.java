@@ -2,18 +2,24 @@ package speed.wire;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.StringValue;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
 /** M-1 to M-14: messages. */
@@ -111,5 +117,52 @@ class MessagesTest {
         assertEquals(8, view.priority());
         assertEquals(Map.of("region", "eu"), view.labels());
         assertTrue(view.isExpired(1_700_000_060_123L));
+    }
+
+    /** M-8, M-10: a protobuf message travels with its type, and comes back as an Any. */
+    @Test
+    void aProtobufPayloadTravelsWithItsType() throws InvalidProtocolBufferException {
+        StringValue sent = StringValue.of("hello");
+        MessageView view = MessageView.of(draft(0, null).encode(sent));
+        assertEquals("application/protobuf", view.contentType());
+        assertEquals(sent, ((Any) view.payload()).unpack(StringValue.class));
+    }
+
+    /** M-10. */
+    @Test
+    void textThatUtf8CannotCarryIsRefusedByTheWriter() {
+        assertThrows(UnserialisableException.class, () -> draft(0, null).encode("\ud800"));
+    }
+
+    /** M-7. */
+    @Test
+    void aMessageExpiresOnlyIfItSaysWhen() {
+        assertFalse(MessageView.of(draft(0, null).encode(1)).isExpired(Long.MAX_VALUE));
+        assertFalse(MessageView.of(draft(60, null).encode(1)).isExpired(1_700_000_059_999L));
+        assertTrue(MessageView.of(draft(60, null).encode(1)).isExpired(1_700_000_060_000L));
+    }
+
+    /** M-11: both ids, and neither all zero. */
+    @Test
+    void aTraceparentIsValidWithBothIdsAndOneByteOfFlags() {
+        String trace = "0af7651916cd43dd8448eb211c80319c";
+        String span = "b7ad6b7169203331";
+        assertTrue(new TraceParent(trace, span, 255).isValid());
+        for (TraceParent bad : List.of(new TraceParent("", span, 1), new TraceParent(trace, "", 1),
+                new TraceParent(trace.toUpperCase(Locale.ROOT), span, 1), new TraceParent(trace, "z".repeat(16), 1),
+                new TraceParent("0".repeat(32), span, 1), new TraceParent(trace, "0".repeat(16), 1),
+                new TraceParent(trace, span, -1), new TraceParent(trace, span, 256))) {
+            assertFalse(bad.isValid(), bad::toString);
+        }
+        String text = new TraceParent(trace, span, 1).toString();
+        for (int dash : new int[] {2, 35, 52}) {
+            String broken = text.substring(0, dash) + "_" + text.substring(dash + 1);
+            assertThrows(WireException.class, () -> TraceParent.parse(broken));
+        }
+    }
+
+    private static MessageDraft draft(long ttlSeconds, String traceparent) {
+        return new MessageDraft("id-1", "orders.created", "default", 1_700_000_000_000L, 0, ttlSeconds, null, null, null,
+                traceparent, Map.of(), Map.of(), Map.of());
     }
 }

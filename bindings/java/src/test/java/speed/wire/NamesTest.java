@@ -1,7 +1,10 @@
 package speed.wire;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.function.Consumer;
@@ -89,5 +92,20 @@ class NamesTest {
         String name = file.substring(0, file.lastIndexOf('.'));
         int generation = Names.isNode(name) ? Names.parseClaim(file, name) : 0;
         return generation == 0 ? null : List.of(name, generation);
+    }
+
+    /** W-1, W-2, A-2: nothing is no name. */
+    @Test
+    void nothingIsNoName() {
+        for (Consumer<String> check : List.<Consumer<String>>of(
+                Names::checkNode, Names::checkService, Names::checkTopic, Names::checkGrant, Names::checkTopicPattern)) {
+            assertThrows(InvalidNameException.class, () -> check.accept(null));
+            assertThrows(InvalidNameException.class, () -> check.accept(""));
+        }
+        assertFalse(Names.isNode(null) || Names.isService(null) || Names.isTopic(null));
+        assertFalse(Names.isNode("speed_registry"));
+        assertTrue(Names.matches("*", "orders.created"));
+        assertNull(Names.parseSegment("-.lane"));
+        assertNull(Names.parseSegment("000001.lane-"));
     }
 }

@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import speed.errors.WireException;
 
@@ -82,5 +83,22 @@ class PayloadsTest {
         fields.put("errorMessage", response.errorMessage());
         fields.put("details", response.details());
         return fields;
+    }
+
+    /** S-2: the error itself matters more than what it carries. */
+    @Test
+    void detailsThatCannotTravelAreLeftOut() {
+        SpcResponse answer = SpcResponse.decode(
+                new SpcResponse("request-1", null, "EXECUTION_FAILED", "broken", Map.of("cause", new Object())).encode());
+        assertEquals("EXECUTION_FAILED", answer.errorCode());
+        assertEquals(Map.of(), answer.details());
+    }
+
+    /** S-11: sequences fill 64 bits. */
+    @Test
+    void aSequenceOfAllBitsIsCarriedByAControlMessage() {
+        for (long sequence : new long[] {1, Long.MAX_VALUE, -1}) {
+            assertEquals(sequence, Control.sequence(Control.decode(Control.encodeAck(sequence))));
+        }
     }
 }

@@ -141,4 +141,23 @@ class ValuesTest {
             }
         }
     }
+
+    /** W-15. */
+    @Test
+    void numbersOfEveryKindOfJavaAreWritten() {
+        for (Number number : List.of((byte) 7, (short) 7, 7, 7L, BigInteger.valueOf(7))) {
+            assertEquals(7L, ValueReader.decode(Values.encode(number, "value"), "value"));
+        }
+        assertEquals(1.5, ValueReader.decode(Values.encode(1.5f, "value"), "value"));
+        BigInteger most = BigInteger.ONE.shiftLeft(64).subtract(BigInteger.ONE);
+        assertEquals(most, ValueReader.decode(Values.encode(most, "value"), "value"));
+    }
+
+    /** W-15: other languages have no years beyond. */
+    @Test
+    void instantsBeyondTheYears1To9999AreRefused() {
+        for (Instant beyond : List.of(Instant.parse("0000-12-31T23:59:59Z"), Instant.parse("+10000-01-01T00:00:00Z"))) {
+            assertThrows(UnserialisableException.class, () -> Values.encode(beyond, "value"));
+        }
+    }
 }

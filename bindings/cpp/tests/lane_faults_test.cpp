@@ -1,0 +1,221 @@
+// What a failing filesystem or a hostile neighbour does to a lane costs nothing else (L-2, L-5, L-6, L-10, L-14, L-17).
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+
+#include "one_lane.hpp"
+#include "speed/error.hpp"
+
+namespace {
+
+std::atomic<speed::test::Call> failing = speed::test::Call::none;
+std::atomic<int> failure = 0;
+
+bool fails(speed::test::Call call) {
+  if (failing != call) return false;
+  errno = failure;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {  // with the names that the C library gives their parameters
+
+ssize_t write(int fd, const void* buf, size_t n) {
+  return fails(speed::test::Call::write) ? -1 : syscall(SYS_write, fd, buf, n);
+}
+
+ssize_t pwrite(int fd, const void* buf, size_t n, off_t offset) {
+  return fails(speed::test::Call::pwrite) ? -1 : syscall(SYS_pwrite64, fd, buf, n, offset);
+}
+}
+
+namespace speed {
+
+void test::fail(Call call, int error) {
+  failure = error;
+  failing = call;
+}
+
+namespace {
+
+using test::Call;
+using test::counted;
+using test::Got;
+using test::OneLane;
+using test::put;
+using test::read_all;
+using test::Sender;
+using test::texts;
+using Texts = std::vector<std::string>;
+
+class LaneFaults : public testing::Test {
+ protected:
+  void TearDown() override { test::fail(Call::none, 0); }
+
+  // What a send is told while a call fails.
+  template <class Send>
+  static std::string refusal(Call call, int error, Send send) {
+    test::fail(call, error);
+    std::string told;
+    try {
+      send();
+    } catch (const StorageError& refused) {
+      told = refused.what();
+    }
+    test::fail(Call::none, 0);
+    return told;
+  }
+
+  static bool says(const std::string& told, const char* what) { return told.find(what) != std::string::npos; }
+
+  OneLane lane_;
+};
+
+TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begins_l_5) {
+  Sender sender(lane_);
+  sender.send("one");
+  const std::vector<std::pair<int, const char*>> told{
+      {ENOSPC, "is full"}, {EDQUOT, "quota"}, {EFBIG, "ulimit -f"}, {EMFILE, "ulimit -n"}, {EIO, "speed doctor"}};
+  for (const auto& [error, what] : told) {
+    EXPECT_TRUE(says(refusal(Call::write, error, [&] { sender.send("lost"); }), what)) << what;
+  }
+  sender.send("two");
+  EXPECT_TRUE(lane_.has(2));
+  EXPECT_EQ(texts(read_all(*lane_.reader())), (Texts{"one", "two"}));
+}
+
+TEST_F(LaneFaults, a_segment_that_is_there_is_passed_l_2) {
+  Sender sender(lane_);
+  EXPECT_TRUE(sender.writer.has_room(1));
+  put(lane_.segment(1), "");
+  sender.send("one");
+  EXPECT_GT(std::filesystem::file_size(lane_.segment(2)), 0U);
+}
+
+TEST_F(LaneFaults, a_lane_that_is_gone_is_a_named_error_and_made_again_l_2) {
+  Sender sender(lane_);
+  EXPECT_TRUE(sender.writer.has_room(1));
+  std::filesystem::remove(lane_.place());
+  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "has no inbox here"));
+  sender.send("one");
+  EXPECT_EQ(texts(read_all(*lane_.reader())), Texts{"one"});
+}
+
+TEST_F(LaneFaults, without_an_inbox_nothing_is_made_l_5) {
+  fs::LaneWriter writer(lane_.root.path, "analytics", "nobody", 1, lane_.lane_keys(), {});
+  EXPECT_THROW(writer.has_room(1), StorageError);
+  EXPECT_FALSE(std::filesystem::exists(lane_.root.path + "/nobody"));
+}
+
+TEST_F(LaneFaults, a_lane_directory_of_another_user_is_not_written_to_l_10) {
+  if (geteuid() != 0) return;  // only root can make the directory of somebody else
+  std::filesystem::create_directory(lane_.place());
+  ASSERT_EQ(chown(lane_.place().c_str(), 12345, 12345), 0);
+  Sender sender(lane_);
+  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("one"); }), "belongs to another user"));
+}
+
+TEST_F(LaneFaults, a_batch_that_cannot_be_renamed_leaves_nothing_l_23) {
+  std::filesystem::create_directories(lane_.segment(1));  // what no file replaces
+  Sender sender(lane_, 1, {.publish_whole = true});
+  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "speed doctor"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(lane_.place()), {}), 1);
+}
+
+TEST_F(LaneFaults, the_window_counts_what_lies_there_until_it_is_committed_l_6) {
+  Sender sender(lane_, 1, {.window_bytes = 150, .segment_bytes = 100});
+  EXPECT_TRUE(sender.writer.has_room(1'000'000));
+  sender.send("one");
+  sender.send("two");
+  std::filesystem::create_directory(lane_.segment(9));
+  EXPECT_FALSE(sender.writer.has_room(1));
+  const auto reader = lane_.reader();
+  for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
+  put(wire::child_path(lane_.place(), wire::cursor_name(2)), "no cursor");
+  std::filesystem::create_directory(wire::child_path(lane_.place(), wire::cursor_name(3)));
+  EXPECT_TRUE(sender.writer.has_room(10));
+}
+
+TEST_F(LaneFaults, a_cursor_that_cannot_be_written_is_written_by_the_next_scan_l_14) {
+  Sender sender(lane_);
+  sender.send("one");
+  auto reader = lane_.reader();
+  const std::vector<Got> received = read_all(*reader);
+  test::fail(Call::pwrite, ENOSPC);
+  reader->finish(received[0].sequence, false);
+  test::fail(Call::none, 0);
+  EXPECT_EQ(counted(*reader, "commits_failed"), 1U);
+  read_all(*reader);
+  reader.reset();
+  EXPECT_EQ(texts(read_all(*lane_.reader(2))), Texts{});
+}
+
+// Space is what is missing, and removing a segment frees some.
+TEST_F(LaneFaults, without_space_for_a_cursor_passed_segments_are_removed_all_the_same_l_17) {
+  Sender sender(lane_, 1, {.segment_bytes = 100});
+  sender.send("one");
+  sender.send("two");
+  const auto reader = lane_.reader();
+  const std::vector<Got> received = read_all(*reader);
+  test::fail(Call::pwrite, ENOSPC);
+  reader->finish(received[0].sequence, false);
+  EXPECT_TRUE(lane_.has(1));
+  reader->finish(received[1].sequence, false);
+  EXPECT_FALSE(lane_.has(1));
+}
+
+TEST_F(LaneFaults, a_lane_without_space_for_its_first_cursor_is_read_all_the_same_l_15) {
+  Sender(lane_).send("one");
+  lane_.reader()->close_cleanly();
+  test::fail(Call::write, ENOSPC);
+  const auto reader = lane_.reader(2);
+  test::fail(Call::none, 0);
+  EXPECT_EQ(counted(*reader, "commits_failed"), 1U);
+  EXPECT_TRUE(std::filesystem::exists(wire::child_path(lane_.place(), wire::cursor_name(1))));
+  EXPECT_EQ(texts(read_all(*reader)), Texts{"one"});
+}
+
+TEST_F(LaneFaults, finished_lazily_an_envelope_is_committed_after_a_mebibyte_l_14) {
+  Sender sender(lane_);
+  sender.send(std::string(1 << 20, 'x'));
+  sender.send("two");
+  auto died = lane_.reader();
+  for (const Got& one : read_all(*died)) died->finish(one.sequence, true);
+  died.reset();
+  EXPECT_EQ(texts(read_all(*lane_.reader(2))), Texts{"two"});
+}
+
+TEST_F(LaneFaults, links_pipes_giants_and_foreign_files_are_put_aside_unread_l_10) {
+  Sender(lane_).send("one");
+  std::filesystem::create_symlink("/etc/passwd", lane_.segment(2));
+  ASSERT_EQ(mkfifo(lane_.segment(3).c_str(), 0600), 0);
+  put(lane_.segment(4), "");
+  std::filesystem::resize_file(lane_.segment(4), std::uintmax_t{1} << 40);
+  put(wire::child_path(lane_.place(), "notes.txt"), "foreign");
+  const auto reader = lane_.reader();
+  Texts all;
+  for (int scan = 0; scan < 5; ++scan) {
+    for (const Got& one : read_all(*reader)) all.push_back(one.text);
+  }
+  EXPECT_EQ(all, Texts{"one"});
+  EXPECT_EQ(counted(*reader, "segments_refused"), 3U);
+  EXPECT_EQ(counted(*reader, "foreign_files"), 1U);
+  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
+}
+
+TEST_F(LaneFaults, a_segment_that_is_taken_away_is_passed_l_10) {
+  Sender sender(lane_);
+  sender.send("one");
+  const auto reader = lane_.reader();
+  std::filesystem::remove(lane_.segment(1));
+  EXPECT_EQ(texts(read_all(*reader, false)), Texts{});
+  EXPECT_EQ(texts(read_all(*reader, false)), Texts{});
+  sender.writer.close();
+  sender.send("two");
+  EXPECT_EQ(texts(read_all(*reader)), Texts{"two"});
+}
+
+}  // namespace
+}  // namespace speed

@@ -1,0 +1,125 @@
+// The lane analytics -> billing under a root of the test, with real files; every part can be opened again.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric.hpp"
+#include "fs/inbox.hpp"
+#include "fs/lane_writer.hpp"
+#include "wire/names.hpp"
+#include "wire/seal.hpp"
+
+namespace speed::test {
+
+// Calls of this process that fail while they are told to, with an error that no filesystem gives to order.
+enum class Call { none, write, pwrite };
+void fail(Call call, int error);  // Call::none: nothing fails any more
+
+class OneLane {
+ public:
+  static constexpr std::size_t most = 1000;
+
+  OneLane() { fs::Inbox::prepare(root.path, "billing"); }
+
+  std::string place() const { return wire::lane_dir(root.path, "billing", "analytics"); }
+  std::string segment(std::uint32_t number, std::uint32_t generation = 1) const {
+    return wire::child_path(place(), wire::segment_name({generation, number}));
+  }
+  bool has(std::uint32_t number) const { return std::filesystem::exists(segment(number)); }
+
+  std::unique_ptr<fs::LaneReader> reader(std::uint32_t generation = 1) {
+    inboxes_.push_back(std::make_unique<fs::Inbox>(root.path, "billing", generation, ring));
+    return inboxes_.back()->lane("analytics");
+  }
+
+  std::vector<wire::Key> lane_keys() const {
+    return ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing"));
+  }
+
+  std::size_t quarantined() const {
+    std::size_t found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(wire::quarantine_dir(root.path, "billing"))) {
+      found += entry.path().extension() == ".reason" ? 1 : 0;
+    }
+    return found;
+  }
+
+  TestRoot root;
+  wire::Keyring ring{{wire::Key{}}};
+
+ private:
+  std::vector<std::unique_ptr<fs::Inbox>> inboxes_;
+};
+
+// A sender of that lane in one generation.
+class Sender {
+ public:
+  explicit Sender(const OneLane& lane, std::uint32_t generation = 1, const fs::LaneSettings& settings = {})
+      : writer(lane.root.path, "analytics", "billing", generation, lane.lane_keys(), settings),
+        sealer_(lane.ring, wire::node_id("analytics"), wire::node_id("billing"), generation) {}
+
+  void send(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message) {
+    const Bytes envelope = sealed(text, type);
+    writer.append(envelope, {envelope.size()});
+    ++counter;
+  }
+
+  Bytes sealed(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message) {
+    wire::Buffer envelope;
+    wire::Nonce nonce{};
+    nonce[0] = static_cast<std::byte>(counter);
+    sealer_.seal(type, 0, counter, 1, wire::view(text), nonce, envelope);
+    return {envelope.view().begin(), envelope.view().end()};
+  }
+
+  fs::LaneWriter writer;
+  std::uint64_t counter = 1;  // of the next envelope
+
+ private:
+  wire::LinkSealer sealer_;
+};
+
+struct Got {
+  std::string text;
+  std::uint64_t sequence = 0;
+  bool redelivered = false;
+};
+
+// Everything that lies there now; each read is later than the one before.
+inline std::vector<Got> read_all(fs::LaneReader& reader, bool scan = true) {
+  static double now = 1000;
+  std::vector<Got> all;
+  std::vector<fs::Received> received;
+  for (bool more = true; more;) {
+    more = reader.read(received, OneLane::most, now += 1, scan);
+    for (const fs::Received& one : received) {
+      all.push_back({std::string(wire::text(one.payload)), one.header.sequence, one.redelivered});
+    }
+  }
+  return all;
+}
+
+inline std::vector<std::string> texts(const std::vector<Got>& all) {
+  std::vector<std::string> found;
+  for (const Got& one : all) found.push_back(one.text);
+  return found;
+}
+
+inline std::uint64_t counted(const fs::LaneReader& reader, const std::string& what) {
+  const auto found = reader.counts().find(what);
+  return found == reader.counts().end() ? 0 : found->second;
+}
+
+inline std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+}  // namespace speed::test

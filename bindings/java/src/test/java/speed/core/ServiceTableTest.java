@@ -1,0 +1,66 @@
+package speed.core;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import speed.Request;
+import speed.Response;
+import speed.errors.CallTimeoutException;
+import speed.errors.InvalidArgumentsException;
+import speed.errors.ServiceExistsException;
+import speed.errors.ServiceNotFoundException;
+
+/** S-3, S-8, A-5: whatever a service does, its caller gets an answer. */
+class ServiceTableTest {
+    private final ServiceTable services = new ServiceTable();
+
+    private Response invoke(String service, String caller) {
+        return services.invoke(new Request(service, Map.of(), caller, "request-1", 0, null));
+    }
+
+    @Test
+    void aResultOrAResponseIsTheAnswer() {
+        services.register("result", request -> 42, null);
+        services.register("response", request -> Response.error("INVALID_ARGUMENTS", "no", Map.of("a", 1)), null);
+        assertEquals(42, invoke("result", "analytics").result());
+        assertEquals("INVALID_ARGUMENTS", invoke("response", "analytics").errorCode());
+    }
+
+    @Test
+    void aServiceIsRegisteredOnceAndGoneWhenItIsUnregistered() {
+        services.register("f", request -> 1, null);
+        assertThrows(ServiceExistsException.class, () -> services.register("f", request -> 2, null));
+        services.unregister("f");
+        assertEquals("SERVICE_NOT_FOUND", invoke("f", "analytics").errorCode());
+        assertThrows(ServiceNotFoundException.class, () -> services.unregister("f"));
+    }
+
+    @Test
+    void aServiceMayNarrowWhoCallsIt() {
+        services.register("f", request -> 1, List.of("billing", "etl.*"));
+        assertEquals("ACCESS_DENIED", invoke("f", "analytics").errorCode());
+        assertEquals(1, invoke("f", "etl.1").result());
+        assertEquals(List.of(), services.names("analytics"));
+        assertEquals(List.of("f"), services.names("billing"));
+    }
+
+    /** A nested time-out must not look like a time-out of this call. */
+    @Test
+    void whatAServiceThrowsIsAnErrorWithoutATrace() {
+        services.register("nested", request -> {
+            throw new CallTimeoutException("too late");
+        }, null);
+        services.register("silent", request -> {
+            throw new StackOverflowError();
+        }, null);
+        services.register("picky", request -> {
+            throw new InvalidArgumentsException("amount must be positive", Map.of("argument", "amount"));
+        }, null);
+        assertEquals("TIMEOUT", invoke("nested", "analytics").details().get("cause"));
+        assertEquals("StackOverflowError", invoke("silent", "analytics").errorMessage());
+        assertEquals(Map.of("argument", "amount"), invoke("picky", "analytics").details());
+    }
+}

@@ -1,0 +1,124 @@
+"""Walking the blocks of one segment, and what a record is (J-4 to J-7, J-10)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from speed.errors import WireError
+from speed.journal import segment as segment_module
+from speed.journal.record import Call, Record, call_bytes, read_call
+from speed.journal.segment import CHUNK_BYTES, End, Segment
+from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, SegmentKeys
+from speed.wire.seal import Keyring
+
+KEYS = SegmentKeys(Keyring((bytes(32),)), bytes(16), 0)
+
+
+def block(first: int, message: bytes = b"x") -> bytes:
+    return KEYS.seal(first, [Entry(1, 2, 0, message)], first.to_bytes(12, "big"))
+
+
+def opens(header: BlockHeader, data: bytes) -> bool:
+    try:
+        KEYS.open(header, data)
+    except WireError:
+        return False
+    return True
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "segment"
+
+
+def opened(path: Path, data: bytes) -> Segment:
+    path.write_bytes(data)
+    return Segment(os.open(path, os.O_RDONLY), 0)
+
+
+def firsts(segment: Segment, *, bodies: bool = False) -> list[int]:
+    return [header.first for header, _ in segment.headers(bodies=bodies)]
+
+
+def test_a_block_of_another_offset_than_the_next_is_damage(path: Path) -> None:
+    """J-6: records may be missing between."""
+    segment = opened(path, block(0) + block(2))
+    assert firsts(segment) == [0]
+    assert (segment.ended, segment.offset) == (End.DAMAGED, 1)
+
+
+def test_a_block_that_is_cut_while_it_is_read_is_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-6: a writer cuts off what its predecessor left."""
+    segment = opened(path, block(0, bytes(CHUNK_BYTES + 1)))
+    real = os.pread
+
+    def cut(fd: int, count: int, position: int) -> bytes:
+        data = real(fd, count, position)
+        os.truncate(path, CHUNK_BYTES)
+        return data[:count] if count == CHUNK_BYTES else data[:CHUNK_BYTES]
+
+    monkeypatch.setattr(os, "pread", cut)
+    monkeypatch.setattr(Segment, "size", lambda self: 2 * CHUNK_BYTES)
+    assert firsts(segment, bodies=True) == []
+    assert segment.ended is End.TORN
+
+
+def test_reads_that_bring_less_than_was_asked_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = opened(path, block(0, bytes(5000)) + block(1, bytes(5000)))
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, count, position: real(fd, min(count, 999), position))
+    assert firsts(segment, bodies=True) == [0, 1]
+    assert segment.ended is End.CLEAN
+    segment.close()
+    segment.close()
+
+
+def test_behind_damage_the_next_block_that_opens_is_found(path: Path) -> None:
+    """J-7: neither the word that begins a block, nor a forged header, nor an older block is one."""
+    forged = bytearray(block(3))
+    forged[-1] ^= 1
+    segment = opened(path, block(0) + b"rubbish SPJB SPJB" + b"\0" * 100 + forged + block(0) + block(5) + b"? SPJB")
+    assert firsts(segment) == [0]
+    assert segment.ended is End.DAMAGED
+    assert segment.search(opens)
+    assert segment.offset == 5
+    assert firsts(segment) == [5]
+    assert not segment.search(opens)
+
+
+def test_a_search_among_forged_blocks_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-7: each costs an attempt to open it."""
+    forged = bytearray(block(3, bytes(1000)))
+    forged[-1] ^= 1
+    segment = opened(path, b"rubbish" + bytes(forged) * 50 + block(7))
+    monkeypatch.setattr(segment_module, "TRIED_BYTES", 10_000)
+    tried: list[int] = []
+    assert not segment.search(lambda header, data: bool(tried.append(header.first)))
+    assert len(tried) < 12
+    monkeypatch.setattr(segment_module, "TRIED_BYTES", 1 << 20)
+    assert segment.search(opens)
+    assert segment.offset == 7
+
+
+def record(message: bytes, flags: int = 0) -> Record:
+    return Record(41, 1_700_000_000_000, "billing", 7, flags, message)
+
+
+def test_a_record_shows_where_it_stands_and_never_what_it_says() -> None:
+    """No payload in a log."""
+    shown = record(b"secret", FLAG_REDELIVERED)
+    assert repr(shown) == "<Record 41 from billing sequence=0x7 6 bytes>"
+    assert shown.redelivered
+
+
+def test_a_call_is_read_back_and_what_is_none_is_refused() -> None:
+    """J-10."""
+    assert read_call(record(call_bytes("analytics", 70, "OK")), "tax") == Call(
+        1_700_000_000_000, "tax", "analytics", 70, "OK"
+    )
+    for message in (b"\x80", b"\x01"):
+        with pytest.raises(WireError, match="is no call"):
+            read_call(record(message), "tax")
