@@ -6,11 +6,15 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.runtime.Runtime;
+import speed.segment.Segment;
+import speed.segment.Splitter;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
+import speed.wire.Limits;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -167,6 +171,24 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     public String send(String target, Object payload, SendOptions options) {
         checkOpen();
         return runtime.outbox().send(target, payload, options);
+    }
+
+    /**
+     * Sends all payloads to a node in segments from now on: a bridge on the way has a small limit (G-18).
+     *
+     * @param target name of the node
+     * @param segmentSize most bytes of a payload in one segment, a multiple of 64 with parity; 0 ends it
+     * @param parityRate parity segments for each data segment, so that what the bridge loses is recovered; 0 for none
+     * @throws speed.errors.ConfigurationException for a size or rate that cannot be used
+     */
+    public void segment(String target, int segmentSize, double parityRate) {
+        checkOpen();
+        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
+        if (segmentSize > most) {
+            throw new ConfigurationException(
+                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
+        }
+        runtime.cut(target, segmentSize == 0 ? null : new Splitter(segmentSize, parityRate));
     }
 
     @Override

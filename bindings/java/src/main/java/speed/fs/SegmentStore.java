@@ -32,6 +32,7 @@ public final class SegmentStore implements Closeable {
     private Directory directory;
     private SegmentIndex index;
     private int putAside;
+    private boolean closed;
 
     public SegmentStore(String root, String name, Keyring keyring, boolean durable) {
         this.root = root;
@@ -120,7 +121,7 @@ public final class SegmentStore implements Closeable {
 
     /** Puts a damaged store aside, in the place of one put aside before. */
     public void startAnew() {
-        close();
+        release();
         putAside++;
         openDirectory();
         try {
@@ -135,6 +136,9 @@ public final class SegmentStore implements Closeable {
     }
 
     private SegmentIndex index() {
+        if (closed) {
+            throw new SegmentStoreException("the segment store was closed with its node", false);
+        }
         if (index == null) {
             try {
                 index = open();
@@ -183,8 +187,14 @@ public final class SegmentStore implements Closeable {
         }
     }
 
+    /** Releases all files for good: what ends late must not write for a successor of this name. */
     @Override
     public void close() {
+        closed = true;
+        release();
+    }
+
+    private void release() {
         if (index != null) {
             index.close();
         }

@@ -1,5 +1,7 @@
 package speed.runtime;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import speed.AccessPolicy;
@@ -14,6 +16,7 @@ import speed.fs.PosixException;
 import speed.fs.Registrant;
 import speed.fs.Registration;
 import speed.fs.Registry;
+import speed.segment.Splitter;
 import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.Names;
@@ -25,6 +28,7 @@ public final class Runtime {
 
     private final Parts parts;
     private final Context context;
+    private final Dispatch dispatch;
     private final Protocol protocol;
     private final Registrar registrar;
     private final Outbox outbox;
@@ -67,12 +71,16 @@ public final class Runtime {
         Serving serving = new Serving(context, links, pool, answers);
         parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
                 new Introspection(context, serving.services), pool);
-        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, this::left));
+        dispatch = new Dispatch(parts, this::left);
+        protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         registrar = new Registrar(context, this::abort, this::left, pool::submit);
         outbox = new Outbox(context, links, parts.calls());
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
         links.onOpen(protocol::watchReader);
+        if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
+            dispatch.segments();
+        }
         pool.start(new Duties(protocol, answers, context));
         registrar.start();
     }
@@ -167,6 +175,11 @@ public final class Runtime {
         parts.pool().serve();
     }
 
+    /** Cuts all that goes to a target from now on; null ends it (G-18). */
+    public void cut(String target, Splitter splitter) {
+        parts.links().cut(target, splitter);
+    }
+
     /** A grant may have opened a lane that waits. */
     public void lookAgain() {
         protocol.lookAgain();
@@ -208,6 +221,7 @@ public final class Runtime {
         parts.pool().stop(READER_NANOS);
         registrar.stop();
         protocol.close();
+        dispatch.close();
     }
 
     private void sayLeaving() {

@@ -30,13 +30,13 @@ public final class Serving {
 
     /** One accepted request until it is answered; the token commits its envelope. */
     private static final class Running {
-        final InboundLane lane;
+        final Lane lane;
         final Token token;
         final SpcRequest request;
         final long deadline;
         volatile boolean started;
 
-        Running(InboundLane lane, Token token, SpcRequest request, long deadline) {
+        Running(Lane lane, Token token, SpcRequest request, long deadline) {
             this.lane = lane;
             this.token = token;
             this.request = request;
@@ -48,7 +48,7 @@ public final class Serving {
         }
 
         Key key() {
-            return new Key(lane.source, request.requestId());
+            return new Key(lane.source(), request.requestId());
         }
     }
 
@@ -72,12 +72,12 @@ public final class Serving {
     }
 
     /** Queues one authenticated, authorised request (steps 1 and 2 are done); those of one sender start in order. */
-    void accept(InboundLane lane, Token token, byte[] payload) {
+    void accept(Lane lane, Token token, byte[] payload) {
         SpcRequest request;
         try {
-            request = decode(lane.source, payload);
+            request = decode(lane.source(), payload);
         } catch (WireException broken) {
-            reject(lane.source, Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
+            reject(lane.source(), Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
         long left = Math.min(request.deadlineMs() - System.currentTimeMillis(), LONGEST_MS);
@@ -205,7 +205,7 @@ public final class Serving {
         context.stats.count("requests_timed_out_" + phase);
         String text = "the deadline of '" + late.request.service() + "' passed while " + phase
                 + ": allow it more time";
-        sendUrgently(late.lane.source, late.generation(),
+        sendUrgently(late.lane.source(), late.generation(),
                 SpcResponse.error(late.request.requestId(), "TIMEOUT", text, Map.of("phase", phase)));
         late.lane.finish(java.util.List.of(late.token));
     }

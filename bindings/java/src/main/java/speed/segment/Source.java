@@ -43,6 +43,27 @@ public interface Source {
     }
 
     /**
+     * The end of a payload.
+     *
+     * @param whole all of it
+     * @param begin where its end begins
+     * @return reads from there on
+     */
+    static Source behind(Source whole, long begin) {
+        return new Source() {
+            @Override
+            public long size() {
+                return whole.size() - begin;
+            }
+
+            @Override
+            public void read(long from, byte[] into, int at, int count) {
+                whole.read(begin + from, into, at, count);
+            }
+        };
+    }
+
+    /**
      * Some bytes with a payload behind them.
      *
      * @param front comes first
