@@ -75,7 +75,7 @@ final class SegmentIndex implements Closeable {
         translated(() -> {
             execute("PRAGMA busy_timeout=0");
             execute("PRAGMA locking_mode=EXCLUSIVE");
-            execute("PRAGMA journal_mode=WAL");
+            execute("PRAGMA journal_mode=PERSIST");
             execute("PRAGMA synchronous=" + (durable ? "FULL" : "OFF"));
             int version = version();
             if (version != 0 && version != VERSION) {

@@ -23,6 +23,9 @@ import speed.wire.Names;
  * {@link StoredShards} are for one thread each. Every method may throw SegmentStoreException.
  */
 public final class SegmentStore implements Closeable {
+    /** Payloads that are held and not complete; others that are complete, and since when in Unix ms. */
+    public record Content(List<KeptPayload> kept, Map<PayloadKey, Long> completions) {}
+
     private static final int MAX_FILES = 1 << 16;
 
     private final String root;
@@ -51,16 +54,21 @@ public final class SegmentStore implements Closeable {
         return putAside;
     }
 
-    /** The payloads that are held and not complete; files that belong to none are removed. */
-    public List<KeptPayload> load() {
-        List<KeptPayload> kept = index().payloads();
-        removeFiles(kept.stream().map(one -> Names.shardsName(index.idOf(one.key()))).collect(Collectors.toSet()));
-        return kept;
-    }
-
-    /** The payloads that are complete, and since when in Unix ms. */
-    public Map<PayloadKey, Long> completions() {
-        return index().completions();
+    /** What the store has; files that belong to nothing are removed. */
+    public Content load() {
+        Content content;
+        try {
+            content = new Content(index().payloads(), index().completions());
+        } catch (SegmentStoreException failure) {
+            if (!failure.isDamaged()) {
+                throw failure;
+            }
+            startAnew();
+            return new Content(List.of(), Map.of());
+        }
+        removeFiles(content.kept.stream().map(one -> Names.shardsName(index.idOf(one.key())))
+                .collect(Collectors.toSet()));
+        return content;
     }
 
     /** Keeps a segment of a payload that began at {@code begunMs}; both times are Unix ms. */

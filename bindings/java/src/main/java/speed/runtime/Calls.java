@@ -33,6 +33,7 @@ import speed.wire.SpcResponse;
 public final class Calls {
     /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
     private static final long GRACE_NANOS = 250_000_000;
+    private static final long WARN_NANOS = 10_000_000_000L;
 
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
 
@@ -41,6 +42,7 @@ public final class Calls {
     private final WorkerPool pool;
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
+    private volatile long nextWarning = System.nanoTime();
 
     Calls(Context context, Links links, WorkerPool pool) {
         this.context = context;
@@ -173,9 +175,17 @@ public final class Calls {
         }
         if (outcome.error() instanceof SegmentsLostException lost) {
             context.stats.count("payloads_reported_lost");
-            LOG.warn("a payload sent in segments was not delivered: {}", lost.getMessage());
+            warn(lost);
         } else {
             context.stats.count("answers_unexpected");
+        }
+    }
+
+    /** Says it now and then: another node decides how often it happens. */
+    private void warn(SegmentsLostException lost) {
+        if (System.nanoTime() - nextWarning >= 0) {
+            nextWarning = System.nanoTime() + WARN_NANOS;
+            LOG.warn("payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
         }
     }
 

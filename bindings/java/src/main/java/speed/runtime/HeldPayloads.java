@@ -2,7 +2,6 @@ package speed.runtime;
 
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -54,9 +53,11 @@ final class HeldPayloads {
     private final SegmentStore store;
     /** Sequence of the last segment of each payload that is not complete. */
     private final Map<PayloadKey, Long> latest = new HashMap<>();
-    private final Set<PayloadKey> inHand = new HashSet<>();
+    /** Payloads with enough segments, until they were handled; null where no segment lies in the store. */
+    private final Map<PayloadKey, StoredShards> inHand = new HashMap<>();
     private Reassembly reassembly;
     private boolean restored;
+    private boolean closed;
     private long nextExpiry;
 
     HeldPayloads(Context context, Refusal refusal) {
@@ -85,6 +86,9 @@ final class HeldPayloads {
 
     /** Takes a segment. WireException when it is refused; its sender is told where G-19 says so. */
     synchronized Taken take(PayloadKey key, Segment segment, long sequence) {
+        if (closed) {
+            return Taken.KEPT; // so are its lanes: it comes again
+        }
         latest.put(key, sequence);
         try {
             return admit(key, segment);
@@ -97,7 +101,7 @@ final class HeldPayloads {
             storeFailed(key, failure);
             return Taken.KEPT;
         } finally {
-            if (!inHand.contains(key) && reassembly.reconstruction(key) == null) {
+            if (!inHand.containsKey(key) && reassembly.reconstruction(key) == null) {
                 latest.remove(key);
             }
         }
@@ -108,7 +112,7 @@ final class HeldPayloads {
         long most = isMessage(key) ? Long.MAX_VALUE : Limits.MAX_PAYLOAD_BYTES;
         Reassembly.Admission admission = reassembly.admit(key, segment, nowMs(), most);
         evict(admission.evicted());
-        if (admission.verdict() == Reassembly.Verdict.DONE || inHand.contains(key)) {
+        if (admission.verdict() == Reassembly.Verdict.DONE || inHand.containsKey(key)) {
             context.stats.count("segments_repeated");
             return Taken.REPEATED;
         }
@@ -116,7 +120,7 @@ final class HeldPayloads {
         if (admission.verdict() == Reassembly.Verdict.HELD) {
             compare(key, segment);
         } else if (one.dataCount() == 1 && !segment.isParity()) {
-            inHand.add(key);
+            inHand.put(key, null);
             return Taken.WHOLE;
         } else {
             store.put(one, one.begunMs() - passedMs(), segment, System.currentTimeMillis());
@@ -124,7 +128,7 @@ final class HeldPayloads {
         if (!one.isReady()) {
             return Taken.KEPT;
         }
-        inHand.add(key);
+        inHand.put(key, null);
         return Taken.READY;
     }
 
@@ -159,16 +163,21 @@ final class HeldPayloads {
         return reassembly.isComplete(key);
     }
 
-    /** The segments of a payload that is ready; to be closed by {@link #complete} or {@link #fail}. */
+    /** The segments of a payload that is ready, readable until it is complete or failed. */
     synchronized StoredShards shards(PayloadKey key) {
-        return store.shards(key);
+        StoredShards shards = store.shards(key);
+        inHand.put(key, shards);
+        return shards;
     }
 
     // --- how a payload ends ---
 
     /** A payload was handled: it is never delivered again. */
     synchronized void complete(PayloadKey key) {
-        inHand.remove(key);
+        if (closed) {
+            return; // it comes again
+        }
+        letGo(key);
         latest.remove(key);
         List<PayloadKey> forgotten = reassembly.complete(key, nowMs());
         try {
@@ -180,6 +189,9 @@ final class HeldPayloads {
 
     /** A payload cannot be put together: it is discarded, and may be sent anew. */
     synchronized void fail(PayloadKey key, WireException broken) {
+        if (closed) {
+            return;
+        }
         context.stats.count("rejected_" + broken.reason().toLowerCase(java.util.Locale.ROOT));
         LOG.warn("payload in segments of {} rejected: {}", key.sender(), broken.getMessage());
         discard(key);
@@ -190,12 +202,21 @@ final class HeldPayloads {
 
     /** A payload cannot be read any more. */
     synchronized void fail(PayloadKey key, SegmentStoreException failure) {
-        storeFailed(key, failure);
-        discard(key);
+        if (!closed) {
+            letGo(key);
+            storeFailed(key, failure);
+        }
+    }
+
+    private void letGo(PayloadKey key) {
+        StoredShards shards = inHand.remove(key);
+        if (shards != null) {
+            shards.close();
+        }
     }
 
     private void discard(PayloadKey key) {
-        inHand.remove(key);
+        letGo(key);
         reassembly.discard(key);
         try {
             store.remove(List.of(key));
@@ -218,17 +239,26 @@ final class HeldPayloads {
         LOG.warn("segments of {}: {}", key == null ? "a payload" : key.sender(), failure.getMessage());
         if (key != null) {
             lost(key, failure.getMessage());
-            reassembly.discard(key);
         }
         if (failure.isDamaged()) {
             beginAnew();
+        } else if (key != null) {
+            reassembly.discard(key);
+            tryTo(() -> store.remove(List.of(key)));
         }
     }
 
+    /** The store was damaged: what it held is lost, and whoever waits for it is told. */
     private void beginAnew() {
         reassembly = new Reassembly(limits);
+        latest.keySet().stream().filter(key -> !inHand.containsKey(key)).toList()
+                .forEach(key -> lost(key, "the receiver's store of segments was damaged"));
+        tryTo(store::startAnew);
+    }
+
+    private void tryTo(Runnable tidying) {
         try {
-            store.startAnew();
+            tidying.run();
         } catch (SegmentStoreException failure) {
             context.stats.count("segment_store_failures");
         }
@@ -239,7 +269,7 @@ final class HeldPayloads {
     /** Gives up what waited too long; looked at about every second. */
     synchronized void expire() {
         long now = nowMs();
-        if (now < nextExpiry || !restored && !store.exists()) {
+        if (closed || now < nextExpiry || !restored && !store.exists()) {
             return;
         }
         nextExpiry = now + EXPIRE_MS;
@@ -263,14 +293,17 @@ final class HeldPayloads {
             return;
         }
         long passed = passedMs();
-        List<Reconstruction> kept = store.load().stream().map(one -> one.reconstruction(passed)).toList();
+        SegmentStore.Content content = store.load();
         Map<PayloadKey, Long> delivered = new HashMap<>();
-        store.completions().forEach((key, atMs) -> delivered.put(key, atMs + passed));
+        content.completions().forEach((key, atMs) -> delivered.put(key, atMs + passed));
         restored = true;
-        reassembly.restore(kept, delivered);
+        reassembly.restore(content.kept().stream().map(one -> one.reconstruction(passed)).toList(), delivered);
     }
 
+    /** Lets go of everything; what is in hand comes again to the next process of this name. */
     synchronized void close() {
+        closed = true;
+        List.copyOf(inHand.keySet()).forEach(this::letGo);
         store.close();
     }
 }

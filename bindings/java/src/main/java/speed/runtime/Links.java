@@ -8,6 +8,7 @@ import speed.errors.AccessDeniedException;
 import speed.errors.UnknownNodeException;
 import speed.segment.Splitter;
 import speed.wire.Entry;
+import speed.wire.Limits;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
@@ -70,6 +71,12 @@ final class Links {
         if (link != null) {
             link.cut(splitter);
         }
+    }
+
+    /** The largest request or response that can go to a target (G-18). */
+    long mostBytes(String target) {
+        Splitter splitter = splitters.get(target);
+        return splitter == null ? Limits.MAX_PAYLOAD_BYTES : Math.min(Limits.MAX_PAYLOAD_BYTES, splitter.mostBytes());
     }
 
     /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */

@@ -54,12 +54,11 @@ final class Segments {
         held = new HeldPayloads(context, refusal);
     }
 
-    /** A payload in hand: the lane and the envelope that made it ready, and where its segments are, if in the store. */
+    /** A payload in hand: the lane and the envelope that made it ready. */
     private final class InHand implements Lane {
         final PayloadKey key;
         final Lane lane;
         final Received received;
-        private StoredShards shards;
 
         InHand(PayloadKey key, Lane lane, Received received) {
             this.key = key;
@@ -75,30 +74,14 @@ final class Segments {
         /** The payload is complete before its last segment is committed. */
         @Override
         public void finish(List<Token> tokens) {
-            completed();
+            held.complete(key);
             lane.finish(tokens);
         }
 
         @Override
         public void drop(Token token) {
-            completed();
-            lane.drop(token);
-        }
-
-        void completed() {
-            close();
             held.complete(key);
-        }
-
-        void close() {
-            if (shards != null) {
-                shards.close();
-            }
-        }
-
-        StoredShards shards() {
-            shards = held.shards(key);
-            return shards;
+            lane.drop(token);
         }
     }
 
@@ -153,15 +136,13 @@ final class Segments {
     private void assemble(InHand one) {
         Runnable handing;
         try {
-            StoredShards shards = one.shards();
+            StoredShards shards = held.shards(one.key);
             handing = handing(one, shards.payload(Rebuild.prove(shards, one.key.hash())), shards.dataCount());
         } catch (WireException broken) {
-            one.close();
             held.fail(one.key, broken);
             one.lane.drop(one.received.token());
             return;
         } catch (SegmentStoreException failure) {
-            one.close();
             held.fail(one.key, failure);
             one.lane.drop(one.received.token());
             return;
@@ -209,7 +190,7 @@ final class Segments {
             one.drop(one.received.token());
         }
         if (one.received.header().type() == EnvelopeType.SPC_RESPONSE) {
-            one.completed();
+            held.complete(one.key);
         }
     }
 

@@ -10,7 +10,6 @@ import speed.errors.SpeedException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.wire.EnvelopeType;
-import speed.wire.Limits;
 import speed.wire.Sequence;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
@@ -125,7 +124,7 @@ public final class Serving {
         accepted.started = true;
         long began = System.nanoTime();
         Response response = invoke(accepted.request);
-        byte[] reply = serialise(accepted.request.requestId(), response);
+        byte[] reply = serialise(accepted.request.requestId(), response, links.mostBytes(accepted.lane.source()));
         String error = response.errorCode() == null ? "" : response.errorCode() + ": " + response.errorMessage();
         context.stats.served(accepted.request.service(), System.nanoTime() - began,
                 error.substring(0, Math.min(error.length(), MAX_ERROR_CHARACTERS)));
@@ -152,7 +151,7 @@ public final class Serving {
     }
 
     /** Step 9. */
-    private static byte[] serialise(String requestId, Response response) {
+    private static byte[] serialise(String requestId, Response response, long most) {
         if (response.errorCode() != null) {
             return SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details())
                     .encode();
@@ -160,10 +159,10 @@ public final class Serving {
         String why;
         try {
             byte[] reply = SpcResponse.success(requestId, response.result()).encode();
-            if (reply.length <= Limits.MAX_PAYLOAD_BYTES) {
+            if (reply.length <= most) {
                 return reply;
             }
-            why = reply.length + " bytes; the limit is " + Limits.MAX_PAYLOAD_BYTES;
+            why = reply.length + " bytes; the limit is " + most;
         } catch (UnserialisableException error) {
             why = error.getMessage();
         }

@@ -38,7 +38,7 @@ public final class Reconstruction {
      * @param nowMs when it came
      */
     public void hold(int slot, int size, long nowMs) {
-        if (slot != dataCount - 1 || dataCount == 1) {
+        if (slot != dataCount - 1) {
             segmentSize = size;
         }
         sizes.put(slot, size);

@@ -39,6 +39,15 @@ public final class Splitter {
     }
 
     /**
+     * The largest payload that can be cut.
+     *
+     * @return bytes
+     */
+    public long mostBytes() {
+        return (long) Limits.MAX_SEGMENTS * segmentSize;
+    }
+
+    /**
      * How a payload of some size is cut.
      *
      * @param payloadBytes its size
@@ -48,8 +57,8 @@ public final class Splitter {
     public Shape shape(long payloadBytes) {
         long dataCount = Math.max(1, (payloadBytes + segmentSize - 1) / segmentSize);
         if (dataCount > Limits.MAX_SEGMENTS) {
-            throw new PayloadTooLargeException(payloadBytes + " bytes exceed the "
-                    + (long) Limits.MAX_SEGMENTS * segmentSize + " of " + Limits.MAX_SEGMENTS + " segments: send less");
+            throw new PayloadTooLargeException(payloadBytes + " bytes exceed the " + mostBytes() + " of "
+                    + Limits.MAX_SEGMENTS + " segments: send less");
         }
         int count = (int) dataCount;
         int parityCount = (int) Math.min(Math.ceil(count * parityRate), Math.min(count, Limits.MAX_SEGMENTS - count));

@@ -7,6 +7,8 @@ import java.util.List;
 import java.util.function.Consumer;
 import speed.core.LaneDecoder;
 import speed.errors.WireException;
+import speed.segment.Assembler;
+import speed.segment.Segment;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -18,6 +20,7 @@ import speed.wire.KeyFile;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.LinkOpener;
+import speed.wire.MessageFront;
 import speed.wire.MessageView;
 import speed.wire.Names;
 import speed.wire.NodeId;
@@ -41,6 +44,8 @@ enum Decoder {
     RESPONSE(SpcResponse::decode),
     CONTROL(data -> Control.sequence(Control.decode(data))),
     MESSAGE(Decoder::readMessage),
+    SEGMENT(Decoder::readSegment),
+    FRONT(Decoder::readFront),
     KEYFILE(KeyFile::parse),
     JSON(data -> readJson(text(data))),
     NAMES(data -> readNames(text(data)));
@@ -113,6 +118,22 @@ enum Decoder {
         message.extensions();
         message.isExpired(Long.MAX_VALUE);
         message.payload();
+    }
+
+    /** What was read is written as the same, and is put together or refused (G-1, G-2, G-13). */
+    private static void readSegment(byte[] data) {
+        Segment segment = Segment.read(data);
+        Segment again = Segment.read(segment.write());
+        require(Arrays.equals(segment.write(), again.write()), "a segment changed on its way");
+        new Assembler().receive("analytics", data, 0);
+    }
+
+    /** The front of a message that came in segments (G-18). */
+    private static void readFront(byte[] data) {
+        MessageFront front = new MessageFront(data, data.length);
+        byte[] value = Arrays.copyOfRange(data, front.start(), data.length);
+        MessageView view = MessageView.of(front, () -> value);
+        require(Arrays.equals(view.bytes(), data), "a message changed in its store");
     }
 
     private static void readNames(String name) {
