@@ -33,7 +33,7 @@ class SegmentVectorsTest {
     @TestFactory
     Stream<DynamicTest> payloadsAreCutAsEverywhere() {
         return vectors.each("cut", one -> {
-            List<Segment> segments = Cuts.segments(one);
+            List<Segment> segments = Cases.segments(one.text("name"));
             ByteArrayOutputStream all = new ByteArrayOutputStream();
             segments.forEach(segment -> all.writeBytes(segment.write()));
             List<?> parity = segments.stream().filter(Segment::isParity).map(part -> hex(part.payload())).toList();
@@ -85,7 +85,7 @@ class SegmentVectorsTest {
 
     private static void arrive(Assembler assembler, Contract arrival) {
         byte[] data = arrival.has("hex") ? arrival.bytes("hex")
-                : Cuts.segments(arrival.text("of")).get((int) arrival.number("slot")).write();
+                : Cases.segments(arrival.text("of")).get((int) arrival.number("slot")).write();
         long nowMs = arrival.get("at") instanceof Number at ? (long) (at.doubleValue() * 1000) : 0;
         String verdict;
         byte[] payload = null;
@@ -98,7 +98,7 @@ class SegmentVectorsTest {
         }
         assertEquals(arrival.text("verdict"), verdict, arrival.values().toString());
         if (arrival.has("payload")) {
-            assertArrayEquals(Cuts.payload(arrival.text("payload")), payload);
+            assertArrayEquals(Cases.payload(arrival.text("payload")), payload);
         } else {
             assertNull(payload);
         }
