@@ -82,6 +82,7 @@ public final class SegmentStore implements Closeable {
                 new ShardFile(file, index.aeadOf(payloadId)).write(place, 0, segment.payload(), place.size());
                 if (durable) {
                     Posix.syncData(file);
+                    Directory.sync(Names.segmentsDirectory(root, name));
                 }
                 index.add(one, begunMs, place);
             } finally {
@@ -176,6 +177,9 @@ public final class SegmentStore implements Closeable {
             try {
                 String path = Names.segmentsDirectory(root, name);
                 Directory.make(path);
+                if (durable) {
+                    Directory.sync(Names.nodeDirectory(root, name));
+                }
                 directory = Directory.open(path);
             } catch (PosixException | RootException error) {
                 throw new SegmentStoreException("the segment store cannot be opened: " + error.getMessage(), false);

@@ -2,7 +2,7 @@ package speed.segment;
 
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.ToLongFunction;
@@ -48,7 +48,8 @@ final class Room {
         if (measure.added == 0) {
             return null;
         }
-        Map<String, Long> held = new HashMap<>(Map.of(key.sender(), measure.added));
+        Map<String, Long> held = new LinkedHashMap<>();
+        held.put(key.sender(), measure.added);
         long total = measure.added;
         for (Reconstruction one : left) {
             long part = measure.held.applyAsLong(one);
@@ -61,7 +62,7 @@ final class Room {
         return total > measure.inTotal ? largest(held, key.sender()) : null;
     }
 
-    /** Who holds most; of equals the one whose segment it is. */
+    /** Who holds most; of equals the one whose segment it is, else the one whose payload has waited longest. */
     private static String largest(Map<String, Long> held, String own) {
         String largest = own;
         for (Map.Entry<String, Long> one : held.entrySet()) {
