@@ -1,25 +1,30 @@
 package speed.segment;
 
-import org.bouncycastle.crypto.digests.KeccakDigest;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
 
 /** Keccak-256 as it was before SHA-3 changed its padding (G-3), fed in parts. Not thread-safe. */
 public final class Keccak {
     /** Size of a hash. */
     public static final int HASH_BYTES = 32;
 
-    private static final int HASH_BITS = 8 * HASH_BYTES;
+    private static final int LANES = 25;
+    /** Bytes taken at a time: 1600 bits less twice those of the hash. */
+    private static final int RATE_BYTES = 136;
+    private static final byte FIRST_PADDING = 0x01;
+    private static final byte LAST_PADDING = (byte) 0x80;
     private static final int STEP_BYTES = 1 << 20;
+    private static final VarHandle LANE =
+            MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
-    private final KeccakDigest state;
+    private final long[] lanes = new long[LANES];
+    private final byte[] waiting = new byte[RATE_BYTES];
+    private int waitingBytes;
 
     /** A hash of nothing yet. */
-    public Keccak() {
-        this(new KeccakDigest(HASH_BITS));
-    }
-
-    private Keccak(KeccakDigest state) {
-        this.state = state;
-    }
+    public Keccak() {}
 
     /**
      * The hash of some bytes.
@@ -58,7 +63,23 @@ public final class Keccak {
      * @param count how many
      */
     public void update(byte[] data, int from, int count) {
-        state.update(data, from, count);
+        int at = from;
+        int end = from + count;
+        if (waitingBytes > 0) {
+            int first = Math.min(count, RATE_BYTES - waitingBytes);
+            System.arraycopy(data, from, waiting, waitingBytes, first);
+            waitingBytes += first;
+            at += first;
+            if (waitingBytes < RATE_BYTES) {
+                return;
+            }
+            absorb(lanes, waiting, 0);
+        }
+        for (; end - at >= RATE_BYTES; at += RATE_BYTES) {
+            absorb(lanes, data, at);
+        }
+        waitingBytes = end - at;
+        System.arraycopy(data, at, waiting, 0, waitingBytes);
     }
 
     /**
@@ -67,8 +88,22 @@ public final class Keccak {
      * @return 32 bytes
      */
     public byte[] digest() {
+        byte[] last = Arrays.copyOf(Arrays.copyOf(waiting, waitingBytes), RATE_BYTES);
+        last[waitingBytes] ^= FIRST_PADDING;
+        last[RATE_BYTES - 1] ^= LAST_PADDING;
+        long[] state = lanes.clone();
+        absorb(state, last, 0);
         byte[] hash = new byte[HASH_BYTES];
-        new KeccakDigest(state).doFinal(hash, 0);
+        for (int lane = 0; lane < HASH_BYTES / Long.BYTES; lane++) {
+            LANE.set(hash, lane * Long.BYTES, state[lane]);
+        }
         return hash;
+    }
+
+    private static void absorb(long[] state, byte[] data, int at) {
+        for (int lane = 0; lane < RATE_BYTES / Long.BYTES; lane++) {
+            state[lane] ^= (long) LANE.get(data, at + lane * Long.BYTES);
+        }
+        KeccakPermutation.permute(state);
     }
 }
