@@ -6,15 +6,11 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
-import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.UnknownNodeException;
 import speed.runtime.Runtime;
-import speed.segment.Segment;
-import speed.segment.Splitter;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
-import speed.wire.Limits;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -183,12 +179,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      */
     public void segment(String target, int segmentSize, double parityRate) {
         checkOpen();
-        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
-        if (segmentSize > most) {
-            throw new ConfigurationException(
-                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
-        }
-        runtime.cut(target, segmentSize == 0 ? null : new Splitter(segmentSize, parityRate));
+        runtime.cut(target, segmentSize, parityRate);
     }
 
     @Override
@@ -201,6 +192,14 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     public void onMessage(Consumer<Message> handler) {
         checkOpen();
         runtime.delivery().onMessage(handler);
+    }
+
+    @Override
+    public void onBatch(BatchHandler handler, String... topics) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().registration.subscribe(runtime.delivery().onBatch(handler, List.of(topics)));
+        }
     }
 
     @Override

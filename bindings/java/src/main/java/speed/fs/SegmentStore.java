@@ -14,6 +14,7 @@ import speed.errors.SegmentStoreException;
 import speed.segment.PayloadKey;
 import speed.segment.Reconstruction;
 import speed.segment.Segment;
+import speed.wire.Block;
 import speed.wire.Keyring;
 import speed.wire.Names;
 
@@ -34,6 +35,7 @@ public final class SegmentStore implements Closeable {
     private final boolean durable;
     private Directory directory;
     private SegmentIndex index;
+    private Block written;
     private int putAside;
     private boolean closed;
 
@@ -79,7 +81,7 @@ public final class SegmentStore implements Closeable {
             try {
                 long offset = Posix.status(file).size();
                 SegmentPlace place = new SegmentPlace(segment.slot(), segment.payload().length, offset, atMs);
-                new ShardFile(file, index.aeadOf(payloadId)).write(place, 0, segment.payload(), place.size());
+                new ShardFile(file, index.aeadOf(payloadId), written()).write(place, 0, segment.payload(), place.size());
                 if (durable) {
                     Posix.syncData(file);
                     Directory.sync(Names.segmentsDirectory(root, name));
@@ -170,6 +172,14 @@ public final class SegmentStore implements Closeable {
             throw new SegmentStoreException("the segment store cannot be opened: " + error.getMessage(), false);
         }
         return new SegmentIndex(Names.segmentIndexPath(root, name), name, keyring, durable);
+    }
+
+    /** Native memory is given back late: one block serves all segments. */
+    private Block written() {
+        if (written == null) {
+            written = new Block(ShardFile.WRITE_BYTES);
+        }
+        return written;
     }
 
     private void openDirectory() {

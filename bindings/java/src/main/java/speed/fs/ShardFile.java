@@ -12,17 +12,21 @@ final class ShardFile {
     private static final int BLOCK_BYTES = Shards.COLUMN_UNIT;
     private static final int SEALED_BYTES = BLOCK_BYTES + PieceAead.OVERHEAD;
     private static final int BLOCKS_A_WRITE = 32;
+    /** Room for what goes in one write. */
+    static final int WRITE_BYTES = BLOCKS_A_WRITE * SEALED_BYTES;
     private static final int NAME_BYTES = 5;
 
     private final int descriptor;
     private final PieceAead aead;
-    private Block written;
+    private final Block written;
     private Block read;
     private int openedSlot = -1;
     private int openedBlock = -1;
     private int openedAt;
 
-    ShardFile(int descriptor, PieceAead aead) {
+    /** A file that is written through a block of {@link #WRITE_BYTES}. */
+    ShardFile(int descriptor, PieceAead aead, Block written) {
+        this.written = written;
         this.descriptor = descriptor;
         this.aead = aead;
     }
@@ -38,13 +42,9 @@ final class ShardFile {
 
     /** Seals the first bytes of {@code data} into a segment, from {@code begin} on, a multiple of the block. */
     void write(SegmentPlace place, int begin, byte[] data, int count) throws PosixException {
-        int most = Math.min(BLOCKS_A_WRITE, Math.max(1, blocks(count)));
-        if (written == null || written.size < most * SEALED_BYTES) {
-            written = new Block(most * SEALED_BYTES);
-        }
-        for (int done = 0; done < count; done += most * BLOCK_BYTES) {
+        for (int done = 0; done < count; done += BLOCKS_A_WRITE * BLOCK_BYTES) {
             int first = (begin + done) / BLOCK_BYTES;
-            int end = Math.min(count, done + most * BLOCK_BYTES);
+            int end = Math.min(count, done + BLOCKS_A_WRITE * BLOCK_BYTES);
             int filled = 0;
             for (int at = done; at < end; at += BLOCK_BYTES) {
                 byte[] name = name(place.slot(), (begin + at) / BLOCK_BYTES);

@@ -5,12 +5,15 @@ import java.util.HashMap;
 import java.util.Map;
 import speed.errors.SegmentStoreException;
 import speed.segment.Shards;
+import speed.wire.Block;
 import speed.wire.PieceAead;
 
 /** The segments of one payload in the store; what is recovered is sealed and written behind them. For one thread. */
 public final class StoredShards implements Shards, Closeable {
     private final int descriptor;
+    private final PieceAead aead;
     private final ShardFile file;
+    private ShardFile recovered;
     private final KeptPayload kept;
     private final Map<Integer, SegmentPlace> places = new HashMap<>();
     private int segmentSize;
@@ -19,7 +22,8 @@ public final class StoredShards implements Shards, Closeable {
     StoredShards(int descriptor, PieceAead aead, KeptPayload kept) {
         this.descriptor = descriptor;
         this.kept = kept;
-        file = new ShardFile(descriptor, aead);
+        this.aead = aead;
+        file = new ShardFile(descriptor, aead, null);
         for (SegmentPlace place : kept.places()) {
             places.put(place.slot(), place);
             if (place.slot() != kept.dataCount() - 1 || kept.dataCount() == 1) {
@@ -64,8 +68,11 @@ public final class StoredShards implements Shards, Closeable {
     @Override
     public void write(int slot, int begin, byte[] from, int count) {
         SegmentPlace place = places.computeIfAbsent(slot, any -> new SegmentPlace(slot, segmentSize, end(), 0));
+        if (recovered == null) {
+            recovered = new ShardFile(descriptor, aead, new Block(ShardFile.WRITE_BYTES));
+        }
         try {
-            file.write(place, begin, from, count);
+            recovered.write(place, begin, from, count);
         } catch (PosixException error) {
             throw new SegmentStoreException("a recovered segment cannot be kept: " + error.getMessage(), false);
         }

@@ -7,6 +7,7 @@ import java.util.function.LongConsumer;
 import speed.Progress;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.SequenceKey;
+import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
 import speed.segment.Segment;
 import speed.segment.Source;
@@ -36,6 +37,16 @@ final class LargeSender {
         long least = (payloadBytes + MOST_SEGMENTS - 1) / MOST_SEGMENTS;
         long whole = (least + Segment.SHARD_UNIT - 1) / Segment.SHARD_UNIT * Segment.SHARD_UNIT;
         return new Splitter((int) Math.max(Limits.DATA_SEGMENT_BYTES, whole), 0);
+    }
+
+    /** What cuts all that goes out on a link; ConfigurationException for a size that no envelope holds. */
+    static Splitter linkSplitter(int segmentSize, double parityRate) {
+        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
+        if (segmentSize > most) {
+            throw new ConfigurationException(
+                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
+        }
+        return new Splitter(segmentSize, parityRate);
     }
 
     /** Sends one payload; each segment waits for room as long as the timeout. */

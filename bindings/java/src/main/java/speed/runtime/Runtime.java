@@ -16,7 +16,6 @@ import speed.fs.PosixException;
 import speed.fs.Registrant;
 import speed.fs.Registration;
 import speed.fs.Registry;
-import speed.segment.Splitter;
 import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.Names;
@@ -175,9 +174,9 @@ public final class Runtime {
         parts.pool().serve();
     }
 
-    /** Cuts all that goes to a target from now on; null ends it (G-18). */
-    public void cut(String target, Splitter splitter) {
-        parts.links().cut(target, splitter);
+    /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
+    public void cut(String target, int segmentSize, double parityRate) {
+        parts.links().cut(target, segmentSize == 0 ? null : LargeSender.linkSplitter(segmentSize, parityRate));
     }
 
     /** A grant may have opened a lane that waits. */
@@ -198,6 +197,7 @@ public final class Runtime {
         }
         sayLeaving();
         protocol.stopAccepting();
+        parts.delivery().leave();
         parts.pool().tasks().drain(drain.toNanos());
         parts.delivery().finishInHand();
         context.registration.remove();
