@@ -211,7 +211,7 @@ final class SegmentIndex implements Closeable {
             for (byte[][] row : rows("SELECT id, head FROM complete")) {
                 ByteBuffer head = opened(row[1], row[0]);
                 int kind = head.get();
-                long atMs = (long) (head.getDouble() * 1e3);
+                long atMs = Math.round(head.getDouble() * 1e3);
                 completions.put(key(kind, head), atMs);
             }
             return completions;
@@ -223,12 +223,12 @@ final class SegmentIndex implements Closeable {
         int kind = head.get();
         int dataCount = head.get() & 0xFF;
         int parityCount = head.get() & 0xFF;
-        long begunMs = (long) (head.getDouble() * 1e3);
+        long begunMs = Math.round(head.getDouble() * 1e3);
         List<SegmentPlace> places = new ArrayList<>();
         for (byte[][] row : rows("SELECT id, head FROM shard WHERE payload=?", payload)) {
             ByteBuffer place = opened(row[1], row[0]);
             places.add(new SegmentPlace(place.get() & 0xFF, place.getInt(), place.getLong(),
-                    (long) (place.getDouble() * 1e3)));
+                    Math.round(place.getDouble() * 1e3)));
         }
         return new KeptPayload(key(kind, head), dataCount, parityCount, begunMs, places);
     }

@@ -28,9 +28,13 @@ public final class PieceAead {
      * @param random fills an array from a cryptographic generator (W-13)
      */
     public PieceAead(byte[] key, Consumer<byte[]> random) {
+        this(key, random, Sodium.AVAILABLE);
+    }
+
+    PieceAead(byte[] key, Consumer<byte[]> random, boolean isNative) {
         this.key = key;
         this.random = random;
-        nativeKey = Sodium.AVAILABLE ? Block.of(key) : null;
+        nativeKey = isNative ? Block.of(key) : null;
     }
 
     /** Writes a sealed piece into a block; returns its bytes. */
