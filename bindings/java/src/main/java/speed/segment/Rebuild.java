@@ -65,33 +65,38 @@ public final class Rebuild {
 
     private void recover() {
         int[] missing = IntStream.rangeClosed(0, last).filter(slot -> !shards.holds(slot)).toArray();
-        if (missing.length == 0) {
-            return;
+        if (missing.length > 0) {
+            int[] parity = IntStream.range(last + 1, last + 1 + shards.parityCount()).filter(shards::holds)
+                    .limit(missing.length).toArray();
+            recover(missing, parity);
         }
-        int[] slots = IntStream.range(last + 1, last + 1 + shards.parityCount()).filter(shards::holds)
-                .limit(missing.length).toArray();
-        int[] numbers = Arrays.stream(slots).map(slot -> slot - last - 1).toArray();
+    }
+
+    /** Some columns at a time: what is held of the data, and as much parity as data is missing. */
+    private void recover(int[] missing, int[] parity) {
+        int[] numbers = Arrays.stream(parity).map(slot -> slot - last - 1).toArray();
         Decoder decoder = new Decoder(last + 1, shards.parityCount(), missing, numbers);
-        int width = Math.max(COLUMN_BYTES / (last + 1) / Shards.COLUMN_UNIT, 1) * Shards.COLUMN_UNIT;
-        width = Math.min(width, size);
-        byte[][] data = new byte[last + 1][];
-        for (int slot = 0; slot <= last; slot++) {
-            data[slot] = shards.holds(slot) ? new byte[width] : null;
-        }
-        byte[][] parity = new byte[slots.length][width];
-        byte[][] found = new byte[slots.length][width];
+        int[] slots = IntStream.rangeClosed(0, last).toArray();
+        int width = Math.min(size,
+                Math.max(COLUMN_BYTES / (last + 1) / Shards.COLUMN_UNIT, 1) * Shards.COLUMN_UNIT);
+        byte[][] data = Arrays.stream(slots).mapToObj(slot -> shards.holds(slot) ? new byte[width] : null)
+                .toArray(byte[][]::new);
+        byte[][] held = new byte[parity.length][width];
+        byte[][] found = new byte[missing.length][width];
         for (int begin = 0; begin < size; begin += width) {
             int columns = Math.min(width, size - begin);
-            for (int slot = 0; slot <= last; slot++) {
-                read(slot, begin, data[slot], columns);
-            }
-            for (int row = 0; row < slots.length; row++) {
-                read(slots[row], begin, parity[row], columns);
-            }
-            decoder.decode(data, parity, found, columns);
+            read(slots, begin, data, columns);
+            read(parity, begin, held, columns);
+            decoder.decode(data, held, found, columns);
             for (int row = 0; row < missing.length; row++) {
                 shards.write(missing[row], begin, found[row], columns);
             }
+        }
+    }
+
+    private void read(int[] slots, int begin, byte[][] rows, int columns) {
+        for (int row = 0; row < slots.length; row++) {
+            read(slots[row], begin, rows[row], columns);
         }
     }
 
