@@ -42,8 +42,11 @@ final class SegmentIndex implements Closeable {
             "CREATE TABLE IF NOT EXISTS shard(id BLOB PRIMARY KEY, payload BLOB NOT NULL, head BLOB NOT NULL)",
             "CREATE INDEX IF NOT EXISTS shard_of ON shard(payload)",
             "CREATE TABLE IF NOT EXISTS complete(id BLOB PRIMARY KEY, head BLOB NOT NULL)");
-    /** PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL: it may work the next time. */
-    private static final Set<Integer> PASSING = Set.of(3, 5, 6, 7, 8, 9, 10, 13, 14, 15);
+    /**
+     * No code of SQLite's at all, PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL: it may
+     * work the next time.
+     */
+    private static final Set<Integer> PASSING = Set.of(0, 3, 5, 6, 7, 8, 9, 10, 13, 14, 15);
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int PLACE_BYTES = 21;
 
@@ -324,6 +327,9 @@ final class SegmentIndex implements Closeable {
             throw passes ? new SegmentStoreException(
                     "the segment store cannot be used now: " + error.getMessage(), false)
                     : damaged("is damaged: " + error.getMessage());
+        } catch (LinkageError missing) {
+            throw new SegmentStoreException(
+                    "the segment store cannot be used: SQLite's library cannot be loaded", false);
         } catch (WireException | java.nio.BufferUnderflowException | IndexOutOfBoundsException broken) {
             throw damaged("is damaged: a row is not what was written");
         }
