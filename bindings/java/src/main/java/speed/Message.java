@@ -12,6 +12,7 @@ public final class Message {
     private final String source;
     private final long sequence;
     private final boolean redelivered;
+    private final LargePayload large;
     private Runnable finish;
 
     /**
@@ -24,6 +25,22 @@ public final class Message {
      * @param finish commits it
      */
     public Message(MessageView view, String source, long sequence, boolean redelivered, Runnable finish) {
+        this(view, null, source, sequence, redelivered, finish);
+    }
+
+    /**
+     * A message whose payload is not held in memory; only a node makes one.
+     *
+     * @param view its fields
+     * @param large its payload, null if it is held in memory
+     * @param source authenticated name of the sender
+     * @param sequence of its envelope
+     * @param redelivered whether a former process of this name may have handled it
+     * @param finish commits it
+     */
+    public Message(MessageView view, LargePayload large, String source, long sequence, boolean redelivered,
+            Runnable finish) {
+        this.large = large;
         this.view = view;
         this.source = source;
         this.sequence = sequence;
@@ -32,13 +49,14 @@ public final class Message {
     }
 
     /**
-     * The value that the sender gave, decoded anew each time.
+     * The value that the sender gave, decoded anew each time. Bytes beyond 16 MiB that came in segments are a
+     * {@link LargePayload}, readable until the message is done.
      *
      * @return see {@link Node} for the types; bytes for a content type that is not known here
      * @throws speed.errors.WireException when it is not what its content type says, or compressed, or encrypted
      */
     public Object payload() {
-        return view.payload();
+        return large != null && view.isPlainBytes() ? large : view.payload();
     }
 
     /**

@@ -22,14 +22,17 @@ public interface Messenger {
     }
 
     /**
-     * Sends one message. It is in the receiver's lane when this returns, as durable as the node.
+     * Sends one message. It is in the receiver's lane when this returns, as durable as the node. What no envelope holds
+     * (64 MiB) goes in segments; the longest wait then begins anew with each.
      *
      * @param target name of the node
-     * @param payload a value, or a protobuf message
-     * @param options acknowledgement, longest wait, metadata
+     * @param payload a value, a protobuf message, or a {@link java.nio.file.Path}: the bytes of that file, in little
+     *     memory
+     * @param options acknowledgement, longest wait, metadata, progress
      * @return the message's id
      * @throws speed.errors.DeliveryException when it could not be handed over
      * @throws speed.errors.NotAcknowledgedException when it may or may not be handled
+     * @throws speed.errors.SegmentsLostException when an acknowledgement was asked for and the receiver gave it up
      */
     String send(String target, Object payload, SendOptions options);
 

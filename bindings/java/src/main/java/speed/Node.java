@@ -169,6 +169,19 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
         return runtime.outbox().send(target, payload, options);
     }
 
+    /**
+     * Sends all payloads to a node in segments from now on: a bridge on the way has a small limit (G-18).
+     *
+     * @param target name of the node
+     * @param segmentSize most bytes of a payload in one segment, a multiple of 64 with parity; 0 ends it
+     * @param parityRate parity segments for each data segment, so that what the bridge loses is recovered; 0 for none
+     * @throws speed.errors.ConfigurationException for a size or rate that cannot be used
+     */
+    public void segment(String target, int segmentSize, double parityRate) {
+        checkOpen();
+        runtime.cut(target, segmentSize, parityRate);
+    }
+
     @Override
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         checkOpen();

@@ -6,6 +6,7 @@ import java.util.List;
 import speed.fs.KeyFiles;
 import speed.runtime.Options;
 import speed.runtime.Runtime;
+import speed.segment.SegmentLimits;
 import speed.wire.Limits;
 
 /** The settings of a node, checked by {@link #open}. Not thread-safe. */
@@ -22,6 +23,7 @@ public final class NodeBuilder {
     private boolean polling;
     private long laneBytes = Limits.LANE_WINDOW_BYTES;
     private String namespace = "default";
+    private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
 
     NodeBuilder(String name) {
         this.name = name;
@@ -138,6 +140,17 @@ public final class NodeBuilder {
     }
 
     /**
+     * What may be kept of payloads that come in segments (G-15).
+     *
+     * @param limits in total and of each sender
+     * @return these settings
+     */
+    public NodeBuilder segmentLimits(SegmentLimits limits) {
+        segmentLimits = limits;
+        return this;
+    }
+
+    /**
      * Claims the name and starts the node.
      *
      * @return a running node, to be closed
@@ -149,6 +162,6 @@ public final class NodeBuilder {
         String chosenRoot = place.toAbsolutePath().normalize().toString();
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
-                workers, durable, polling, laneBytes, namespace)));
+                workers, durable, polling, laneBytes, namespace, segmentLimits)));
     }
 }

@@ -18,6 +18,7 @@ import java.util.Map;
  * @param labels for metrics
  * @param baggage W3C baggage
  * @param extensions further fields; keys that begin with {@code x-} are free to use
+ * @param progress is told how far the payload has been sent
  */
 public record SendOptions(
         boolean acknowledged,
@@ -30,10 +31,12 @@ public record SendOptions(
         String traceparent,
         Map<String, String> labels,
         Map<String, String> baggage,
-        Map<String, byte[]> extensions) {
+        Map<String, byte[]> extensions,
+        Progress progress) {
     /** No acknowledgement, five seconds, no metadata but what every message has. */
     public static final SendOptions DEFAULT = new SendOptions(
-            false, Duration.ofSeconds(5), "message", 0, 0, null, null, null, Map.of(), Map.of(), Map.of());
+            false, Duration.ofSeconds(5), "message", 0, 0, null, null, null, Map.of(), Map.of(), Map.of(),
+            (written, total) -> {});
 
     /**
      * Wait until the receiver has it: its handler returned, or it waits there for {@code receive}.
@@ -42,7 +45,7 @@ public record SendOptions(
      */
     public SendOptions withAcknowledgement() {
         return new SendOptions(true, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
-                traceparent, labels, baggage, extensions);
+                traceparent, labels, baggage, extensions, progress);
     }
 
     /**
@@ -53,7 +56,7 @@ public record SendOptions(
      */
     public SendOptions withTimeout(Duration newTimeout) {
         return new SendOptions(acknowledged, newTimeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions);
+                causalityParent, traceparent, labels, baggage, extensions, progress);
     }
 
     /**
@@ -64,7 +67,7 @@ public record SendOptions(
      */
     public SendOptions withTopic(String newTopic) {
         return new SendOptions(acknowledged, timeout, newTopic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions);
+                causalityParent, traceparent, labels, baggage, extensions, progress);
     }
 
     /**
@@ -75,6 +78,17 @@ public record SendOptions(
      */
     public SendOptions withTraceparent(String newTraceparent) {
         return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, newTraceparent, labels, baggage, extensions);
+                causalityParent, newTraceparent, labels, baggage, extensions, progress);
+    }
+
+    /**
+     * Something that is told how far a payload has been sent (G-20).
+     *
+     * @param newProgress called after each segment, or once for what needs none
+     * @return such options
+     */
+    public SendOptions withProgress(Progress newProgress) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
+                traceparent, labels, baggage, extensions, newProgress);
     }
 }

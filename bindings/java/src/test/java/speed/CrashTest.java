@@ -95,6 +95,24 @@ class CrashTest {
         assertEquals(2L, receive().get("payload"));
     }
 
+    /** G-14: all segments were kept, and only the last of them was not committed. */
+    @Test
+    void aPayloadInSegmentsComesAgainAfterItsReceiverWasKilled() throws IOException, InterruptedException {
+        startBilling();
+        analytics.waitFor("billing", SOON);
+        analytics.segment("billing", 6400, 0.25);
+        String payload = "x".repeat(100_000);
+        analytics.send("billing", payload, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        assertEquals(payload, receive().get("payload"));
+        kill();
+        startBilling();
+        Map<?, ?> again = receive();
+        assertEquals(payload, again.get("payload"));
+        assertEquals(true, again.get("redelivered"));
+        analytics.send("billing", "next", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+        assertEquals("next", receive().get("payload"));
+    }
+
     /** S-7: the caller of a killed node learns of it before its deadline. */
     @Test
     void aCallToAKilledNodeEnds() throws IOException, InterruptedException {

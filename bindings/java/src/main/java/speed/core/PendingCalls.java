@@ -111,6 +111,11 @@ public final class PendingCalls {
         return targets;
     }
 
+    /** Whether somebody waits for a node. */
+    public boolean isWaitingFor(String target) {
+        return calls.values().stream().anyMatch(call -> call.target.equals(target));
+    }
+
     /** A time not after the earliest deadline. */
     public long nextDeadline() {
         return calls.isEmpty() ? NEVER : earliest;

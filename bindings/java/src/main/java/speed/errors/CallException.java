@@ -28,6 +28,7 @@ public class CallException extends SpeedException {
             case "INVALID_ARGUMENTS" -> new InvalidArgumentsException(message, details);
             case "EXECUTION_FAILED" -> new ExecutionFailedException(message, details);
             case "TIMEOUT" -> new CallTimeoutException(message, details);
+            case "SEGMENTS_LOST" -> new SegmentsLostException(message, details);
             default -> new InternalException(message, details);
         };
     }

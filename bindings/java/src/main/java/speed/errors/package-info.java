@@ -13,10 +13,12 @@
  * │   └── NodeClosedException
  * ├── DeliveryException        the envelope was not handed over; nothing was accepted
  * │   ├── UnknownNodeException  NodeLeftException  InboxFullException  StorageException
- * │   └── PayloadTooLargeException  UnserialisableException  NotAcknowledgedException
+ * │   ├── PayloadTooLargeException  UnserialisableException  NotAcknowledgedException
+ * │   └── SegmentStoreException
  * ├── CallException            the other side answered, and the answer is an error (SPC codes)
  * │   ├── ServiceNotFoundException  AccessDeniedException  InvalidArgumentsException
- * │   └── ExecutionFailedException  CallTimeoutException  InternalException
+ * │   ├── ExecutionFailedException  CallTimeoutException  InternalException
+ * │   └── SegmentsLostException
  * └── WireException            bytes of a peer that break a rule of registry_spec/
  * </pre>
  */

@@ -139,6 +139,12 @@ final class Directory implements Closeable {
         return Posix.open(descriptor, name, flags, PRIVATE_FILE);
     }
 
+    /** A descriptor of a private file for reading and writing, made unless it is there. */
+    int openOwn(String name) throws PosixException {
+        int flags = Posix.O_RDWR | Posix.O_CREAT | Posix.O_NOFOLLOW | Posix.O_NONBLOCK;
+        return Posix.open(descriptor, name, flags, PRIVATE_FILE);
+    }
+
     /** Puts data in place by a temporary file and a rename; returns its descriptor, open for writing. */
     int replace(String name, byte[] data) throws PosixException {
         return replace(name, data, false);

@@ -189,6 +189,19 @@ public final class Posix {
         }
     }
 
+    /** Writes all at an offset or throws. */
+    static void writeAll(int descriptor, Block from, int length, long offset) throws PosixException {
+        int done = 0;
+        while (done < length) {
+            long count = Libc.pwrite(descriptor, from.address + done, length - done, offset + done);
+            if (count < 0) {
+                retryOrThrow("write");
+                continue;
+            }
+            done += (int) count;
+        }
+    }
+
     /** A second descriptor of the same file; -1 of none. */
     static int duplicate(int descriptor) throws PosixException {
         if (descriptor < 0) {

@@ -28,9 +28,9 @@ final class Answers {
     private static final long WAIT_NANOS = 5_000_000_000L;
 
     /** What is to be done for one handled envelope: send the payload (if any), then commit the token. */
-    private record Answer(InboundLane lane, int generation, byte[] payload, Token token) {}
+    private record Answer(Lane lane, int generation, byte[] payload, Token token) {}
 
-    private record Way(InboundLane lane, int generation) {}
+    private record Way(Lane lane, int generation) {}
 
     private final Context context;
     private final Links links;
@@ -43,7 +43,7 @@ final class Answers {
     }
 
     /** Queues an answer for the next flush; without a payload only the commit is left to do. */
-    void add(InboundLane lane, int generation, byte[] payload, Token token) {
+    void add(Lane lane, int generation, byte[] payload, Token token) {
         count.incrementAndGet();
         waiting.add(new Answer(lane, generation, payload, token));
     }
@@ -79,7 +79,7 @@ final class Answers {
         try {
             if (!payloads.isEmpty()) {
                 long deadline = System.nanoTime() + WAIT_NANOS;
-                links.open(way.lane.source, way.generation).send(wait
+                links.open(way.lane.source(), way.generation).send(wait
                         ? new OutgoingLink.Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads, deadline)
                         : OutgoingLink.Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
             }
@@ -88,7 +88,7 @@ final class Answers {
                 return false;
             }
             context.stats.count("answers_undelivered", payloads.size());
-            LOG.warn("answers to {} not delivered: {}", way.lane.source, error.getMessage());
+            LOG.warn("answers to {} not delivered: {}", way.lane.source(), error.getMessage());
         }
         way.lane.finish(answers.stream().map(Answer::token).toList());
         return true;

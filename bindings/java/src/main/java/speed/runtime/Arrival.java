@@ -9,10 +9,10 @@ import speed.core.Token;
  * and token commit it together with others; they are null for one that waited for {@code receive}.
  */
 record Arrival(
-        Message message, boolean isEvent, InboundLane lane, Token token, Runnable acknowledge,
+        Message message, boolean isEvent, Lane lane, Token token, Runnable acknowledge,
         BiConsumer<String, String> refuse) {
     /** One whose sender asked for no answer. */
-    static Arrival silent(Message message, boolean isEvent, InboundLane lane, Token token) {
+    static Arrival silent(Message message, boolean isEvent, Lane lane, Token token) {
         return new Arrival(message, isEvent, lane, token, () -> {}, (code, text) -> {});
     }
 

@@ -127,7 +127,7 @@ final class Batches {
     }
 
     private void finish(List<Arrival> batch, Map<Integer, String> refused) {
-        Map<InboundLane, List<Token>> lanes = new HashMap<>();
+        Map<Lane, List<Token>> lanes = new HashMap<>();
         for (int place = 0; place < batch.size(); place++) {
             Arrival arrival = batch.get(place);
             answer(arrival, refused.get(place));
@@ -137,7 +137,7 @@ final class Batches {
                 lanes.computeIfAbsent(arrival.lane(), lane -> new ArrayList<>()).add(arrival.token());
             }
         }
-        lanes.forEach(InboundLane::finish);
+        lanes.forEach(Lane::finish);
     }
 
     private void answer(Arrival arrival, String refusal) {

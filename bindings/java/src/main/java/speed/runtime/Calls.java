@@ -1,11 +1,15 @@
 package speed.runtime;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Key;
 import speed.core.PendingCalls.Outcome;
@@ -14,6 +18,7 @@ import speed.core.PendingCalls.SequenceKey;
 import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
 import speed.errors.NotAcknowledgedException;
+import speed.errors.SegmentsLostException;
 import speed.wire.Control;
 import speed.wire.EnvelopeType;
 import speed.wire.SpcRequest;
@@ -28,12 +33,16 @@ import speed.wire.SpcResponse;
 public final class Calls {
     /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
     private static final long GRACE_NANOS = 250_000_000;
+    private static final long WARN_NANOS = 10_000_000_000L;
+
+    private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
 
     private final Context context;
     private final Links links;
     private final WorkerPool pool;
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
+    private volatile long nextWarning = System.nanoTime();
 
     Calls(Context context, Links links, WorkerPool pool) {
         this.context = context;
@@ -80,6 +89,15 @@ public final class Calls {
         sendTracked(link, OutgoingLink.Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
     }
 
+    /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
+    private void trackSegment(OutgoingLink link, OutgoingLink.Load load, String requestId, long sequence) {
+        track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
+            if (!(outcome.error() instanceof NotAcknowledgedException)) {
+                context.pending.complete(new RequestKey(requestId), link.target, outcome);
+            }
+        }));
+    }
+
     /** Asks a HEARTBEAT or DISCOVERY question and waits for the reply. */
     public Object ask(String target, EnvelopeType type, Map<String, Object> question, Duration timeout) {
         OutgoingLink link = links.granted(target);
@@ -95,39 +113,51 @@ public final class Calls {
 
     private void sendTracked(OutgoingLink link, OutgoingLink.Load load, String requestId) {
         try {
-            link.send(load);
+            if (link.splitter() != null && load.type() == EnvelopeType.SPC_REQUEST) {
+                link.send(load, sequence -> trackSegment(link, load, requestId, sequence));
+            } else {
+                link.send(load);
+            }
         } catch (RuntimeException | Error failure) {
             context.pending.forget(new RequestKey(requestId));
             throw failure;
         }
     }
 
-    /** Sends a message and waits for its acknowledgement. */
+    /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once (G-19). */
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
-        Waiter waiter = new Waiter(pool);
-        SequenceKey[] tracked = new SequenceKey[1];
+        OneAnswer answer = oneAnswer();
+        List<SequenceKey> tracked = new ArrayList<>(1);
         try {
             link.send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline),
                     sequence -> {
-                        tracked[0] = new SequenceKey(target, sequence);
-                        track(new Call(tracked[0], deadline, target, waiter::complete));
+                        SequenceKey key = new SequenceKey(target, sequence);
+                        tracked.add(key);
+                        track(new Call(key, deadline, target, answer));
                     });
-        } catch (RuntimeException | Error failure) {
-            if (tracked[0] != null) {
-                context.pending.forget(tracked[0]);
-            }
-            throw failure;
+            answer.await();
+        } finally {
+            tracked.forEach(this::forget);
         }
-        waiter.await();
+    }
+
+    /** A place for the answer to what the calling thread sends. */
+    OneAnswer oneAnswer() {
+        return new OneAnswer(new Waiter(pool));
+    }
+
+    void forget(Key key) {
+        context.pending.forget(key);
     }
 
     private String nextId() {
         return prefix + Long.toHexString(numbers.incrementAndGet());
     }
 
-    private void track(Call call) {
+    /** Enters what waits for an answer, before it can come. */
+    void track(Call call) {
         context.pending.add(call);
         if (context.isStopping()) {
             context.pending.forget(call.key()); // whoever failed all calls may have missed this one
@@ -140,8 +170,22 @@ public final class Calls {
 
     /** Only the node that was asked can answer (S-6); what nobody waits for is counted. */
     private void complete(Key key, String source, Outcome outcome) {
-        if (!context.pending.complete(key, source, outcome)) {
+        if (context.pending.complete(key, source, outcome)) {
+            return;
+        }
+        if (outcome.error() instanceof SegmentsLostException lost) {
+            context.stats.count("payloads_reported_lost");
+            warn(lost);
+        } else {
             context.stats.count("answers_unexpected");
+        }
+    }
+
+    /** Says it now and then: another node decides how often it happens. */
+    private void warn(SegmentsLostException lost) {
+        if (System.nanoTime() - nextWarning >= 0) {
+            nextWarning = System.nanoTime() + WARN_NANOS;
+            LOG.warn("payloads sent in segments were not delivered, the last one: {}", lost.getMessage());
         }
     }
 

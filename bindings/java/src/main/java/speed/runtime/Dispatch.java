@@ -4,6 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import speed.LargePayload;
 import speed.Message;
 import speed.core.Token;
 import speed.errors.SpeedException;
@@ -12,6 +13,7 @@ import speed.wire.Control;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.MessageView;
+import speed.wire.Sequence;
 
 /**
  * From an opened envelope to the part that handles it: one switch over the eight types (W-4, S-11). Runs under the
@@ -25,7 +27,9 @@ final class Dispatch {
     private final Serving serving;
     private final Delivery delivery;
     private final Introspection introspection;
+    private final WorkerPool pool;
     private final Consumer<String> left;
+    private Segments segments;
 
     Dispatch(Parts parts, Consumer<String> left) {
         context = parts.context();
@@ -34,6 +38,7 @@ final class Dispatch {
         serving = parts.serving();
         delivery = parts.delivery();
         introspection = parts.introspection();
+        pool = parts.pool();
         this.left = left;
     }
 
@@ -43,69 +48,62 @@ final class Dispatch {
     }
 
     /** Handles one authentic envelope; WireException for a payload that breaks a rule. */
-    void dispatch(InboundLane lane, Received received) {
+    void dispatch(Lane lane, Received received) {
         Header header = received.header();
-        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source)) {
+        if (!header.has(EnvelopeType.REPLY) && !context.policy.allows(lane.source())) {
             refuseUnauthorised(lane, received);
         } else if (header.has(EnvelopeType.SEGMENT)) {
-            refuseSegment(lane, received);
+            segments().accept(lane, received);
         } else {
             handle(lane, received);
         }
     }
 
-    private void handle(InboundLane lane, Received received) {
+    private void handle(Lane lane, Received received) {
         byte[] payload = received.payload();
         switch (received.header().type()) {
             case MESSAGE, EVENT -> message(lane, received);
             case SPC_REQUEST -> serving.accept(lane, received.token(), payload);
-            case SPC_RESPONSE -> calls.answered(lane.source, payload);
-            case ACK -> calls.acknowledged(lane.source, Control.sequence(Control.decode(payload)));
-            case ERROR -> calls.refused(lane.source, Control.decode(payload));
-            case HEARTBEAT -> heartbeat(lane.source, received);
-            case DISCOVERY -> discovery(lane.source, received);
+            case SPC_RESPONSE -> calls.answered(lane.source(), payload);
+            case ACK -> calls.acknowledged(lane.source(), Control.sequence(Control.decode(payload)));
+            case ERROR -> calls.refused(lane.source(), Control.decode(payload));
+            case HEARTBEAT -> heartbeat(lane.source(), received);
+            case DISCOVERY -> discovery(lane.source(), received);
             default -> throw new AssertionError(received.header().type());
         }
     }
 
     /** Discarded; only a request is told, since its caller waits. */
-    private void refuseUnauthorised(InboundLane lane, Received received) {
+    private void refuseUnauthorised(Lane lane, Received received) {
         context.stats.count("unauthorised");
         lane.drop(received.token());
         if (received.header().type() == EnvelopeType.SPC_REQUEST) {
-            serving.refuse(lane.source, received.header().generation(), received.payload());
+            serving.refuse(lane.source(), received.header().generation(), received.payload());
         }
     }
 
-    /** One part of a larger payload is discarded (M-15); who waits for an answer is told, nobody else (S-11). */
-    private void refuseSegment(InboundLane lane, Received received) {
-        Header header = received.header();
-        context.stats.count("segments_refused");
-        lane.drop(received.token());
-        if (header.type() == EnvelopeType.SPC_REQUEST || header.has(EnvelopeType.ACK_REQUESTED)) {
-            refuse(lane.source, header, "INVALID_ARGUMENTS", "segmented payloads are not supported");
-        }
+    private void message(Lane lane, Received received) {
+        message(lane, received, MessageView.of(received.payload()), null);
     }
 
-    private void message(InboundLane lane, Received received) {
+    private void message(Lane lane, Received received, MessageView view, LargePayload large) {
         Header header = received.header();
         Token token = received.token();
         boolean isEvent = header.type() == EnvelopeType.EVENT;
-        MessageView view = MessageView.of(received.payload());
         if (view.isExpired(System.currentTimeMillis())) {
             context.stats.count("messages_expired");
             lane.drop(token);
             if (header.has(EnvelopeType.ACK_REQUESTED)) {
-                refuse(lane.source, header, "EXECUTION_FAILED", "the message expired before it was handled");
+                refuse(lane.source(), header, "EXECUTION_FAILED", "the message expired before it was handled");
             }
             return;
         }
-        Message message = new Message(view, lane.source, header.sequence(), received.redelivered(),
+        Message message = new Message(view, large, lane.source(), header.sequence(), received.redelivered(),
                 () -> lane.finish(List.of(token))); // before the next is begun: one redelivery a crash (L-15)
         context.stats.count("messages_received");
         delivery.arrive(!header.has(EnvelopeType.ACK_REQUESTED) ? Arrival.silent(message, isEvent, lane, token)
-                : new Arrival(message, isEvent, lane, token, () -> acknowledge(lane.source, header),
-                        (code, text) -> refuse(lane.source, header, code, text)));
+                : new Arrival(message, isEvent, lane, token, () -> acknowledge(lane.source(), header),
+                        (code, text) -> refuse(lane.source(), header, code, text)));
     }
 
     private void acknowledge(String source, Header header) {
@@ -113,13 +111,21 @@ final class Dispatch {
     }
 
     private void refuse(String source, Header header, String code, String text) {
-        reply(source, header, EnvelopeType.ERROR, Control.encodeError(code, text, header.sequence()));
+        refuse(source, header.sequence(), code, text);
+    }
+
+    private void refuse(String source, long sequence, String code, String text) {
+        reply(source, Sequence.generation(sequence), EnvelopeType.ERROR, Control.encodeError(code, text, sequence));
+    }
+
+    private void reply(String source, Header header, EnvelopeType type, byte[] payload) {
+        reply(source, header.generation(), type, payload);
     }
 
     /** Answers without waiting: a sender that left or does not read loses it, counted. */
-    private void reply(String source, Header header, EnvelopeType type, byte[] payload) {
+    private void reply(String source, int generation, EnvelopeType type, byte[] payload) {
         try {
-            links.open(source, header.generation())
+            links.open(source, generation)
                     .send(OutgoingLink.Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
         } catch (SpeedException undelivered) {
             context.stats.count("replies_undelivered");
@@ -164,6 +170,45 @@ final class Dispatch {
         reply(source, header, EnvelopeType.DISCOVERY, Control.encode(reply));
     }
 
+    // --- segments ---
+
+    /** What receives segments, made when the first one comes, or an earlier process left some. */
+    synchronized Segments segments() {
+        if (segments == null) {
+            segments = new Segments(context, pool, new Assembled(), this::refuse);
+        }
+        return segments;
+    }
+
+    private synchronized Segments segmentsIfAny() {
+        return segments;
+    }
+
+    /** What was put together from segments goes the way of what came whole. */
+    private final class Assembled implements Segments.Delivery {
+        @Override
+        public void whole(Lane lane, Received received) {
+            handle(lane, received);
+        }
+
+        @Override
+        public void large(Lane lane, Received received, MessageView view, LargePayload payload) {
+            message(lane, received, view, payload);
+        }
+
+        @Override
+        public void acknowledge(String source, Header header) {
+            Dispatch.this.acknowledge(source, header);
+        }
+    }
+
+    /** Lets go of what was kept. */
+    void close() {
+        if (segmentsIfAny() != null) {
+            segments().close();
+        }
+    }
+
     void nodeDied(String name) {
         calls.nodeLeft(name);
     }
@@ -171,6 +216,9 @@ final class Dispatch {
     void expire(long now) {
         calls.expire(now);
         serving.expire(now);
+        if (segmentsIfAny() != null) {
+            segments().expire();
+        }
     }
 
     /** Monotonic time of the next thing that {@link #expire} has to do. */

@@ -9,7 +9,7 @@ import speed.fs.Received;
 import speed.wire.NodeId;
 
 /** One lane being read, shared by the holder of the protocol role and those who finish envelopes. Thread-safe. */
-final class InboundLane {
+final class InboundLane implements Lane {
     /** A lane with more unfinished envelopes is not read until some finish (L-19). */
     private static final int MAX_UNFINISHED = 4096;
     private static final LaneReader.Batch NOTHING = new LaneReader.Batch(List.of(), false);
@@ -43,8 +43,13 @@ final class InboundLane {
         return batch;
     }
 
-    /** Commits that these envelopes are done. */
-    void finish(List<Token> tokens) {
+    @Override
+    public String source() {
+        return source;
+    }
+
+    @Override
+    public void finish(List<Token> tokens) {
         boolean resumes;
         synchronized (this) {
             if (closed) {
@@ -59,8 +64,8 @@ final class InboundLane {
         }
     }
 
-    /** A refused envelope is done; it is committed with the next ones. */
-    synchronized void drop(Token token) {
+    @Override
+    public synchronized void drop(Token token) {
         if (!closed) {
             reader.finishLazily(token);
         }

@@ -6,13 +6,16 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.errors.AccessDeniedException;
 import speed.errors.UnknownNodeException;
+import speed.segment.Splitter;
 import speed.wire.Entry;
+import speed.wire.Limits;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
     private final Context context;
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
     private final Map<String, Integer> met = new ConcurrentHashMap<>();
+    private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
 
     Links(Context context) {
@@ -49,12 +52,31 @@ final class Links {
             return link;
         }
         boolean isNew = link == null;
-        link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation));
+        link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation, splitters.get(name)));
         if (link.meets(generation) || isNew) {
             opened.accept(link);
         }
         met.merge(target, generation, Math::max);
         return link;
+    }
+
+    /** Cuts all that goes to a target from now on; null ends it (G-18). */
+    void cut(String target, Splitter splitter) {
+        if (splitter == null) {
+            splitters.remove(target);
+        } else {
+            splitters.put(target, splitter);
+        }
+        OutgoingLink link = links.get(target);
+        if (link != null) {
+            link.cut(splitter);
+        }
+    }
+
+    /** The largest request or response that can go to a target (G-18). */
+    long mostBytes(String target) {
+        Splitter splitter = splitters.get(target);
+        return splitter == null ? Limits.MAX_PAYLOAD_BYTES : Math.min(Limits.MAX_PAYLOAD_BYTES, splitter.mostBytes());
     }
 
     /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */

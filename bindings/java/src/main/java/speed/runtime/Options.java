@@ -5,6 +5,7 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.fs.Filesystem;
+import speed.segment.SegmentLimits;
 
 /**
  * The settings of a node, as its builder collected them.
@@ -14,6 +15,7 @@ import speed.fs.Filesystem;
  * @param durable whether sends are flushed to disk (L-7)
  * @param polling whether bells are not used even where they could be (L-22)
  * @param laneBytes what may wait in a receiver's lane (L-6)
+ * @param segmentLimits what may be kept of payloads that come in segments (G-15)
  */
 public record Options(
         String name,
@@ -27,7 +29,8 @@ public record Options(
         boolean durable,
         boolean polling,
         long laneBytes,
-        String namespace) {
+        String namespace,
+        SegmentLimits segmentLimits) {
     private static final int MAX_WORKERS = 256;
 
     /** ConfigurationException for what cannot be, whatever the root. */

@@ -1,13 +1,17 @@
 package speed.runtime;
 
+import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import speed.SendOptions;
 import speed.errors.ConfigurationException;
 import speed.errors.SpeedException;
+import speed.fs.FileSource;
+import speed.segment.Source;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
+import speed.wire.Limits;
 import speed.wire.MessageDraft;
 import speed.wire.MessageIds;
 import speed.wire.Names;
@@ -18,29 +22,70 @@ public final class Outbox {
     /** What goes in one write at most; a large message goes alone. */
     private static final int BATCH_MESSAGES = 64;
     private static final int BATCH_BYTES = 64 << 10;
+    /** Bytes that surely fit in one envelope, with everything else of their message. */
+    private static final int ONE_ENVELOPE_BYTES = Limits.MAX_PAYLOAD_BYTES - (1 << 16);
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private final Context context;
     private final Links links;
     private final Calls calls;
+    private final LargeSender large;
 
     Outbox(Context context, Links links, Calls calls) {
         this.context = context;
         this.links = links;
         this.calls = calls;
+        large = new LargeSender(links, calls);
     }
 
     /** Sends one message; returns its id. */
     public String send(String target, Object payload, SendOptions options) {
         MessageDraft draft = draft(options.topic(), options);
-        byte[] message = draft.encode(payload);
+        if (payload instanceof Path file) {
+            try (FileSource source = new FileSource(file)) {
+                sendBytes(target, draft, source, options);
+            }
+        } else if (payload instanceof byte[] bytes && bytes.length > ONE_ENVELOPE_BYTES) {
+            sendBytes(target, draft, Source.of(bytes), options);
+        } else {
+            sendWhole(target, draft.encode(payload), options);
+        }
+        return draft.messageId();
+    }
+
+    /** Bytes that are read while they are sent, in segments if one envelope does not hold them (G-18). */
+    private void sendBytes(String target, MessageDraft draft, Source bytes, SendOptions options) {
+        if (bytes.size() <= ONE_ENVELOPE_BYTES) {
+            byte[] all = new byte[(int) bytes.size()];
+            bytes.read(0, all, 0, all.length);
+            sendWhole(target, draft.encode(all), options);
+            return;
+        }
+        large.checkSize(target, bytes.size());
+        byte[] front = draft.encodeFront((int) bytes.size());
+        sendLarge(target, Source.joined(front, bytes), options);
+    }
+
+    private void sendLarge(String target, Source message, SendOptions options) {
+        if (options.acknowledged()) {
+            large.sendAcknowledged(target, EnvelopeType.MESSAGE, message, options.timeout(), options.progress());
+        } else {
+            large.send(target, EnvelopeType.MESSAGE, message, options.timeout(), options.progress());
+        }
+    }
+
+    private void sendWhole(String target, byte[] message, SendOptions options) {
+        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
+            sendLarge(target, Source.of(message), options);
+            return;
+        }
         if (options.acknowledged()) {
             calls.sendAcknowledged(target, message, options.timeout());
         } else {
             long deadline = System.nanoTime() + options.timeout().toNanos();
             links.granted(target).send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, 0, message, deadline));
         }
-        return draft.messageId();
+        options.progress().written(message.length, message.length);
     }
 
     /** Sends messages in their order, some in one write (L-4). */
@@ -63,8 +108,7 @@ public final class Outbox {
         for (Entry entry : context.registry.liveEntries()) {
             if (!entry.name().equals(context.name()) && wants(entry, topic) && entry.grants(context.name())) {
                 try {
-                    links.granted(entry.name())
-                            .send(OutgoingLink.Load.of(EnvelopeType.EVENT, 0, message, deadline));
+                    publish(entry.name(), message, deadline, options);
                     delivered++;
                 } catch (SpeedException error) {
                     context.stats.count("events_undelivered");
@@ -72,6 +116,14 @@ public final class Outbox {
             }
         }
         return delivered;
+    }
+
+    private void publish(String target, byte[] message, long deadline, SendOptions options) {
+        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
+            large.send(target, EnvelopeType.EVENT, Source.of(message), options.timeout(), options.progress());
+        } else {
+            links.granted(target).send(OutgoingLink.Load.of(EnvelopeType.EVENT, 0, message, deadline));
+        }
     }
 
     private static boolean wants(Entry entry, String topic) {

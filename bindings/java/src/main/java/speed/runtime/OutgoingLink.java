@@ -12,6 +12,8 @@ import speed.fs.Flush;
 import speed.fs.LaneWriter;
 import speed.fs.PosixException;
 import speed.fs.Ringer;
+import speed.segment.Segment;
+import speed.segment.Splitter;
 import speed.wire.Block;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
@@ -62,9 +64,12 @@ final class OutgoingLink {
     /** While one sender waits for room; urgent ones then do not queue up behind it. */
     private volatile boolean isFull;
     private int targetGeneration;
+    /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
+    private volatile Splitter splitter;
     private boolean isShut;
 
-    OutgoingLink(Context context, String target, int targetGeneration) {
+    OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter) {
+        this.splitter = splitter;
         this.context = context;
         this.target = target;
         this.targetGeneration = targetGeneration;
@@ -94,7 +99,37 @@ final class OutgoingLink {
         transmit(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
     }
 
+    Splitter splitter() {
+        return splitter;
+    }
+
+    void cut(Splitter newSplitter) {
+        splitter = newSplitter;
+    }
+
     private long transmit(Load load, LongConsumer track) {
+        Splitter cutting = splitter;
+        boolean isCut = cutting != null && load.type.mayCarry(EnvelopeType.SEGMENT)
+                && (load.flags & EnvelopeType.SEGMENT) == 0;
+        return isCut ? transmitCut(load, cutting, track) : transmitWhole(load, track);
+    }
+
+    /** Requests and responses must fit in memory at the other end, cut or not. */
+    private long transmitCut(Load load, Splitter cutting, LongConsumer track) {
+        if (load.type == EnvelopeType.SPC_REQUEST || load.type == EnvelopeType.SPC_RESPONSE) {
+            envelopeBytes(load.payloads);
+        }
+        long sequence = 0;
+        for (byte[] payload : load.payloads) {
+            for (Segment segment : cutting.split(payload)) {
+                sequence = transmitWhole(new Load(load.type, load.flags | EnvelopeType.SEGMENT,
+                        List.of(segment.write()), load.deadlineNanos), track);
+            }
+        }
+        return sequence;
+    }
+
+    private long transmitWhole(Load load, LongConsumer track) {
         long total = envelopeBytes(load.payloads);
         if (load.isUrgent() && isFull) {
             throw inboxFull();

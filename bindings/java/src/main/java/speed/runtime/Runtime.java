@@ -1,5 +1,7 @@
 package speed.runtime;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import speed.AccessPolicy;
@@ -25,6 +27,7 @@ public final class Runtime {
 
     private final Parts parts;
     private final Context context;
+    private final Dispatch dispatch;
     private final Protocol protocol;
     private final Registrar registrar;
     private final Outbox outbox;
@@ -67,12 +70,16 @@ public final class Runtime {
         Serving serving = new Serving(context, links, pool, answers);
         parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
                 new Introspection(context, serving.services), pool);
-        protocol = new Protocol(context, prepared.bell, prepared.inbox, new Dispatch(parts, this::left));
+        dispatch = new Dispatch(parts, this::left);
+        protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         registrar = new Registrar(context, this::abort, this::left, pool::submit);
         outbox = new Outbox(context, links, parts.calls());
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
         links.onOpen(protocol::watchReader);
+        if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
+            dispatch.segments();
+        }
         pool.start(new Duties(protocol, answers, context));
         registrar.start();
     }
@@ -168,6 +175,11 @@ public final class Runtime {
         parts.pool().serve();
     }
 
+    /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
+    public void cut(String target, int segmentSize, double parityRate) {
+        parts.links().cut(target, segmentSize == 0 ? null : LargeSender.linkSplitter(segmentSize, parityRate));
+    }
+
     /** A grant may have opened a lane that waits. */
     public void lookAgain() {
         protocol.lookAgain();
@@ -210,6 +222,7 @@ public final class Runtime {
         parts.pool().stop(READER_NANOS);
         registrar.stop();
         protocol.close();
+        dispatch.close();
     }
 
     private void sayLeaving() {

@@ -10,7 +10,6 @@ import speed.errors.SpeedException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.wire.EnvelopeType;
-import speed.wire.Limits;
 import speed.wire.Sequence;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
@@ -30,13 +29,13 @@ public final class Serving {
 
     /** One accepted request until it is answered; the token commits its envelope. */
     private static final class Running {
-        final InboundLane lane;
+        final Lane lane;
         final Token token;
         final SpcRequest request;
         final long deadline;
         volatile boolean started;
 
-        Running(InboundLane lane, Token token, SpcRequest request, long deadline) {
+        Running(Lane lane, Token token, SpcRequest request, long deadline) {
             this.lane = lane;
             this.token = token;
             this.request = request;
@@ -48,7 +47,7 @@ public final class Serving {
         }
 
         Key key() {
-            return new Key(lane.source, request.requestId());
+            return new Key(lane.source(), request.requestId());
         }
     }
 
@@ -72,12 +71,12 @@ public final class Serving {
     }
 
     /** Queues one authenticated, authorised request (steps 1 and 2 are done); those of one sender start in order. */
-    void accept(InboundLane lane, Token token, byte[] payload) {
+    void accept(Lane lane, Token token, byte[] payload) {
         SpcRequest request;
         try {
-            request = decode(lane.source, payload);
+            request = decode(lane.source(), payload);
         } catch (WireException broken) {
-            reject(lane.source, Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
+            reject(lane.source(), Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
         long left = Math.min(request.deadlineMs() - System.currentTimeMillis(), LONGEST_MS);
@@ -125,7 +124,7 @@ public final class Serving {
         accepted.started = true;
         long began = System.nanoTime();
         Response response = invoke(accepted.request);
-        byte[] reply = serialise(accepted.request.requestId(), response);
+        byte[] reply = serialise(accepted.request.requestId(), response, links.mostBytes(accepted.lane.source()));
         String error = response.errorCode() == null ? "" : response.errorCode() + ": " + response.errorMessage();
         context.stats.served(accepted.request.service(), System.nanoTime() - began,
                 error.substring(0, Math.min(error.length(), MAX_ERROR_CHARACTERS)));
@@ -152,7 +151,7 @@ public final class Serving {
     }
 
     /** Step 9. */
-    private static byte[] serialise(String requestId, Response response) {
+    private static byte[] serialise(String requestId, Response response, long most) {
         if (response.errorCode() != null) {
             return SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details())
                     .encode();
@@ -160,10 +159,10 @@ public final class Serving {
         String why;
         try {
             byte[] reply = SpcResponse.success(requestId, response.result()).encode();
-            if (reply.length <= Limits.MAX_PAYLOAD_BYTES) {
+            if (reply.length <= most) {
                 return reply;
             }
-            why = reply.length + " bytes; the limit is " + Limits.MAX_PAYLOAD_BYTES;
+            why = reply.length + " bytes; the limit is " + most;
         } catch (UnserialisableException error) {
             why = error.getMessage();
         }
@@ -205,7 +204,7 @@ public final class Serving {
         context.stats.count("requests_timed_out_" + phase);
         String text = "the deadline of '" + late.request.service() + "' passed while " + phase
                 + ": allow it more time";
-        sendUrgently(late.lane.source, late.generation(),
+        sendUrgently(late.lane.source(), late.generation(),
                 SpcResponse.error(late.request.requestId(), "TIMEOUT", text, Map.of("phase", phase)));
         late.lane.finish(java.util.List.of(late.token));
     }

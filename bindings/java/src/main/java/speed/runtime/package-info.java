@@ -14,6 +14,7 @@
  *
  * <ol>
  *   <li>the protocol role: one thread at a time reads lanes
+ *   <li>{@code HeldPayloads}' monitor: the store of segments and what it holds
  *   <li>{@code OutgoingLink.flushing}: one flush to disk at a time
  *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane

@@ -233,6 +233,11 @@ final class AgentOperations {
     }
 
     private void addNodes() {
+        table.put("segment", fields -> {
+            double parity = fields.get("parity") instanceof Number rate ? rate.doubleValue() : 0;
+            node.segment(fields.text("target"), fields.number("size", 0), parity);
+            return null;
+        });
         table.put("nodes", fields -> (fields.get("fabric") == null ? node.nodes() : node.nodes(fields.text("fabric")))
                 .stream().map(NodeInfo::name).toList());
         table.put("wait_for", fields ->

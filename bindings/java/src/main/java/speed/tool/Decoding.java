@@ -4,6 +4,7 @@ import java.util.HexFormat;
 import java.util.List;
 import speed.errors.KeyFileException;
 import speed.errors.WireException;
+import speed.segment.Segment;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -61,6 +62,7 @@ final class Decoding {
             case "response" -> SpcResponse.decode(data);
             case "control" -> Control.decode(data);
             case "message" -> MessageView.of(data);
+            case "segment" -> Segment.read(data);
             case "keyfile" -> KeyFile.parse(data);
             default -> throw new IllegalArgumentException("no kind " + kind);
         };

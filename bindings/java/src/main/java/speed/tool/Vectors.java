@@ -28,6 +28,7 @@ import speed.wire.Values;
  * {@code {"kind", "name", "hex"}}. Authenticated kinds are made with the first accepted key.
  */
 public final class Vectors {
+    private static final Path CONTRACT = Path.of("registry_spec/vectors");
     private static final int ROOM = 1 << 17;
     private static final List<String> MESSAGES = List.of("bytes", "everything");
 
@@ -40,10 +41,15 @@ public final class Vectors {
     /**
      * Prints the lines.
      *
-     * @param line the directory of the vectors, by default {@code registry_spec/vectors}
+     * @param line the directory of the vectors, by default {@code registry_spec/vectors}; or {@code segments}: instead of
+     *     all others, the segments of each cut of segments.json
      */
     public static void main(String[] line) throws IOException {
-        Vectors vectors = new Vectors(Path.of(line.length > 0 ? line[0] : "registry_spec/vectors"));
+        if (List.of(line).equals(List.of("segments"))) {
+            new Vectors(CONTRACT).segments();
+            return;
+        }
+        Vectors vectors = new Vectors(line.length > 0 ? Path.of(line[0]) : CONTRACT);
         vectors.each("envelopes", "valid", "envelope", Vectors::envelope);
         vectors.each("entries", "valid", "entry", Vectors::entry);
         vectors.each("cursors", "cursors_valid", "cursor", Vectors::cursor);
@@ -56,17 +62,30 @@ public final class Vectors {
 
     /** Makes and prints the cases of a list; without a kind each case names its own. */
     private void each(String name, String list, String kind, Function<Map<?, ?>, byte[]> maker) throws IOException {
-        Map<?, ?> file = (Map<?, ?>) Json.parse(Files.readString(directory.resolve(name + ".json")));
-        for (Object item : (List<?>) file.get(list)) {
-            Map<?, ?> one = (Map<?, ?>) item;
+        for (Map<?, ?> one : cases(name, list)) {
             byte[] made = maker.apply(one);
             if (made != null) {
-                Map<String, Object> line = new LinkedHashMap<>();
-                line.put("kind", kind == null ? one.get("kind") : kind);
-                line.put("name", one.get("name"));
-                line.put("hex", HexFormat.of().formatHex(made));
-                System.out.println(Json.write(line));
+                say(kind == null ? one.get("kind") : kind, one.get("name"), made);
             }
+        }
+    }
+
+    private List<? extends Map<?, ?>> cases(String name, String list) throws IOException {
+        Map<?, ?> file = (Map<?, ?>) Json.parse(Files.readString(directory.resolve(name + ".json")));
+        return ((List<?>) file.get(list)).stream().map(one -> (Map<?, ?>) one).toList();
+    }
+
+    private static void say(Object kind, Object name, byte[] made) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("kind", kind);
+        line.put("name", name);
+        line.put("hex", HexFormat.of().formatHex(made));
+        System.out.println(Json.write(line));
+    }
+
+    private void segments() throws IOException {
+        for (Map<?, ?> one : cases("segments", "cut")) {
+            Cuts.segments(one).forEach(segment -> say("segment", one.get("name"), segment.write()));
         }
     }
 

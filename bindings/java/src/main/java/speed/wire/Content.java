@@ -17,7 +17,7 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
     static final int CUSTOM = 99;
     private static final String MSGPACK = "application/msgpack";
     private static final String TEXT = "text/plain";
-    private static final String BYTES = "application/octet-stream";
+    static final String BYTES = "application/octet-stream";
     private static final String JSON = "application/json";
     private static final String PROTOBUF_TYPE = "application/protobuf";
     private static final Map<Integer, String> TYPES =

@@ -2,6 +2,7 @@ package speed.wire;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
@@ -58,6 +59,34 @@ public final class Keyring {
         for (int index = 0; index < keyIds.length; index++) {
             if (keyIds[index] == keyId) {
                 return Aead.of(linkKey(keys.get(index), source, target, generation));
+            }
+        }
+        throw new WireException("UNKNOWN_KEY", "the key id is not in the key file");
+    }
+
+    /** The key that seals what is kept, by its id. */
+    public byte[] keyId() {
+        return ByteBuffer.allocate(Limits.KEY_ID_BYTES).putLong(keyIds[0]).array();
+    }
+
+    /** 16 bytes that tell nothing about a name without the key (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    public byte[] segmentsId(byte[] keyId, byte[] name) {
+        byte[] mac = Hashes.hmac(Hashes.hkdf(key(keyId), ascii("speed/1 segments name")), name);
+        return Arrays.copyOf(mac, Limits.NODE_ID_BYTES);
+    }
+
+    /** The key of what a node keeps in segments (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    public byte[] segmentsKey(byte[] keyId, byte[] info) {
+        byte[] label = ascii("speed/1 segments");
+        byte[] whole = Arrays.copyOf(label, label.length + info.length);
+        System.arraycopy(info, 0, whole, label.length, info.length);
+        return Hashes.hkdf(key(keyId), whole);
+    }
+
+    private byte[] key(byte[] keyId) {
+        for (int index = 0; index < keyIds.length; index++) {
+            if (keyId.length == Limits.KEY_ID_BYTES && keyIds[index] == ByteBuffer.wrap(keyId).getLong()) {
+                return keys.get(index);
             }
         }
         throw new WireException("UNKNOWN_KEY", "the key id is not in the key file");

@@ -28,6 +28,16 @@ public record MessageDraft(
     /** The bytes of the message with a payload; BAD_MESSAGE names the field that breaks a rule. */
     public byte[] encode(Object payload) {
         Content content = Content.of(payload);
+        return encoded(content, content.data().length);
+    }
+
+    /** All of a message that stands before a payload of so many bytes, which are sent behind it (G-18). */
+    public byte[] encodeFront(int payloadBytes) {
+        return encoded(Content.of(new byte[0]), payloadBytes);
+    }
+
+    /** The message; without the payload's bytes where they are not at hand. */
+    private byte[] encoded(Content content, int payloadBytes) {
         MessageRules.checkRequired(messageId, topic, namespace, publishedAtMs);
         MessageRules.checkOptional(priority, ttlSeconds);
         try {
@@ -39,7 +49,7 @@ public record MessageDraft(
             for (Map.Entry<String, byte[]> extension : extensions.entrySet()) {
                 nested(out, 97, entry(extension.getKey(), extension.getValue()));
             }
-            putPayload(out, content);
+            putPayload(out, content, payloadBytes);
             out.flush();
             return bytes.toByteArray();
         } catch (IOException impossible) {
@@ -106,15 +116,17 @@ public record MessageDraft(
     }
 
     /** The payload record stands last, its value is always written (M-2). */
-    private static void putPayload(CodedOutputStream out, Content content) throws IOException {
-        int length = CodedOutputStream.computeByteArraySize(2, content.data());
+    private static void putPayload(CodedOutputStream out, Content content, int bytes) throws IOException {
+        int length = CodedOutputStream.computeTagSize(2) + CodedOutputStream.computeUInt32SizeNoTag(bytes) + bytes;
         if (content.typeUrl() != null) {
             length += CodedOutputStream.computeStringSize(1, content.typeUrl());
         }
         out.writeTag(PAYLOAD, RecordWalk.LENGTH_DELIMITED);
         out.writeUInt32NoTag(length);
         text(out, 1, content.typeUrl());
-        out.writeByteArray(2, content.data());
+        out.writeTag(2, RecordWalk.LENGTH_DELIMITED);
+        out.writeUInt32NoTag(bytes);
+        out.writeRawBytes(content.data());
     }
 
     /** One nested message; an empty one is not written. */

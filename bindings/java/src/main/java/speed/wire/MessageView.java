@@ -3,20 +3,25 @@ package speed.wire;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** A received message: metadata parsed, payload found but neither copied nor decoded (M-n). */
 public final class MessageView {
     private static final int PAYLOAD = 99;
 
     private final byte[] data;
+    private final MessageFront front;
+    private final Supplier<byte[]> value;
     private final Records envelope = new Records(Records.ENVELOPE);
     private final Records metadata;
     private int payloadFrom;
     private int payloadLength;
     private String typeUrl = "";
 
-    private MessageView(byte[] data) {
+    private MessageView(byte[] data, MessageFront front, Supplier<byte[]> value) {
         this.data = data;
+        this.front = front;
+        this.value = value;
         boolean hasPayload = false;
         RecordWalk walk = new RecordWalk(data, 0, data.length);
         while (walk.advance()) {
@@ -34,7 +39,12 @@ public final class MessageView {
 
     /** The message in the bytes; BAD_MESSAGE names the field that breaks a rule. */
     public static MessageView of(byte[] data) {
-        return new MessageView(data);
+        return new MessageView(data, null, null);
+    }
+
+    /** A message that is too large to be held: its payload's value is fetched by who asks for it (G-18). */
+    public static MessageView of(MessageFront front, Supplier<byte[]> value) {
+        return new MessageView(front.withoutValue(), front, value);
     }
 
     /** Of repeated records the last of each field counts (M-4). */
@@ -153,7 +163,13 @@ public final class MessageView {
 
     /** A copy of the payload as it travelled. */
     public byte[] payloadBytes() {
-        return Arrays.copyOfRange(data, payloadFrom, payloadFrom + payloadLength);
+        return value != null ? value.get() : Arrays.copyOfRange(data, payloadFrom, payloadFrom + payloadLength);
+    }
+
+    /** Whether the payload's value is its bytes as they travelled. */
+    public boolean isPlainBytes() {
+        return contentType().equals(Content.BYTES) && contentEncoding().equals("none")
+                && !envelope.message(2).has(6);
     }
 
     /** The payload's value, decoded anew each time; BAD_MESSAGE when it is not what its type says. */
@@ -162,11 +178,20 @@ public final class MessageView {
                 "is " + contentEncoding() + "; read the payload's bytes");
         MessageRules.require(!envelope.message(2).has(6), "security.encryption",
                 "the payload is encrypted; read its bytes");
-        return Content.decode(contentType(), typeUrl, data, payloadFrom, payloadLength);
+        byte[] bytes = value == null ? data : value.get();
+        return value == null ? Content.decode(contentType(), typeUrl, bytes, payloadFrom, payloadLength)
+                : Content.decode(contentType(), typeUrl, bytes, 0, bytes.length);
     }
 
     /** Exactly the bytes received, unknown fields included (M-12). */
     public byte[] bytes() {
-        return data.clone();
+        if (front == null) {
+            return data.clone();
+        }
+        byte[] before = front.bytes();
+        byte[] behind = value.get();
+        byte[] all = Arrays.copyOf(before, before.length + behind.length);
+        System.arraycopy(behind, 0, all, before.length, behind.length);
+        return all;
     }
 }

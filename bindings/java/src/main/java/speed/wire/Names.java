@@ -1,5 +1,6 @@
 package speed.wire;
 
+import java.util.HexFormat;
 import java.util.Set;
 import java.util.regex.Pattern;
 import speed.errors.InvalidNameException;
@@ -9,9 +10,11 @@ public final class Names {
     public static final String REGISTRY = "speed_registry";
     public static final String CLAIMS = ".claims";
     public static final String TEMPORARY_PREFIX = ".tmp-";
+    public static final String SEGMENT_INDEX = "index.sqlite";
 
     private static final Set<String> RESERVED = Set.of(REGISTRY, "bell", "inbox", "quarantine");
     private static final Pattern DIGITS = Pattern.compile("[0-9]{6,10}");
+    private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
     private static final long MAX_SEGMENT = (1L << 32) - 1;
     private static final String RULE = "use letters, digits, '_', '-' and single dots between them";
@@ -174,6 +177,24 @@ public final class Names {
 
     public static String quarantineDirectory(String root, String name) {
         return root + "/" + name + "/quarantine";
+    }
+
+    /** What a node received in segments (G-14). */
+    public static String segmentsDirectory(String root, String name) {
+        return root + "/" + name + "/segments";
+    }
+
+    public static String segmentIndexPath(String root, String name) {
+        return segmentsDirectory(root, name) + "/" + SEGMENT_INDEX;
+    }
+
+    /** The file that holds the segments of one payload. */
+    public static String shardsName(byte[] payloadId) {
+        return HexFormat.of().formatHex(payloadId) + ".shards";
+    }
+
+    public static boolean isShards(String filename) {
+        return SHARDS.matcher(filename).matches();
     }
 
     public static String defaultKeyPath(String root) {

@@ -3,11 +3,11 @@ package speed.wire;
 import speed.errors.WireException;
 
 /** Walks the records of one protobuf message and finds where each field lies; the rules of M-4 hold at any depth. */
-final class RecordWalk {
-    static final int VARINT = 0;
-    static final int FIXED64 = 1;
-    static final int LENGTH_DELIMITED = 2;
-    static final int FIXED32 = 5;
+public final class RecordWalk {
+    public static final int VARINT = 0;
+    public static final int FIXED64 = 1;
+    public static final int LENGTH_DELIMITED = 2;
+    public static final int FIXED32 = 5;
     private static final int MAX_TAG_BYTES = 5;
     private static final int MAX_LENGTH_BYTES = 5;
     private static final int MAX_VARINT_BYTES = 10;
@@ -17,19 +17,19 @@ final class RecordWalk {
     private int at;
 
     /** Of the present record: its number and wire type, where its value begins, and the value of a varint. */
-    int field;
-    int type;
-    int value;
-    long number;
+    public int field;
+    public int type;
+    public int value;
+    public long number;
 
-    RecordWalk(byte[] data, int from, int to) {
+    public RecordWalk(byte[] data, int from, int to) {
         this.data = data;
         this.at = from;
         this.end = to;
     }
 
     /** Where the present record ends. */
-    int next() {
+    public int next() {
         return at;
     }
 
@@ -43,7 +43,7 @@ final class RecordWalk {
     }
 
     /** Goes to the next record; false after the last one. BAD_MESSAGE for anything that is no record. */
-    boolean advance() {
+    public boolean advance() {
         if (at == end) {
             return false;
         }

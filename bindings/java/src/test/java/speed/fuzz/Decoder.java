@@ -12,6 +12,8 @@ import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 import speed.core.LaneDecoder;
 import speed.errors.WireException;
+import speed.segment.Assembler;
+import speed.segment.Segment;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -24,6 +26,7 @@ import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.Limits;
 import speed.wire.LinkOpener;
+import speed.wire.MessageFront;
 import speed.wire.MessageView;
 import speed.wire.Names;
 import speed.wire.NodeId;
@@ -50,7 +53,9 @@ enum Decoder {
     MESSAGE(Decoder::readMessage),
     CONTENT(Decoder::readContent),
     KEYFILE(KeyFile::parse),
-    NAME(data -> readNames(text(data)));
+    NAME(data -> readNames(text(data))),
+    SEGMENT(Decoder::readSegment),
+    FRONT(Decoder::readFront);
 
     /** Made on first use: an enum's constants come before its other fields. */
     private static final class Fixed {
@@ -156,6 +161,22 @@ enum Decoder {
         message.extensions();
         message.isExpired(Long.MAX_VALUE);
         message.payload();
+    }
+
+    /** What was read is written as the same, and is put together or refused (G-1, G-2, G-13). */
+    private static void readSegment(byte[] data) {
+        Segment segment = Segment.read(data);
+        Segment again = Segment.read(segment.write());
+        require(Arrays.equals(segment.write(), again.write()), "a segment changed on its way");
+        new Assembler().receive("analytics", data, 0);
+    }
+
+    /** The front of a message that came in segments (G-18). */
+    private static void readFront(byte[] data) {
+        MessageFront front = new MessageFront(data, data.length);
+        byte[] value = Arrays.copyOfRange(data, front.start(), data.length);
+        MessageView view = MessageView.of(front, () -> value);
+        require(Arrays.equals(view.bytes(), data), "a message changed in its store");
     }
 
     private static void readNames(String name) {

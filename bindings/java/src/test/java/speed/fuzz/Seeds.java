@@ -40,7 +40,11 @@ final class Seeds {
             add(Decoder.valueOf(one.text("kind").toUpperCase(Locale.ROOT)), one.bytes("hex"));
         }
         cases("values", "valid", "also_read", "invalid").forEach(one -> add(Decoder.VALUE, one.bytes("hex")));
-        cases("messages", "valid", "invalid").forEach(one -> add(Decoder.MESSAGE, one.bytes("hex")));
+        for (Contract one : cases("messages", "valid", "invalid")) {
+            add(Decoder.MESSAGE, one.bytes("hex"));
+            add(Decoder.FRONT, one.bytes("hex"));
+        }
+        cases("segments", "also_read", "invalid").forEach(one -> add(Decoder.SEGMENT, one.bytes("hex")));
         cases("envelopes", "valid", "invalid").forEach(one -> {
             byte[] envelope = one.bytes("envelope");
             add(Decoder.LANE, envelope);

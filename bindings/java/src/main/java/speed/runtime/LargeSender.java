@@ -1,0 +1,117 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongConsumer;
+import speed.Progress;
+import speed.core.PendingCalls.Call;
+import speed.core.PendingCalls.SequenceKey;
+import speed.errors.ConfigurationException;
+import speed.errors.PayloadTooLargeException;
+import speed.segment.Segment;
+import speed.segment.Source;
+import speed.segment.Splitter;
+import speed.wire.EnvelopeType;
+import speed.wire.Limits;
+
+/**
+ * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once (G-18 to
+ * G-20). Thread-safe.
+ */
+final class LargeSender {
+    /** Segments of a payload at most, where the sender chooses their size (G-18). */
+    private static final int MOST_SEGMENTS = 240;
+    private static final Duration LONGEST = Duration.ofSeconds((long) Limits.RECONSTRUCTION_SECONDS);
+
+    private final Links links;
+    private final Calls calls;
+
+    LargeSender(Links links, Calls calls) {
+        this.links = links;
+        this.calls = calls;
+    }
+
+    /** How a payload is cut on a link without a segment size. */
+    static Splitter splitter(long payloadBytes) {
+        long least = (payloadBytes + MOST_SEGMENTS - 1) / MOST_SEGMENTS;
+        long whole = (least + Segment.SHARD_UNIT - 1) / Segment.SHARD_UNIT * Segment.SHARD_UNIT;
+        return new Splitter((int) Math.max(Limits.DATA_SEGMENT_BYTES, whole), 0);
+    }
+
+    /** What cuts all that goes out on a link; ConfigurationException for a size that no envelope holds. */
+    static Splitter linkSplitter(int segmentSize, double parityRate) {
+        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
+        if (segmentSize > most) {
+            throw new ConfigurationException(
+                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
+        }
+        return new Splitter(segmentSize, parityRate);
+    }
+
+    /** Sends one payload; each segment waits for room as long as the timeout. */
+    void send(String target, EnvelopeType type, Source source, Duration timeout, Progress progress) {
+        checkSize(target, source.size());
+        OutgoingLink link = links.granted(target);
+        for (Segment segment : segments(link, source)) {
+            link.send(load(type, 0, segment, timeout));
+            report(progress, segment, source);
+        }
+    }
+
+    /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on (G-19). */
+    void sendAcknowledged(String target, EnvelopeType type, Source source, Duration timeout, Progress progress) {
+        checkSize(target, source.size());
+        OutgoingLink link = links.granted(target);
+        OneAnswer answer = calls.oneAnswer();
+        List<SequenceKey> tracked = new ArrayList<>();
+        LongConsumer track = sequence -> {
+            tracked.add(new SequenceKey(target, sequence));
+            track(tracked.get(tracked.size() - 1), LONGEST, answer);
+        };
+        try {
+            for (Segment segment : segments(link, source)) {
+                if (answer.isGiven()) {
+                    break; // the receiver has given it up
+                }
+                link.send(load(type, EnvelopeType.ACK_REQUESTED, segment, timeout), track);
+                report(progress, segment, source);
+            }
+            if (!answer.isGiven()) {
+                tracked.forEach(key -> track(key, timeout, answer));
+            }
+            answer.await();
+        } finally {
+            tracked.forEach(calls::forget);
+        }
+    }
+
+    private void track(SequenceKey key, Duration timeout, OneAnswer answer) {
+        calls.track(new Call(key, System.nanoTime() + timeout.toNanos(), key.target(), answer));
+    }
+
+    /** PayloadTooLargeException for what no receiver takes. */
+    void checkSize(String target, long bytes) {
+        if (bytes > Limits.MAX_SEGMENTED_BYTES) {
+            throw new PayloadTooLargeException(bytes + " bytes for '" + target + "'; the limit is "
+                    + Limits.MAX_SEGMENTED_BYTES + ": send it in parts");
+        }
+    }
+
+    private static Iterable<Segment> segments(OutgoingLink link, Source source) {
+        Splitter ofLink = link.splitter();
+        return (ofLink != null ? ofLink : splitter(source.size())).split(source);
+    }
+
+    private static OutgoingLink.Load load(EnvelopeType type, int flags, Segment segment, Duration timeout) {
+        return OutgoingLink.Load.of(type, flags | EnvelopeType.SEGMENT, segment.write(),
+                System.nanoTime() + timeout.toNanos());
+    }
+
+    private static void report(Progress progress, Segment segment, Source source) {
+        if (!segment.isParity()) {
+            progress.written(segment.isLastData() ? source.size()
+                    : (segment.index() + 1L) * segment.payload().length, source.size());
+        }
+    }
+}

@@ -1,0 +1,31 @@
+package speed.runtime;
+
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import speed.core.PendingCalls.Outcome;
+
+/** A place for an answer that many sequences lead to: the first outcome counts (G-19). */
+final class OneAnswer implements Consumer<Outcome> {
+    private final Waiter waiter;
+    private final AtomicBoolean given = new AtomicBoolean();
+
+    OneAnswer(Waiter waiter) {
+        this.waiter = waiter;
+    }
+
+    @Override
+    public void accept(Outcome outcome) {
+        if (given.compareAndSet(false, true)) {
+            waiter.complete(outcome);
+        }
+    }
+
+    boolean isGiven() {
+        return given.get();
+    }
+
+    /** Blocks until there is an outcome; throws it if it is an error. */
+    void await() {
+        waiter.await();
+    }
+}

@@ -1,0 +1,204 @@
+package speed.runtime;
+
+import java.util.Arrays;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.LargePayload;
+import speed.core.Token;
+import speed.errors.SegmentStoreException;
+import speed.errors.WireException;
+import speed.fs.Received;
+import speed.fs.StoredShards;
+import speed.segment.Keccak;
+import speed.segment.PayloadKey;
+import speed.segment.Rebuild;
+import speed.segment.Segment;
+import speed.segment.Source;
+import speed.wire.EnvelopeType;
+import speed.wire.Header;
+import speed.wire.Limits;
+import speed.wire.MessageFront;
+import speed.wire.MessageView;
+
+/**
+ * Segments as they arrive: held, put together, handed on as what an envelope without them would carry (G-12 to G-19).
+ * They are taken under the protocol role; large payloads are proven and handed on by a worker. Thread-safe.
+ */
+final class Segments {
+    private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    /** Up to this size a payload is put together by the thread that reads lanes. */
+    private static final int INLINE_BYTES = 1 << 20;
+
+    /** What a payload that is put together leads to. */
+    interface Delivery {
+        /** Handles a payload as if it had come in one envelope. */
+        void whole(Lane lane, Received received);
+
+        /** Handles a message whose payload stays in the store until it is finished. */
+        void large(Lane lane, Received received, MessageView view, LargePayload payload);
+
+        /** Answers what came again after it was complete. */
+        void acknowledge(String source, Header header);
+    }
+
+    private final Context context;
+    private final WorkerPool pool;
+    private final Delivery delivery;
+    private final HeldPayloads held;
+
+    Segments(Context context, WorkerPool pool, Delivery delivery, HeldPayloads.Refusal refusal) {
+        this.context = context;
+        this.pool = pool;
+        this.delivery = delivery;
+        held = new HeldPayloads(context, refusal);
+    }
+
+    /** A payload in hand: the lane and the envelope that made it ready. */
+    private final class InHand implements Lane {
+        final PayloadKey key;
+        final Lane lane;
+        final Received received;
+
+        InHand(PayloadKey key, Lane lane, Received received) {
+            this.key = key;
+            this.lane = lane;
+            this.received = received;
+        }
+
+        @Override
+        public String source() {
+            return lane.source();
+        }
+
+        /** The payload is complete before its last segment is committed. */
+        @Override
+        public void finish(List<Token> tokens) {
+            held.complete(key);
+            lane.finish(tokens);
+        }
+
+        @Override
+        public void drop(Token token) {
+            held.complete(key);
+            lane.drop(token);
+        }
+    }
+
+    /** Takes one segment; WireException for one that is refused. */
+    void accept(Lane lane, Received received) {
+        Segment segment = Segment.read(received.payload());
+        Header header = received.header();
+        if (header.type() == EnvelopeType.SPC_RESPONSE && !context.pending.isWaitingFor(lane.source())) {
+            context.stats.count("answers_unexpected");
+            lane.drop(received.token());
+            return;
+        }
+        PayloadKey key = new PayloadKey(lane.source(), header.type().number(), segment.hash());
+        InHand one = new InHand(key, lane, received);
+        switch (held.take(key, segment, header.sequence())) {
+            case KEPT -> lane.drop(received.token());
+            case REPEATED -> repeated(one);
+            case WHOLE -> whole(one, segment.payload());
+            default -> ready(one);
+        }
+    }
+
+    private void repeated(InHand one) {
+        one.lane.drop(one.received.token());
+        if (held.isComplete(one.key) && one.received.header().has(EnvelopeType.ACK_REQUESTED)) {
+            delivery.acknowledge(one.source(), one.received.header());
+        }
+    }
+
+    /** A payload of one segment. */
+    private void whole(InHand one, byte[] payload) {
+        if (Arrays.equals(Keccak.of(payload), one.key.hash())) {
+            deliver(one, () -> delivery.whole(one, with(one.received, payload)));
+        } else {
+            held.fail(one.key, new WireException("SEGMENT_HASH", "the payload is not what its hash says"));
+            one.lane.drop(one.received.token());
+        }
+    }
+
+    private void ready(InHand one) {
+        if (held.mostBytes(one.key) <= INLINE_BYTES || !HeldPayloads.isMessage(one.key)) {
+            assemble(one);
+        } else {
+            pool.submit(() -> {
+                pool.enter();
+                assemble(one);
+            });
+        }
+    }
+
+    /** Proves a payload and hands it on. */
+    private void assemble(InHand one) {
+        Runnable handing;
+        try {
+            StoredShards shards = held.shards(one.key);
+            handing = handing(one, shards.payload(Rebuild.prove(shards, one.key.hash())), shards.dataCount());
+        } catch (WireException broken) {
+            held.fail(one.key, broken);
+            one.lane.drop(one.received.token());
+            return;
+        } catch (SegmentStoreException failure) {
+            held.fail(one.key, failure);
+            one.lane.drop(one.received.token());
+            return;
+        }
+        deliver(one, handing);
+    }
+
+    /** What hands a proven payload on; a large message stays where it is. */
+    private Runnable handing(InHand one, Source payload, int dataCount) {
+        boolean isMessage = HeldPayloads.isMessage(one.key);
+        if (isMessage && dataCount > 1) {
+            int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
+            MessageFront front = new MessageFront(bytes(payload, count), payload.size());
+            if (payload.size() > Limits.FILE_BACKED_BYTES) {
+                LargePayload large = new LargePayload(Source.behind(payload, front.start()));
+                return () -> delivery.large(one, one.received, MessageView.of(front, large::readAll), large);
+            }
+        }
+        byte[] all = bytes(payload, (int) payload.size());
+        return () -> delivery.whole(one, with(one.received, all));
+    }
+
+    private static byte[] bytes(Source payload, int count) {
+        byte[] bytes = new byte[count];
+        payload.read(0, bytes, 0, count);
+        return bytes;
+    }
+
+    private static Received with(Received received, byte[] payload) {
+        return new Received(received.header(), payload, received.redelivered(), received.token());
+    }
+
+    /** Hands a payload on; one that breaks a rule is complete as well, and its sender must not try it again. */
+    private void deliver(InHand one, Runnable handing) {
+        context.stats.count("payloads_from_segments");
+        try {
+            handing.run();
+        } catch (WireException refused) {
+            context.stats.count("rejected_" + refused.reason().toLowerCase(java.util.Locale.ROOT));
+            LOG.warn("payload in segments of {} rejected: {}", one.source(), refused.getMessage());
+            one.drop(one.received.token());
+        } catch (RuntimeException failure) {
+            context.stats.count("dispatch_failures");
+            LOG.error("payload in segments of {} could not be dispatched", one.source(), failure);
+            one.drop(one.received.token());
+        }
+        if (one.received.header().type() == EnvelopeType.SPC_RESPONSE) {
+            held.complete(one.key);
+        }
+    }
+
+    void expire() {
+        held.expire();
+    }
+
+    void close() {
+        held.close();
+    }
+}

@@ -1,0 +1,175 @@
+package speed.segment;
+
+import static speed.wire.RecordWalk.LENGTH_DELIMITED;
+import static speed.wire.RecordWalk.VARINT;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import speed.errors.WireException;
+import speed.wire.Limits;
+import speed.wire.RecordWalk;
+
+/**
+ * One segment: {@code SegmentMessageProto} (G-1) and what makes one valid (G-2).
+ *
+ * @param hash of the whole payload (G-3)
+ * @param dataCount how many data segments the payload has, the k of the rules
+ * @param parityCount how many parity segments it has, the m of the rules
+ * @param index among its kind
+ * @param isParity whether it is parity
+ * @param payload data, or one parity shard
+ */
+public record Segment(byte[] hash, int dataCount, int parityCount, int index, boolean isParity, byte[] payload) {
+    /** Shards that have parity are whole units of so many bytes (G-2, G-6). */
+    public static final int SHARD_UNIT = 64;
+    /** All fields but the payload's bytes (G-1). */
+    public static final int MAX_HEAD_BYTES = 60;
+
+    private static final int HASH = 1;
+    private static final int DATA_INDEX = 2;
+    private static final int DATA_COUNT = 3;
+    private static final int PAYLOAD = 4;
+    private static final int PARITY_INDEX = 5;
+    private static final int PARITY_COUNT = 6;
+    private static final int IS_PARITY = 7;
+    private static final long LOW_32 = (1L << 32) - 1;
+
+    /**
+     * Its place among all segments of the payload, parity behind the data.
+     *
+     * @return from 0
+     */
+    public int slot() {
+        return isParity ? dataCount + index : index;
+    }
+
+    /**
+     * Whether it may be shorter than the others.
+     *
+     * @return true for the last data segment
+     */
+    public boolean isLastData() {
+        return !isParity && index == dataCount - 1;
+    }
+
+    /**
+     * Its bytes (G-1).
+     *
+     * @return one serialized message
+     */
+    public byte[] write() {
+        ByteBuffer out = ByteBuffer.allocate(MAX_HEAD_BYTES + payload.length);
+        putBytes(out, HASH, hash);
+        putNumber(out, DATA_INDEX, isParity ? 0 : index);
+        putNumber(out, DATA_COUNT, dataCount);
+        putBytes(out, PAYLOAD, payload);
+        putNumber(out, PARITY_INDEX, isParity ? index : 0);
+        putNumber(out, PARITY_COUNT, parityCount);
+        putNumber(out, IS_PARITY, isParity ? 1 : 0);
+        return Arrays.copyOf(out.array(), out.position());
+    }
+
+    private static void putNumber(ByteBuffer out, int field, int value) {
+        if (value != 0) {
+            out.put((byte) (field << 3 | VARINT));
+            putVarint(out, value);
+        }
+    }
+
+    private static void putBytes(ByteBuffer out, int field, byte[] value) {
+        if (value.length > 0) {
+            out.put((byte) (field << 3 | LENGTH_DELIMITED));
+            putVarint(out, value.length);
+            out.put(value);
+        }
+    }
+
+    private static void putVarint(ByteBuffer out, int value) {
+        int rest = value;
+        while (rest > 0x7F) {
+            out.put((byte) (rest | 0x80));
+            rest >>>= 7;
+        }
+        out.put((byte) rest);
+    }
+
+    /**
+     * The segment that the bytes hold.
+     *
+     * @param data one serialized message
+     * @return a valid segment with its own copy of the payload
+     * @throws WireException BAD_SEGMENT, naming the first field that breaks G-2
+     */
+    public static Segment read(byte[] data) {
+        Fields fields = new Fields();
+        RecordWalk walk = new RecordWalk(data, 0, data.length);
+        try {
+            while (walk.advance()) {
+                fields.take(walk);
+            }
+        } catch (WireException broken) {
+            throw refused("records", "are not those of a message");
+        }
+        return fields.checked(data);
+    }
+
+    /** The known fields of one message; of repeated ones the last counts. */
+    private static final class Fields {
+        private final long[] numbers = new long[IS_PARITY + 1];
+        private final int[] begins = new int[IS_PARITY + 1];
+        private final int[] ends = new int[IS_PARITY + 1];
+
+        void take(RecordWalk walk) {
+            if (walk.field > IS_PARITY) {
+                return;
+            }
+            boolean isBytes = walk.field == HASH || walk.field == PAYLOAD;
+            if (isBytes && walk.type == LENGTH_DELIMITED) {
+                begins[walk.field] = walk.value;
+                ends[walk.field] = walk.next();
+            } else if (!isBytes && walk.type == VARINT) {
+                numbers[walk.field] = walk.number;
+            }
+        }
+
+        Segment checked(byte[] data) {
+            boolean isParity = numbers[IS_PARITY] != 0;
+            long dataCount = low(DATA_COUNT);
+            long parityCount = low(PARITY_COUNT);
+            require(size(HASH) == Keccak.HASH_BYTES, "entire_message_hash", size(HASH) + " bytes");
+            require(dataCount != 0, "data_segment_count", "0");
+            require(dataCount + parityCount <= Limits.MAX_SEGMENTS && !(isParity && parityCount == 0),
+                    "parity_segment_count", dataCount + " + " + parityCount + " segments");
+            require(low(DATA_INDEX) < (isParity ? 1 : dataCount), "data_segment_index", "" + low(DATA_INDEX));
+            require(low(PARITY_INDEX) < (isParity ? parityCount : 1), "parity_segment_index", "" + low(PARITY_INDEX));
+            boolean mayBeEmpty = dataCount == 1 && !isParity;
+            boolean isWhole = !isParity || size(PAYLOAD) % SHARD_UNIT == 0;
+            require((size(PAYLOAD) > 0 || mayBeEmpty) && isWhole, "payload", size(PAYLOAD) + " bytes");
+            int index = (int) low(isParity ? PARITY_INDEX : DATA_INDEX);
+            return new Segment(bytes(data, HASH), (int) dataCount, (int) parityCount, index, isParity,
+                    bytes(data, PAYLOAD));
+        }
+
+        private long low(int field) {
+            return numbers[field] & LOW_32;
+        }
+
+        private int size(int field) {
+            return ends[field] - begins[field];
+        }
+
+        private byte[] bytes(byte[] data, int field) {
+            return Arrays.copyOfRange(data, begins[field], ends[field]);
+        }
+    }
+
+    private static void require(boolean holds, String field, String what) {
+        if (!holds) {
+            throw refused(field, what + " not allowed");
+        }
+    }
+
+    private static WireException refused(String field, String why) {
+        return new WireException("BAD_SEGMENT", field + ": " + why);
+    }
+}

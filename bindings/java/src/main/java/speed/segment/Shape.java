@@ -1,0 +1,11 @@
+package speed.segment;
+
+/**
+ * How a payload is cut (G-4, G-5).
+ *
+ * @param payloadBytes size of the payload
+ * @param segmentSize most bytes of it in one segment
+ * @param dataCount data segments
+ * @param parityCount parity segments
+ */
+public record Shape(long payloadBytes, int segmentSize, int dataCount, int parityCount) {}

@@ -1,0 +1,100 @@
+package speed.segment;
+
+import speed.errors.ConfigurationException;
+import speed.errors.PayloadTooLargeException;
+import speed.wire.Limits;
+
+/** Cuts payloads into segments (G-3 to G-5). Keeps nothing between them; thread-safe. */
+public final class Splitter {
+    private final int segmentSize;
+    private final double parityRate;
+
+    /**
+     * A splitter with the default parity, one parity segment for eight data segments.
+     *
+     * @param segmentSize most bytes of the payload in one segment, a multiple of 64
+     * @throws ConfigurationException for another size
+     */
+    public Splitter(int segmentSize) {
+        this(segmentSize, Limits.PARITY_RATE);
+    }
+
+    /**
+     * A splitter.
+     *
+     * @param segmentSize most bytes of the payload in one segment; a multiple of 64 where parity is wanted
+     * @param parityRate parity segments for each data segment, 0 for none, 1 at most
+     * @throws ConfigurationException when the size or the rate cannot be used
+     */
+    public Splitter(int segmentSize, double parityRate) {
+        if (segmentSize < 1 || parityRate > 0 && segmentSize % Segment.SHARD_UNIT != 0) {
+            throw new ConfigurationException("segmentSize " + segmentSize + " cannot be used: choose a multiple of "
+                    + Segment.SHARD_UNIT + ", or without parity any");
+        }
+        if (!(parityRate >= 0 && parityRate <= 1)) {
+            throw new ConfigurationException("parityRate " + parityRate + " cannot be used: choose one from 0 to 1");
+        }
+        this.segmentSize = segmentSize;
+        this.parityRate = parityRate;
+    }
+
+    /**
+     * The largest payload that can be cut.
+     *
+     * @return bytes
+     */
+    public long mostBytes() {
+        return (long) Limits.MAX_SEGMENTS * segmentSize;
+    }
+
+    /**
+     * How a payload of some size is cut.
+     *
+     * @param payloadBytes its size
+     * @return counts of its segments
+     * @throws PayloadTooLargeException when it needs too many
+     */
+    public Shape shape(long payloadBytes) {
+        long dataCount = Math.max(1, (payloadBytes + segmentSize - 1) / segmentSize);
+        if (dataCount > Limits.MAX_SEGMENTS) {
+            throw new PayloadTooLargeException(payloadBytes + " bytes exceed the " + mostBytes() + " of "
+                    + Limits.MAX_SEGMENTS + " segments: send less");
+        }
+        int count = (int) dataCount;
+        int parityCount = (int) Math.min(Math.ceil(count * parityRate), Math.min(count, Limits.MAX_SEGMENTS - count));
+        return new Shape(payloadBytes, segmentSize, count, parityCount);
+    }
+
+    /**
+     * The segments of a payload.
+     *
+     * @param payload all of it
+     * @return data first; each is made when it is asked for
+     * @throws PayloadTooLargeException when it needs too many
+     */
+    public Iterable<Segment> split(byte[] payload) {
+        return split(Source.of(payload));
+    }
+
+    /**
+     * The segments of a payload, in bounded memory.
+     *
+     * @param payload is read twice, with parity three times, and once more for each 16 MiB of parity
+     * @return data first; each is made when it is asked for
+     * @throws PayloadTooLargeException when it needs too many
+     */
+    public Iterable<Segment> split(Source payload) {
+        return cut(payload, shape(payload.size()));
+    }
+
+    /**
+     * The segments of a payload that is cut as somebody else decided.
+     *
+     * @param payload as large as the shape says
+     * @param shape with at most 255 segments
+     * @return data first; each is made when it is asked for
+     */
+    public static Iterable<Segment> cut(Source payload, Shape shape) {
+        return () -> new Cut(payload, shape);
+    }
+}
