@@ -32,6 +32,7 @@ std::exception_ptr call_error(const std::string& code, const std::string& messag
   if (code == "INVALID_ARGUMENTS") return std::make_exception_ptr(InvalidArgumentsError(message, details));
   if (code == "EXECUTION_FAILED") return std::make_exception_ptr(ExecutionFailedError(message, details));
   if (code == "TIMEOUT") return std::make_exception_ptr(CallTimeoutError(message, details));
+  if (code == "SEGMENTS_LOST") return std::make_exception_ptr(SegmentsLostError(message, details));
   return std::make_exception_ptr(InternalError(message, details));
 }
 
