@@ -81,6 +81,7 @@ class Splitter {
 
   // PayloadTooLargeError if it needs more than 255 segments.
   Shape shape(std::size_t payload_bytes) const;
+  std::size_t most_bytes() const;  // of one payload
   // Its segments, data first. A source is read twice, and once more for each 32 MiB of parity.
   void split(const Source& payload, const Visitor& each) const;
   void split(ByteView payload, const Visitor& each) const { split(MemorySource(payload), each); }

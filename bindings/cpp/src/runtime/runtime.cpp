@@ -42,6 +42,7 @@ Runtime::Runtime(std::size_t size)
       workers(size),
       answers(context, links),
       calls(context, links, [this](double deadline) { protocol->heed(deadline); }),
+      large(context, links, calls, workers),
       serving(context, links, workers, answers),
       delivery(context, workers),
       introspection(
@@ -64,6 +65,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
+  context.segment_limits = options.segment_limits;
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
@@ -144,6 +146,7 @@ void Runtime::end(const std::exception_ptr& why) {
   workers.stop(join_seconds);
   registrar->stop();
   protocol->close();
+  if (dispatch_ != nullptr) dispatch_->close();
 }
 
 // Tells every node that this one wrote to and that still allows it; the registry tells the rest.
@@ -188,6 +191,12 @@ std::string Runtime::send_acknowledged(const std::string& target, const Value& p
   calls.send_acknowledged(target, wire::EnvelopeType::message, encoded.view(), options.timeout_seconds,
                           std::move(completion));
   return fields.message_id;
+}
+
+void Runtime::send_large(const std::string& target, const segment::Source& message, const SendOptions& options,
+                         const Progress& progress) const {
+  const auto send = options.ack ? &LargeSender::send_acknowledged : &LargeSender::send;
+  (large.*send)(target, wire::EnvelopeType::message, message, options.timeout_seconds, progress);
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

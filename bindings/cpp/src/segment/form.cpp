@@ -86,15 +86,13 @@ void check(const Fields& fields) {
 
 }  // namespace
 
-void write_head(const Segment& segment, wire::Buffer& out) {
+void write_segment(const Segment& segment, wire::Buffer& out) {
   put_bytes(hash, segment.hash.size(), out);
   out.append(segment.hash);
   if (!segment.is_parity) put_number(data_index, segment.index, out);
   put_number(data_count, segment.data_count, out);
   put_bytes(payload, segment.payload.size(), out);
-}
-
-void write_tail(const Segment& segment, wire::Buffer& out) {
+  out.append(segment.payload);
   if (segment.is_parity) put_number(parity_index, segment.index, out);
   put_number(parity_count, segment.parity_count, out);
   put_number(is_parity, segment.is_parity ? 1 : 0, out);
@@ -103,9 +101,7 @@ void write_tail(const Segment& segment, wire::Buffer& out) {
 Bytes write_segment(const Segment& segment) {
   wire::Buffer out;
   out.reserve(max_head_bytes + segment.payload.size());
-  write_head(segment, out);
-  out.append(segment.payload);
-  write_tail(segment, out);
+  write_segment(segment, out);
   return {out.view().begin(), out.view().end()};
 }
 

@@ -1,4 +1,4 @@
-// The bytes of one segment around its payload (G-1), so that the payload need not be copied to be sent.
+// The bytes of one segment (G-1), into memory that is used again.
 #pragma once
 
 #include "speed/segment.hpp"
@@ -6,7 +6,6 @@
 
 namespace speed::segment {
 
-void write_head(const Segment& segment, wire::Buffer& out);  // all that stands before the payload's bytes
-void write_tail(const Segment& segment, wire::Buffer& out);  // and behind them
+void write_segment(const Segment& segment, wire::Buffer& out);  // appends it
 
 }  // namespace speed::segment

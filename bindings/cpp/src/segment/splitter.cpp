@@ -80,6 +80,8 @@ Shape Splitter::shape(std::size_t payload_bytes) const {
   return {payload_bytes, segment_size_, static_cast<unsigned>(data_count), static_cast<unsigned>(parity_count)};
 }
 
+std::size_t Splitter::most_bytes() const { return segment_size_ * wire::limits::max_segments; }
+
 void Splitter::split(const Source& payload, const Visitor& each) const { cut(payload, shape(payload.size()), each); }
 
 void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each) {
