@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.engine import Engine, make_engine
-from speed.errors import ConfigurationError, NodeClosedError
+from speed.errors import NodeClosedError
 from speed.runtime import fork
 from speed.runtime.message import is_large
-from speed.runtime.options import Options
+from speed.runtime.options import Options, seconds
 from speed.wire.entry import Entry
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
+from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
@@ -160,7 +160,7 @@ class Node:
         ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
         """
-        return self._engine.call(target, service, arguments or {}, _seconds(timeout), traceparent)
+        return self._engine.call(target, service, arguments or {}, seconds(timeout), traceparent)
 
     def submit(
         self,
@@ -177,25 +177,25 @@ class Node:
         the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
         writing then ends its Future. Never with ``durability="disk"``.
         """
-        return self._engine.submit(target, service, arguments or {}, _seconds(timeout), traceparent)
+        return self._engine.submit(target, service, arguments or {}, seconds(timeout), traceparent)
 
     def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Round trip to a live node in seconds, by HEARTBEAT. Raises as ``call`` does."""
-        return self._engine.ping(target, _seconds(timeout))
+        return self._engine.ping(target, seconds(timeout))
 
     def services(self, target: str, *, timeout: float = 5.0) -> list[str]:
         """Names of the services of ``target`` that this node may call, by DISCOVERY."""
-        return list(self._engine.discover(target, "SERVICES", _seconds(timeout))["services"])
+        return list(self._engine.discover(target, "SERVICES", seconds(timeout))["services"])
 
     def info(self, target: str, *, timeout: float = 5.0) -> dict[str, Any]:
         """What ``target`` says about itself: language, version, pid, fabrics, services."""
-        return self._engine.discover(target, "INFO", _seconds(timeout))
+        return self._engine.discover(target, "INFO", seconds(timeout))
 
     def stats(self, target: str | None = None, *, timeout: float = 5.0) -> dict[str, Any]:
         """Counters of ``target``, or of this node without one."""
         if target is None:
             return self._engine.stats()
-        return self._engine.discover(target, "STATS", _seconds(timeout))
+        return self._engine.discover(target, "STATS", seconds(timeout))
 
     # --- messages and events ---
 
@@ -216,13 +216,13 @@ class Node:
         either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
         ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
 
-        A payload beyond the limit of an envelope (64 MiB), or an open binary file, goes in segments (G-18) and in
-        little memory; ``timeout`` then begins anew with each. ``on_progress(written, total)``, in bytes, is called
-        after each. SegmentsLostError, with ``ack``, if the receiver had to give it up.
+        ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
+        each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
+        ``ack``, if the receiver gave it up (G-18 to G-20).
         """
         if is_large(payload):
-            return self._engine.send_large(target, payload, ack, _seconds(timeout), options, on_progress)
-        return self._engine.send(target, payload, ack, _seconds(timeout), options)
+            return self._engine.send_large(target, payload, ack, seconds(timeout), options, on_progress)
+        return self._engine.send(target, payload, ack, seconds(timeout), options)
 
     def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:
         """Send many messages in their order, up to 64 in one write and one ring.
@@ -231,7 +231,7 @@ class Node:
         an error the messages of the write that failed, and those after it, were not accepted, except those that
         a StorageError counts (L-5). A payload that cannot be encoded takes at most the 63 before it with it.
         """
-        self._engine.send_all(target, payloads, _seconds(timeout), options)
+        self._engine.send_all(target, payloads, seconds(timeout), options)
 
     def forward(
         self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
@@ -241,13 +241,12 @@ class Node:
         As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
         are not looked at here: a receiver refuses what is no message.
         """
-        self._engine.forward(target, messages, event, ack, _seconds(timeout))
+        self._engine.forward(target, messages, event, ack, seconds(timeout))
 
     def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
-        """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most: a bridge has a small limit.
+        """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
 
-        With ``parity_rate`` so much parity is added, and what a bridge loses is recovered (G-5); ``segment_size`` is
-        then a multiple of 64. None ends it. Raises ConfigurationError.
+        With ``parity_rate`` what it loses is recovered (G-5); the size is then a multiple of 64. None ends it.
         """
         self._engine.cut(target, segment_size, parity_rate)
 
@@ -275,7 +274,7 @@ class Node:
 
         A node that cannot take it now is counted (``events_undelivered``) and does not stop the others.
         """
-        return self._engine.publish(topic, payload, _seconds(timeout), options)
+        return self._engine.publish(topic, payload, seconds(timeout), options)
 
     def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
         """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
@@ -306,7 +305,7 @@ class Node:
 
     def wait_for(self, target: str, *, timeout: float = 10.0) -> Entry:
         """Wait until ``target`` is live and allows this node. Raises UnknownNodeError after ``timeout`` seconds."""
-        return self._engine.wait_for(target, _seconds(timeout))
+        return self._engine.wait_for(target, seconds(timeout))
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
@@ -362,15 +361,3 @@ class Node:
     def __repr__(self) -> str:
         state = "forked" if self._forked else "closed" if self.closed else "open"
         return f"<speed.Node {self.name!r} generation={self.generation} {self.engine} {state}>"
-
-
-MAX_TIMEOUT_SECONDS = 1e9
-
-
-def _seconds(timeout: float | None) -> float:
-    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
-    if timeout is None:
-        return CALL_TIMEOUT_SECONDS
-    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
-        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
-    return timeout

@@ -51,6 +51,10 @@ def main() -> int:
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the figures as .svg or .png")
     parser.add_argument("--readme", action="store_true", help="write tables into README.md, and its plot")
     parser.add_argument("--no-build", action="store_true", help="measure what is there")
+    if "--only" in sys.argv and sys.argv[sys.argv.index("--only") + 1 :][:1] == ["segment"]:
+        from scripts.bench import segment
+
+        return segment.main()
     options = parser.parse_args()
     found = peers.measured(parser, options)
     if options.cases == "all":

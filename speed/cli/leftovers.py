@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from speed.fs.lane_files import LaneFiles
 from speed.fs.registry import Registry
 from speed.wire import names
+from speed.wire.limits import RECONSTRUCTION_SECONDS
 
 TEMPORARY_LIFE_SECONDS = 600.0
 """No writer holds a temporary file for longer: an older one is of a process that was killed."""
@@ -122,6 +123,8 @@ def _dead_node(registry: Registry, name: str, present: set[str], empty: bool) ->
         lane = _lane(registry, name, sender, present)
         kept = kept or not lane.removable
         yield lane
+    segments = names.segments_dir(registry.root, name)
+    kept = kept or (os.path.lexists(segments) and _age(segments) < RECONSTRUCTION_SECONDS)
     path = names.node_dir(registry.root, name)
     reason = "something in it must stay" if kept else "its node is gone and nothing waits in it"
     yield Leftover("node directory", path, 0, not kept, reason, name)
@@ -171,7 +174,11 @@ def _remove_lane(registry: Registry, lane: Leftover) -> bool:
 
 def _remove_node_directory(root: str, name: str) -> bool:
     """Remove the directory while it is empty of lanes; ``rmdir`` itself refuses one that is not."""
-    for path in (names.inbox_dir(root, name), names.quarantine_dir(root, name)):
+    segments = names.segments_dir(root, name)
+    for filename in _listed(segments):
+        if names.is_segment_file(filename):
+            _unlink(names.child_path(segments, filename))
+    for path in (segments, names.inbox_dir(root, name), names.quarantine_dir(root, name)):
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
     with contextlib.suppress(FileNotFoundError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import queue
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,8 @@ from speed.cli.output import as_json, print_value
 if TYPE_CHECKING:
     from speed import Message
 
+SEGMENTING = "python"
+"""The engine that sends and receives what no envelope holds (G-17)."""
 timeout_option = click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 
 
@@ -83,19 +86,40 @@ def _payload(text: str) -> Any:
 
 @click.command("send")
 @click.argument("node")
-@click.argument("payload")
+@click.argument("payload", required=False)
+@click.option("--file", type=click.File("rb"), help="Send the bytes of this file, of any size, as the payload.")
+@click.option("--progress", is_flag=True, help="Show how much of a large file was written.")
 @click.option("--ack", is_flag=True, help="Wait until the node has handled it.")
 @timeout_option
 @node_options
-def send_command(settings: Settings, node: str, payload: str, ack: bool, timeout: float) -> None:
-    """Send PAYLOAD (JSON, else text; - is stdin) to NODE."""
-    value = _payload(payload)
-    with settings.node() as own:
-        message_id = own.send(node, value, ack=ack, timeout=timeout)
+def send_command(
+    settings: Settings, node: str, payload: str | None, file: Any, progress: bool, ack: bool, timeout: float
+) -> None:
+    """Send PAYLOAD (JSON, else text; - is stdin) to NODE, or the bytes of a file."""
+    if (payload is None) == (file is None):
+        raise click.UsageError("give a PAYLOAD, or --file FILE")
+    value = _payload(payload) if payload is not None else file
+    engine = "auto" if file is None else SEGMENTING
+    with settings.node(engine=engine) as own, _bar(progress) as on_progress:
+        message_id = own.send(node, value, ack=ack, timeout=timeout, on_progress=on_progress)
     if settings.as_json:
         print_value({"node": node, "messageId": message_id, "acknowledged": ack}, True)
     else:
         click.echo(f"{'Handled' if ack else 'Handed over'}: {message_id}")
+
+
+@contextmanager
+def _bar(shown: bool) -> Iterator[Callable[[int, int], object] | None]:
+    """What draws a bar on stderr while a payload is written."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    with Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("send", total=None)
+        yield lambda written, total: bar.update(task, completed=written, total=total)
 
 
 @click.command("publish")
@@ -128,7 +152,7 @@ for_option = click.option("--for", "seconds", type=float, help="End after this m
 @node_options
 def listen_command(settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None) -> None:
     """Print messages sent to this node (give it a name with --as), until interrupted."""
-    with settings.node(*allow) as own:
+    with settings.node(*allow, engine=SEGMENTING) as own:
         _announce(own.name)
         _print_all(lambda: own.receive(timeout=seconds), settings, count)
 
@@ -174,6 +198,8 @@ def _print_all(take: Callable[[], Message | None], settings: Settings, count: in
 
 def _print_message(message: Message, settings: Settings) -> None:
     value = message.payload
+    if hasattr(value, "read"):
+        value = {"bytes": len(value)}  # too large to print
     if settings.as_json:
         line = {
             "source": message.source,

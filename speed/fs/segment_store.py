@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from speed.errors import SegmentStoreError
+from speed.errors import RootError, SegmentStoreError
 from speed.fs.open import make_private_directory, names_in, open_directory, unlink_quietly
 from speed.fs.segment_index import Listed, Place, SegmentIndex, StoreDamagedError
 from speed.segment.form import Segment
@@ -45,8 +45,12 @@ class SegmentStore:
 
     def load(self) -> tuple[list[Listed], list[tuple[Key, float]]]:
         """What is held and what is complete; files that belong to nothing are removed."""
+        try:
+            listed, done = list(self.index().payloads()), list(self.index().completions())
+        except StoreDamagedError:
+            self.start_anew()
+            return [], []
         index = self.index()
-        listed, done = list(index.payloads()), list(index.completions())
         self._remove_files(except_for={names.shards_name(index.id_of(one.key)) for one in listed})
         return listed, done
 
@@ -140,8 +144,8 @@ class SegmentStore:
             try:
                 make_private_directory(self._path)
                 self._dir = open_directory(self._path)
-            except OSError as error:
-                raise SegmentStoreError(f"the segment store cannot be opened: {error.strerror}") from error
+            except (OSError, RootError) as error:
+                raise SegmentStoreError(f"the segment store cannot be opened: {error}") from error
 
     def _remove_files(self, except_for: set[str]) -> None:
         for entry in list(names_in(self._dir, _MAX_FILES)):

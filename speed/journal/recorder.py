@@ -15,8 +15,11 @@ from speed import Message, Node
 from speed.errors import JournalError, JournalFullError, SpeedError
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
-from speed.wire.journal import Subject
+from speed.wire.journal import RECORD_BYTES, Subject
+from speed.wire.limits import MAX_JOURNAL_BLOCK_BYTES
 from speed.wire.names import matches
+
+LARGEST_RECORD_BYTES = MAX_JOURNAL_BLOCK_BYTES - RECORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,10 @@ class Recorder:
         groups: dict[Subject, list[int]] = {}
         refused: dict[int, SpeedError] = {}
         for place, message in enumerate(messages):
-            if inbox:
+            if message.metadata.size > LARGEST_RECORD_BYTES:
+                text = f"{message.metadata.size} bytes are more than a record holds: send it to who needs it"
+                refused[place] = JournalError(text)
+            elif inbox:
                 groups.setdefault(Subject("inbox", inbox, message.source), []).append(place)
             elif any(matches(one, message.topic) for one in self._recorded.topics):
                 groups.setdefault(Subject("topic", message.topic, message.source), []).append(place)

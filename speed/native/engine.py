@@ -103,7 +103,7 @@ class NativeEngine:
         source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES:
             raise PayloadTooLargeError(
-                f"{source.size} bytes for {target!r}; the native engine sends no segments: use engine='python'"
+                f"{source.size} bytes for {target!r}; send it in parts, or use engine='python', which does"
             )
         message_id = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options)
         if progress is not None:

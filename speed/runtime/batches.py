@@ -77,7 +77,7 @@ class Batches:
                 arrival.message.done()
                 continue
             batch.append(arrival)
-            size += len(arrival.message.payload_bytes)
+            size += arrival.message.metadata.size
         return batch
 
     def _handle(self, batch: list[Arrival]) -> None:

@@ -6,10 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from speed.errors import ConfigurationError
+from speed.wire.limits import CALL_TIMEOUT_SECONDS
+
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
+MAX_TIMEOUT_SECONDS = 1e9
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
@@ -49,3 +53,12 @@ class Options:
     max_lane_bytes: int
     spin_seconds: float | None
     segment_limits: Limits | None = None
+
+
+def seconds(timeout: float | None) -> float:
+    """``timeout``, or the default for None. One that is over already is right: nothing is waited for."""
+    if timeout is None:
+        return CALL_TIMEOUT_SECONDS
+    if not isinstance(timeout, int | float) or not -MAX_TIMEOUT_SECONDS < timeout < MAX_TIMEOUT_SECONDS:
+        raise ConfigurationError(f"timeout is {timeout!r}; use a number of seconds below {MAX_TIMEOUT_SECONDS:.0f}")
+    return timeout

@@ -303,6 +303,11 @@ class Links:
             if link is not None:
                 link.splitter = splitter
 
+    def most_bytes(self, target: str) -> int:
+        """The largest request or response that can go to ``target`` (G-18)."""
+        splitter = self._splitters.get(target)
+        return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
+
     def hurry(self) -> None:
         """Send all delayed requests that there is room for."""
         for link in list(self._links.values()):

@@ -22,7 +22,6 @@ from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
 from speed.wire import spc
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, generation_of
-from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 LARGE_ANSWER_BYTES = 32 << 10
 """An answer of this size leaves at once: batches stay small in bytes."""
@@ -119,7 +118,9 @@ class Serving:
             current_traceparent.reset(token)
         if response.error_code is None:
             try:
-                return _encode_result(wire.request_id, response.result), ""  # 9 serialise
+                return _encode_result(
+                    wire.request_id, response.result, self._links.most_bytes(wire.caller)
+                ), ""  # 9 serialise
             except (UnserialisableError, PayloadTooLargeError) as error:
                 response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
         code, text = str(response.error_code), response.error_message
@@ -168,8 +169,8 @@ def _decode(source: str, payload: bytes | memoryview) -> spc.WireRequest:
     return request
 
 
-def _encode_result(request_id: str, result: Any) -> bytes:
+def _encode_result(request_id: str, result: Any, most_bytes: int) -> bytes:
     reply = spc.encode_success(request_id, result)
-    if len(reply) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {MAX_PAYLOAD_BYTES}")
+    if len(reply) > most_bytes:
+        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {most_bytes}")
     return reply

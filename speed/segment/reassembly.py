@@ -80,7 +80,7 @@ class Reconstruction:
 
     def place(self, slot: int, size: int) -> None:
         """Note what lies in a slot."""
-        if slot != self.data_count - 1 or self.data_count == 1:
+        if slot != self.data_count - 1:
             self.segment_size = size
         self.sizes[slot] = size
         self.buffered += size

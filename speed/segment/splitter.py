@@ -47,12 +47,18 @@ class Splitter:
             raise ConfigurationError(f"parity_rate {parity_rate} cannot be used: choose one from 0 to 1")
         self.segment_size, self.parity_rate = segment_size, parity_rate
 
+    @property
+    def most_bytes(self) -> int:
+        """The largest payload that can be cut."""
+        return MAX_SEGMENTS * self.segment_size
+
     def shape(self, payload_bytes: int) -> Shape:
         """How a payload of this size is cut. PayloadTooLargeError if it needs more than ``max_segments``."""
         data_count = max(1, -(-payload_bytes // self.segment_size))
         if data_count > MAX_SEGMENTS:
-            most = MAX_SEGMENTS * self.segment_size
-            raise PayloadTooLargeError(f"{payload_bytes} bytes exceed the {most} of {MAX_SEGMENTS} segments: send less")
+            raise PayloadTooLargeError(
+                f"{payload_bytes} bytes exceed the {self.most_bytes} of {MAX_SEGMENTS} segments: send less"
+            )
         parity_count = min(ceil(data_count * self.parity_rate), data_count, MAX_SEGMENTS - data_count)
         return Shape(payload_bytes, self.segment_size, data_count, parity_count)
 
@@ -62,9 +68,9 @@ class Splitter:
         return cut(source, self.shape(source.size))
 
 
-def cut(source: Source, shape: Shape) -> Iterator[Segment]:
-    """The segments of a payload, data first."""
-    digest = hash_all(steps(source, 0, source.size))
+def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:
+    """The segments of a payload, data first; ``digest`` is its hash, if that is known."""
+    digest = digest or hash_all(steps(source, 0, source.size))
     for index in range(shape.data_count):
         begin = index * shape.segment_size
         part = source.read(begin, min(begin + shape.segment_size, source.size))

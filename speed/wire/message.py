@@ -129,6 +129,11 @@ class MessageView:
         """Exactly the bytes received, unknown fields included (M-12)."""
         return bytes(self._data)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the whole message."""
+        return len(self._data)
+
     # -- metadata ------------------------------------------------------------------------------------------
 
     @property

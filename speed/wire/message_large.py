@@ -43,7 +43,7 @@ class Front:
             self._url, self.start = _value(data, self._end, total)
         except WireError:
             raise WireError("BAD_MESSAGE", "payload: is not the last record, or begins too late") from None
-        self._data = data
+        self._data, self.total = data, total
 
     def without_value(self) -> bytes:
         """A message of the same records with an empty value."""
@@ -54,11 +54,16 @@ class Front:
 class LargeMessageView(MessageView):
     """A message whose payload is read from where it lies: ``content.read_all()`` gives all of it."""
 
-    __slots__ = ("_content", "_whole")
+    __slots__ = ("_content", "_total", "_whole")
 
     def __init__(self, front: Front, content: Any, whole: Callable[[], bytes]) -> None:
         super().__init__(front.without_value())
-        self._content, self._whole = content, whole
+        self._content, self._whole, self._total = content, whole, front.total
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole message."""
+        return self._total
 
     def to_bytes(self) -> bytes:
         """Exactly the bytes received, in memory."""

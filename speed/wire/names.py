@@ -251,6 +251,11 @@ def shards_name(payload_id: bytes) -> str:
     return f"{payload_id.hex()}.shards"
 
 
+def is_segment_file(filename: str) -> bool:
+    """Whether a name is one that a node gives in its directory of segments."""
+    return filename.startswith(SEGMENT_INDEX) or is_shards(filename)
+
+
 def is_shards(filename: str) -> bool:
     return _SHARDS.fullmatch(filename) is not None
 

@@ -156,6 +156,25 @@ def test_messages_travel_from_send_to_listen(run: Command) -> None:
     assert {message["source"] for message in messages} == {"mouth"}
 
 
+@pytest.mark.parametrize("megabytes", [1, 70])
+def test_files_of_any_size_are_sent_with_a_bar(run: Command, tmp_path: Path, megabytes: int) -> None:
+    """G-18, G-20."""
+    big = tmp_path / "big"
+    big.write_bytes(bytes(megabytes << 20))
+    sizes: list[int] = []
+    with speed.Node("ear", root=run.root, key=run.root / "speed.key", allow=["mouth"], engine="python") as ear:
+        ear.on_message(lambda message: sizes.append(len(message.payload)))
+        sent = run("send", "ear", "--file", str(big), "--progress", "--ack", "--as", "mouth", "--json")
+    assert (sent.status, sent.value["acknowledged"], sizes) == (0, True, [megabytes << 20])
+    assert "MB" in sent.err
+
+
+def test_a_payload_and_a_file_at_once_are_refused(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    assert run("send", "ear").status == 2
+    assert run("send", "ear", "1", "--file", str(tmp_path / "file")).status == 2
+
+
 def test_events_travel_from_publish_to_subscribe(run: Command) -> None:
     subscriber = run.begin("subscribe", "orders.*", "--allow", "shop", "-n", "1", "--json")
     assert subscriber.stderr is not None

@@ -207,3 +207,12 @@ def test_a_system_exit_of_a_service_is_its_failure(pair: tuple[speed.Node, speed
     with pytest.raises(speed.ExecutionFailedError, match="SystemExit"):
         analytics.call("billing", "leave")
     assert os.getpid() > 0
+
+
+def test_what_no_envelope_holds_is_refused_with_the_way_out(pair: tuple[speed.Node, speed.Node]) -> None:
+    """G-18: the core sends no segments yet."""
+    with pytest.raises(speed.PayloadTooLargeError, match="in parts, or use engine='python'"):
+        pair[1].send("billing", bytes(65 << 20))
+    with pytest.raises(speed.ConfigurationError, match="engine='python'"):
+        pair[1].segment("billing", 1024)
+    pair[1].send("billing", b"small", ack=True)

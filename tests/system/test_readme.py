@@ -45,6 +45,12 @@ def pattern(shown: str) -> str:
     return escaped.replace("\\.\\.\\.\\\n", r"(?:[^\n]*\n)*?")
 
 
+def test_the_library_for_segments_does_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """G-10: segments are lost in it."""
+    exec(compile(block("python", "needs only a segment size"), "README.md", "exec"), {})
+    assert capsys.readouterr().out == "True\n"
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """``speed`` and ``speedd`` of this interpreter, in front of all others; no settings of the user."""

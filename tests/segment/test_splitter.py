@@ -1,0 +1,102 @@
+"""Cutting, and putting together in memory (G-3 to G-5, G-11)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
+from speed.segment import Assembler, Splitter, read_segment, write_segment
+from speed.segment.form import MAX_HEAD_BYTES
+from speed.segment.rebuild import trials
+
+
+def assembled(segments: list[bytes]) -> bytes | None:
+    assembler = Assembler()
+    payload = None
+    for data in segments:
+        payload = assembler.receive("a", data, 0).payload or payload
+    return payload
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    payload=st.binary(max_size=3000),
+    zeros=st.integers(0, 400),
+    units=st.integers(1, 5),
+    rate=st.sampled_from([0.0, 0.125, 0.5, 1.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_any_sufficient_part_gives_the_payload(payload: bytes, zeros: int, units: int, rate: float, seed: int) -> None:
+    """G-4, G-5, G-10, G-11."""
+    payload += bytes(zeros)
+    written = [write_segment(segment) for segment in Splitter(64 * units, rate).split(payload)]
+    count = read_segment(written[0]).data_count
+    assert assembled(random.Random(seed).sample(written, count)) == (payload or None)
+
+
+def test_a_segment_costs_at_most_60_bytes_beside_its_payload() -> None:
+    """G-1; the source asks for 100."""
+    for size, payload in ((1, bytes(255)), (64 * 1000, bytes(64 * 1000 * 220))):
+        for segment in Splitter(size, 0.125 if size > 1 else 0).split(payload):
+            assert len(write_segment(segment)) - len(segment.payload) <= MAX_HEAD_BYTES
+
+
+def test_parity_is_an_eighth_unless_said_otherwise() -> None:
+    """G-5: a library needs only a segment size."""
+    shape = Splitter(64).shape(64 * 100)
+    assert (shape.data_count, shape.parity_count) == (100, 13)
+    assert Splitter(64).shape(64 * 254).parity_count == 1
+    assert Splitter(64, 1.0).shape(1).parity_count == 1
+
+
+def test_more_than_255_segments_are_refused_before_anything_is_read() -> None:
+    """G-4."""
+    with pytest.raises(PayloadTooLargeError):
+        Splitter(64).split(bytes(64 * 255 + 1))
+
+
+@pytest.mark.parametrize(("size", "rate"), [(0, 0), (-64, 0), (65, 0.125), (64, -0.1), (64, 1.5)])
+def test_sizes_and_rates_that_cannot_be_are_refused(size: int, rate: float) -> None:
+    """G-4."""
+    with pytest.raises(ConfigurationError):
+        Splitter(size, rate)
+
+
+@pytest.mark.parametrize("zeros", [1, 63, 64, 1000, 5000])
+def test_a_lost_last_segment_of_trailing_zeros_gets_its_length_back(zeros: int) -> None:
+    """G-11: the reference delivers the padding here, or nothing."""
+    payload = b"x" * 10_000 + bytes(zeros)
+    written = [write_segment(segment) for segment in Splitter(6400).split(payload)]
+    count = read_segment(written[0]).data_count
+    assert assembled(written[: count - 1] + written[count:]) == payload
+
+
+def test_the_lengths_that_are_tried_are_bounded_by_the_size_of_the_payload() -> None:
+    """G-11: beyond the bound the payload counts as lost, but for the full length."""
+    size = 1 << 20
+    assert trials(2, size) < size // 8
+    lost = b"x" * size + bytes(size // 2)
+    kept = b"x" * size + bytes(size)
+    for payload, outcome in ((lost, None), (kept, kept)):
+        written = [write_segment(segment) for segment in Splitter(size).split(payload)]
+        assembler = Assembler()
+        assembler.receive("a", written[0], 0)
+        if outcome is None:
+            with pytest.raises(WireError, match="SEGMENT_HASH"):
+                assembler.receive("a", written[2], 0)
+        else:
+            assert assembler.receive("a", written[2], 0).payload == outcome
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.binary(max_size=200))
+def test_bytes_that_are_no_segment_give_one_named_error_and_nothing_else(data: bytes) -> None:
+    """G-2."""
+    try:
+        read_segment(data)
+    except WireError as error:
+        assert error.reason == "BAD_SEGMENT"

@@ -1,0 +1,50 @@
+"""A sender that chooses its segments, for the tests of segments."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from typing import Any
+
+import speed
+from speed.runtime.node import PythonEngine
+from speed.segment import Segment, write_segment
+from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
+from speed.wire.message import encode_message, new_message_id
+
+WAIT = 30.0
+
+
+def engine(node: speed.Node) -> PythonEngine:
+    assert isinstance(node._engine, PythonEngine)
+    return node._engine
+
+
+def counters(node: speed.Node) -> dict[str, int]:
+    return dict(node.stats()["counters"])
+
+
+def message(payload: Any) -> bytes:
+    """An encoded message, each time another."""
+    identifier = new_message_id(1_700_000_000_123, os.urandom(16))
+    return encode_message(payload, topic="t", namespace="n", message_id=identifier, published_at_ms=1_700_000_000_123)
+
+
+class Outsider:
+    """A sender that chooses which segments it sends, and in which order."""
+
+    def __init__(self, node: speed.Node) -> None:
+        self.node = node
+
+    def write(self, segments: list[Segment], flags: int = 0, type_: int = EnvelopeType.MESSAGE) -> None:
+        for segment in segments:
+            self.raw(write_segment(segment), flags, type_)
+
+    def raw(self, data: bytes, flags: int = 0, type_: int = EnvelopeType.MESSAGE) -> None:
+        link = engine(self.node)._parts.links.granted("billing")
+        link.send(type_, flags | FLAG_SEGMENT, data, monotonic() + WAIT)
+
+    def settled(self) -> dict[str, int]:
+        """The receiver's counters once it has read all that was written."""
+        self.node.ping("billing", timeout=WAIT)
+        return dict(self.node.stats("billing", timeout=WAIT)["counters"])
