@@ -141,7 +141,8 @@ SegmentIndex::~SegmentIndex() { sodium_memzero(key_.data(), key_.size()); }
 
 void SegmentIndex::prepare(bool durable) {
   run("PRAGMA locking_mode=EXCLUSIVE");
-  run("PRAGMA journal_mode=WAL");
+  // No write-ahead log: a forked child that closes its copy would write it back under the parent's feet.
+  run("PRAGMA journal_mode=PERSIST");
   run(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   {
     Statement asked(*this, "PRAGMA user_version");

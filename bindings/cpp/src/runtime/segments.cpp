@@ -76,6 +76,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   Task ready;
   {
     const std::lock_guard guard(lock_);
+    if (closed_) return;
     latest_[key] = received.header.sequence;
     try {
       ready = take(key, one, arrived);
@@ -111,7 +112,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
   if (admission.verdict == Verdict::held) {
     compare(key, one);
   } else if (one.data_count == 1 && !one.is_parity) {
-    in_hand_.insert(key);
+    in_hand_[key] = nullptr;
     return [this, key, one, arrived] { whole(key, one, arrived); };
   } else {
     const fs::Listed head{key, known.data_count, known.parity_count, known.begun - monotonic_offset()};
@@ -121,7 +122,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
     arrived.drop();
     return {};
   }
-  in_hand_.insert(key);
+  in_hand_[key] = nullptr;
   const Task put_together = [this, key, arrived] { finish(key, arrived); };
   const bool is_small = known.data_count * known.segment_size <= inline_bytes || !is_message(key);
   if (is_small) return put_together;
@@ -148,7 +149,7 @@ void Segments::repeated(const Key& key, const Arrived& arrived) {
 // --- a payload with enough segments ---
 
 void Segments::whole(const Key& key, const Segment& one, const Arrived& arrived) {
-  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, one.payload, nullptr, nullptr);
+  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, one.payload, nullptr);
   failed(key, arrived, WireError("SEGMENT_HASH", "the payload is not what its hash says"));
 }
 
@@ -160,7 +161,9 @@ void Segments::finish(const Key& key, const Arrived& arrived) {
   try {
     {
       const std::lock_guard guard(lock_);
+      if (closed_) return;
       shards = store_.shards(key);
+      in_hand_[key] = shards;
     }
     const std::size_t size = segment::rebuild(*shards, key.hash);
     const bool is_parted = is_message(key) && shards->data_count() > 1;
@@ -177,17 +180,16 @@ void Segments::finish(const Key& key, const Arrived& arrived) {
   } catch (const SegmentStoreError& error) {
     return failed(key, arrived, error);
   }
-  hand_on(key, arrived, payload, large, shards);
+  hand_on(key, arrived, payload, large);
 }
 
-void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large,
-                       const std::shared_ptr<fs::StoredShards>& shards) {
+void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large) {
   context_.stats.count("payloads_from_segments");
   fs::Received received{arrived.header, payload, arrived.redelivered};
   received.header.flags = static_cast<std::uint16_t>(received.header.flags & ~wire::flag_segment);
   // A program may keep a message longer than the node lives.
-  const auto done = [self = weak_from_this(), key, shards] {
-    if (const auto segments = self.lock()) segments->completed(key, shards);
+  const auto done = [self = weak_from_this(), key] {
+    if (const auto segments = self.lock()) segments->completed(key);
   };
   const auto lane = std::make_shared<AssembledLane>(arrived.lane, done);
   try {
@@ -199,16 +201,15 @@ void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload,
     context_.stats.count("dispatch_failures");
     lane->drop(arrived.header.sequence);
   }
-  if (arrived.header.type == EnvelopeType::spc_response) completed(key, shards);
+  if (arrived.header.type == EnvelopeType::spc_response) completed(key);
 }
 
 // The payload was handled: it is never delivered again.
-void Segments::completed(const Key& key, const std::shared_ptr<fs::StoredShards>& shards) {
-  if (shards != nullptr) shards->close();
+void Segments::completed(const Key& key) {
   const std::lock_guard guard(lock_);
-  in_hand_.erase(key);
-  latest_.erase(key);
   if (closed_ || reassembly_.is_complete(key)) return;
+  let_go(key);
+  latest_.erase(key);
   const std::vector<Key> forgotten = reassembly_.complete(key, fs::monotonic_seconds());
   try {
     store_.complete({key, unix_seconds()}, forgotten);
@@ -220,7 +221,8 @@ void Segments::completed(const Key& key, const std::shared_ptr<fs::StoredShards>
 // The payload cannot be put together: it is discarded, and may be sent anew.
 void Segments::failed(const Key& key, const Arrived& arrived, const Error& error) {
   const std::lock_guard guard(lock_);
-  in_hand_.erase(key);
+  if (closed_) return;
+  let_go(key);
   if (const auto* const store_error = dynamic_cast<const SegmentStoreError*>(&error)) {
     store_failed(&key, *store_error);
     discard(key);
@@ -260,11 +262,35 @@ void Segments::store_failed(const Key* key, const SegmentStoreError& error) {
   context_.stats.count("segment_store_failures");
   if (key != nullptr) lost(*key, error.what());
   if (dynamic_cast<const fs::StoreDamagedError*>(&error) != nullptr) {
-    store_.start_anew();
-    reassembly_ = segment::Reassembly(context_.segment_limits);
+    begin_anew();
   } else if (key != nullptr) {
     reassembly_.discard(*key);
+    try {
+      store_.remove({*key});
+    } catch (const SegmentStoreError&) {  // it goes when the store is read again
+    }
   }
+}
+
+// The store was damaged: what it held is lost, and whoever waits for it is told.
+void Segments::begin_anew() {
+  reassembly_ = segment::Reassembly(context_.segment_limits);
+  std::vector<Key> gone;
+  for (const auto& [key, sequence] : latest_) {
+    if (!in_hand_.contains(key)) gone.push_back(key);
+  }
+  for (const Key& key : gone) lost(key, "the receiver's store of segments was damaged");
+  try {
+    store_.start_anew();
+  } catch (const SegmentStoreError&) {  // it is opened again by the next segment
+  }
+}
+
+void Segments::let_go(const Key& key) {
+  const auto found = in_hand_.find(key);
+  if (found == in_hand_.end()) return;
+  if (found->second != nullptr) found->second->close();
+  in_hand_.erase(found);
 }
 
 void Segments::forget_sequence(const Key& key) {
@@ -275,7 +301,7 @@ void Segments::expire(double now) {
   if (now < expire_at_) return;
   expire_at_ = now + expire_seconds;
   const std::lock_guard guard(lock_);
-  if (!restored_ && !store_.exists()) return;
+  if (closed_ || (!restored_ && !store_.exists())) return;
   try {
     restore();
     const auto expired = reassembly_.expire(now);
@@ -318,6 +344,10 @@ void Segments::restore() {
 void Segments::close() {
   const std::lock_guard guard(lock_);
   closed_ = true;
+  for (const auto& [key, shards] : in_hand_) {
+    if (shards != nullptr) shards->close();
+  }
+  in_hand_.clear();
   store_.close();
 }
 

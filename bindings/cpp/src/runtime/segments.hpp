@@ -3,8 +3,6 @@
 // Threads: `accept` and `expire` are for the holder of the reader's role; what is in hand ends on any thread.
 #pragma once
 
-#include <set>
-
 #include "runtime/calls.hpp"
 #include "runtime/inbound_lane.hpp"
 #include "runtime/large_payload.hpp"
@@ -40,15 +38,16 @@ class Segments : public std::enable_shared_from_this<Segments> {
   void repeated(const Key& key, const Arrived& arrived);
   void finish(const Key& key, const Arrived& arrived);
   void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
-  void hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large,
-               const std::shared_ptr<fs::StoredShards>& shards);
-  void completed(const Key& key, const std::shared_ptr<fs::StoredShards>& shards);
+  void hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large);
+  void completed(const Key& key);
   void failed(const Key& key, const Arrived& arrived, const Error& error);
 
   // With the lock held:
   void discard(const Key& key);
   void lost(const Key& key, const std::string& why);
   void store_failed(const Key* key, const SegmentStoreError& error);
+  void begin_anew();
+  void let_go(const Key& key);
   void restore();
   void forget_sequence(const Key& key);
 
@@ -63,7 +62,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   bool restored_ = false;
   double expire_at_ = 0;
   std::map<Key, std::uint64_t> latest_;  // sequence of the last segment of each payload that is not complete
-  std::set<Key> in_hand_;
+  std::map<Key, std::shared_ptr<fs::StoredShards>> in_hand_;  // enough of them came, until they were handled
 };
 
 }  // namespace speed::runtime

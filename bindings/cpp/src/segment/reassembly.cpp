@@ -26,7 +26,7 @@ bool Reconstruction::contradicts(const Segment& segment) const {
 }
 
 void Reconstruction::place(unsigned slot, std::size_t size) {
-  if (slot != data_count - 1 || data_count == 1) segment_size = size;
+  if (slot != data_count - 1) segment_size = size;
   sizes[slot] = size;
   buffered += size;
 }
