@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "decoders.hpp"
-#include "vectors.hpp"
+#include "segments.hpp"
 #include "wire/cursor.hpp"
 
 namespace {
@@ -92,6 +92,24 @@ void put_names(Corpus& corpus) {
   for (const Json& item : names["files"]) corpus.put(Decoder::name, speed::wire::view(item["file"].get<std::string>()));
 }
 
+// Segments one by one, and the shorter stories of their arrival.
+void put_segments(Corpus& corpus) {
+  for (const char* list : {"also_read", "invalid"}) corpus.put_all(Decoder::segment, vectors("segments")[list]);
+  const auto cuts = speed::test::cuts();
+  for (const auto& [name, cut] : cuts) corpus.put(Decoder::segment, cut.segments.back());
+  for (const Json& story : vectors("segments")["arrivals"]) {
+    Bytes joined;
+    for (const Json& arrival : story["arrivals"]) {
+      const Bytes one =
+          arrival.contains("hex") ? bytes_of(arrival["hex"]) : cuts.at(arrival["of"]).segments.at(arrival["slot"]);
+      joined.resize(joined.size() + 2);
+      speed::wire::store(joined.data() + joined.size() - 2, static_cast<std::uint16_t>(one.size()));
+      speed::wire::append(joined, one);
+    }
+    corpus.put(Decoder::segments, joined);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -101,6 +119,7 @@ int main(int count, char** words) {
   put_files(corpus);
   put_payloads(corpus);
   put_names(corpus);
+  put_segments(corpus);
   std::cout << corpus.written() << " inputs\n";
   return 0;
 }
