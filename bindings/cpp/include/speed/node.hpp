@@ -122,8 +122,9 @@ class Node {
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
   // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5) ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
-  // One message whose payload is the bytes of a file or another source, in segments and in little memory. With each
-  // segment the timeout begins anew. With `ack` also SegmentsLostError, if the receiver gave it up (G-18 to G-20).
+  // One message whose payload is the bytes of a file or another source; what no envelope holds (64 MiB) goes in
+  // segments and in little memory, and with each the timeout begins anew. With `ack` also SegmentsLostError, if the
+  // receiver gave it up (G-18 to G-20).
   std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options = {},
                          const Progress& progress = {});
   // Sends all payloads to `target` in segments of so many bytes at most, as a bridge may need; with a parity rate, what

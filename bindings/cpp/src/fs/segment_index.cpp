@@ -126,7 +126,8 @@ class SegmentIndex::Statement {
 
 void SegmentIndex::CloseDatabase::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
 
-SegmentIndex::SegmentIndex(const std::string& path, const wire::NodeId& node, const wire::Keyring& keyring, bool durable)
+SegmentIndex::SegmentIndex(const std::string& path, const wire::NodeId& node, const wire::Keyring& keyring,
+                           bool durable)
     : node_(node), keyring_(keyring) {
   const Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!made) throw SegmentStoreError("the segment store cannot be opened: " + std::generic_category().message(errno));

@@ -150,7 +150,9 @@ SegmentStore::Contents SegmentStore::load() {
 void SegmentStore::put(const Listed& payload, const segment::Segment& segment, double at) {
   const PayloadId id = index().id_of(payload.key);
   const Fd file = open_shards(directory_.get(), wire::shards_name(id), true);
-  const Place place{segment.slot(), segment.payload.size(), file_bytes(file.get()), at};
+  const off_t end = lseek(file.get(), 0, SEEK_END);
+  if (end < 0) refuse("a segment cannot be kept", errno);
+  const Place place{segment.slot(), segment.payload.size(), static_cast<std::uint64_t>(end), at};
   seal_at(file.get(), index().key_of(id), place.slot, 0, segment.payload, place.offset);
   if (durable_ && fdatasync(file.get()) != 0) refuse("a segment cannot be kept", errno);
   index().add(payload, place);
@@ -222,7 +224,13 @@ void SegmentStore::open_directory() {
 }
 
 void SegmentStore::remove_files(const std::vector<std::string>& except_for) {
-  for (const DirectoryEntry& entry : list_directory(directory_.get(), most_files)) {
+  std::vector<DirectoryEntry> entries;
+  try {
+    entries = list_directory(directory_.get(), most_files);
+  } catch (const std::system_error& error) {
+    throw SegmentStoreError(std::string("the segment store cannot be listed: ") + error.what());
+  }
+  for (const DirectoryEntry& entry : entries) {
     if (wire::is_shards(entry.name) && std::ranges::find(except_for, entry.name) == except_for.end()) {
       unlink_quietly(directory_.get(), entry.name);
     }

@@ -25,8 +25,8 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
                          [this](const auto& source, std::uint64_t sequence) {
                            reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
                          },
-                         [this](const auto& source, std::uint64_t sequence, std::string_view code, const auto& why) {
-                           refuse(source, sequence, code, why);
+                         [this](const auto& source, std::uint64_t sequence, const auto& why) {
+                           refuse(source, sequence, "SEGMENTS_LOST", why);
                          }})) {
   const auto acknowledge = [this](const Message::State& message) {
     reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence));

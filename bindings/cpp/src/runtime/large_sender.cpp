@@ -56,6 +56,7 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   const auto forget = [&] {
     for (const std::uint64_t sequence : tracked) calls_.forget(target, sequence);
   };
+  workers_.ensure_reader();  // the receiver may give it up before the last segment was written
   std::size_t written = 0;
   try {
     splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
@@ -84,8 +85,8 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
 segment::Splitter link_splitter(std::size_t segment_size, double parity_rate) {
   constexpr std::size_t most = wire::limits::max_payload_bytes - segment::max_head_bytes;
   if (segment_size <= most) return segment::Splitter(segment_size, parity_rate);
-  throw ConfigurationError("segment size " + std::to_string(segment_size) + " cannot be used: an envelope holds at most " +
-                           std::to_string(most));
+  throw ConfigurationError("segment size " + std::to_string(segment_size) +
+                           " cannot be used: an envelope holds at most " + std::to_string(most));
 }
 
 }  // namespace speed::runtime

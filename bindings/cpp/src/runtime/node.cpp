@@ -166,17 +166,7 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer encoded = node.context.buffers.take();
   wire::encode_message(payload, fields, encoded);
-  const ByteView one = encoded.view();
-  if (one.size() > wire::limits::max_payload_bytes) {
-    node.send_large(target, segment::MemorySource(one), options);
-  } else if (options.ack) {
-    Waiter waiter;
-    node.calls.send_acknowledged(target, EnvelopeType::message, one, options.timeout_seconds, waiter.completion());
-    waiter.result(node.workers);
-  } else {
-    const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
-    node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
-  }
+  node.send_message(target, segment::MemorySource(encoded.view()), options);
   node.context.buffers.give(std::move(encoded));
   return fields.message_id;
 }
@@ -187,7 +177,11 @@ std::string Node::send_large(const std::string& target, const segment::Source& p
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer front;
   wire::encode_front(payload.size(), fields, front);
-  node.send_large(target, runtime::Behind(front.view(), payload), options, progress);
+  if (front.size() > wire::limits::max_segmented_head_bytes) {
+    throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
+                               " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
+  }
+  node.send_message(target, runtime::Behind(front.view(), payload), options, progress);
   return fields.message_id;
 }
 

@@ -193,10 +193,23 @@ std::string Runtime::send_acknowledged(const std::string& target, const Value& p
   return fields.message_id;
 }
 
-void Runtime::send_large(const std::string& target, const segment::Source& message, const SendOptions& options,
-                         const Progress& progress) const {
-  const auto send = options.ack ? &LargeSender::send_acknowledged : &LargeSender::send;
-  (large.*send)(target, wire::EnvelopeType::message, message, options.timeout_seconds, progress);
+void Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                           const Progress& progress) {
+  constexpr auto type = wire::EnvelopeType::message;
+  if (message.size() > wire::limits::max_payload_bytes) {
+    const auto send = options.ack ? &LargeSender::send_acknowledged : &LargeSender::send;
+    return (large.*send)(target, type, message, options.timeout_seconds, progress);
+  }
+  Bytes room;
+  const ByteView one = message.read(0, message.size(), room);
+  if (options.ack) {
+    Waiter waiter;
+    calls.send_acknowledged(target, type, one, options.timeout_seconds, waiter.completion());
+    waiter.result(workers);
+  } else {
+    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + options.timeout_seconds});
+  }
+  if (progress) progress(message.size(), message.size());
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/assembled_lane.hpp"
 #include "segment/rebuild.hpp"
 #include "speed/error.hpp"
 
@@ -18,7 +19,8 @@ constexpr std::size_t inline_bytes = 1 << 20;  // up to this size a payload is p
 constexpr std::size_t max_error_characters = 500;
 
 bool is_message(const segment::Key& key) {
-  return key.kind == static_cast<unsigned>(EnvelopeType::message) || key.kind == static_cast<unsigned>(EnvelopeType::event);
+  const auto type = static_cast<EnvelopeType>(key.kind);
+  return type == EnvelopeType::message || type == EnvelopeType::event;
 }
 
 double unix_seconds() { return static_cast<double>(fs::unix_ms()) / 1000; }
@@ -35,26 +37,6 @@ struct Segments::Arrived {
   bool redelivered;
 
   void drop() const { lane->drop(header.sequence); }
-};
-
-// The lane of a payload that was put together: it is complete before its last segment is committed.
-class Segments::AssembledLane : public Lane {
- public:
-  AssembledLane(LanePtr lane, std::function<void()> completed)
-      : Lane(lane->source()), lane_(std::move(lane)), completed_(std::move(completed)) {}
-
-  void finish(std::span<const std::uint64_t> sequences) override {
-    completed_();
-    lane_->finish(sequences);
-  }
-  void drop(std::uint64_t sequence) override {
-    completed_();
-    lane_->drop(sequence);
-  }
-
- private:
-  LanePtr lane_;
-  std::function<void()> completed_;
 };
 
 Segments::Segments(Context& context, Workers& workers, Calls& calls, Told told)
@@ -179,6 +161,8 @@ void Segments::finish(const Key& key, const Arrived& arrived) {
     return failed(key, arrived, error);
   } catch (const SegmentStoreError& error) {
     return failed(key, arrived, error);
+  } catch (const std::exception& error) {
+    return failed(key, arrived, SegmentStoreError(std::string("segments cannot be read: ") + error.what()));
   }
   hand_on(key, arrived, payload, large);
 }
@@ -255,7 +239,7 @@ void Segments::lost(const Key& key, const std::string& why) {
   const std::uint64_t sequence = latest->second;
   latest_.erase(latest);
   if (!context_.policy.allows(key.sender)) return;
-  told_.refuse(key.sender, sequence, "SEGMENTS_LOST", why.substr(0, max_error_characters));
+  told_.report_lost(key.sender, sequence, why.substr(0, max_error_characters));
 }
 
 void Segments::store_failed(const Key* key, const SegmentStoreError& error) {

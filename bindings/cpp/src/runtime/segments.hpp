@@ -17,8 +17,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   struct Told {
     std::function<void(const LanePtr& lane, const fs::Received& received, const LargePtr& large)> deliver;
     std::function<void(const std::string& source, std::uint64_t sequence)> acknowledge;
-    std::function<void(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& why)>
-        refuse;
+    std::function<void(const std::string& source, std::uint64_t sequence, const std::string& why)> report_lost;
   };
 
   Segments(Context& context, Workers& workers, Calls& calls, Told told);
@@ -31,7 +30,6 @@ class Segments : public std::enable_shared_from_this<Segments> {
  private:
   using Key = segment::Key;
   struct Arrived;
-  class AssembledLane;
 
   Task take(const Key& key, const segment::Segment& one, const Arrived& arrived);
   void compare(const Key& key, const segment::Segment& one);

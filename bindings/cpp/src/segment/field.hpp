@@ -10,7 +10,7 @@ class Field {
  public:
   static const Field& byte();  // each made at its first use
   static const Field& wide();
-  static const Field& of(unsigned data_count, unsigned parity_count);  // the one in which this shape has its parity (G-6)
+  static const Field& of(unsigned data_count, unsigned parity_count);  // of the parity of this shape (G-6)
 
   unsigned bits() const { return bits_; }
   unsigned order() const { return order_; }  // the logarithm that stands for 0

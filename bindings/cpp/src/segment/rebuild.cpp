@@ -21,7 +21,8 @@ void hash_slot(Keccak& state, const Shards& shards, unsigned slot, std::size_t b
 
 void hash_zeros(Keccak& state, std::size_t count) {
   const Bytes zeros(std::min(count, step_bytes));
-  hash_steps(state, 0, count, [&](std::size_t from, std::size_t to, Bytes&) { return ByteView(zeros).first(to - from); });
+  const auto read = [&](std::size_t from, std::size_t to, Bytes&) { return ByteView(zeros).first(to - from); };
+  hash_steps(state, 0, count, read);
 }
 
 // The position behind the last byte that is not zero.
@@ -99,7 +100,9 @@ void recover(Shards& shards) {
     }
     for (const unsigned index : loss.parity) add_slot(parity, shards, count + index, begin, width);
     decoder.decode(data.views(), parity.views(), rows, width);
-    for (std::size_t at = 0; at < rows.size(); ++at) shards.write(loss.missing[at], begin, ByteView(found[at]).first(width));
+    for (std::size_t at = 0; at < rows.size(); ++at) {
+      shards.write(loss.missing[at], begin, ByteView(found[at]).first(width));
+    }
   }
 }
 

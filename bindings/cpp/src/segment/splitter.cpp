@@ -21,7 +21,9 @@ class ParityGroup {
   ParityGroup(const Shape& shape, unsigned count)
       : shape_(shape), encoder_(shape.data_count, shape.parity_count), shards_(count * shape.segment_size) {}
 
-  ByteView shard(std::size_t at) const { return ByteView(shards_).subspan(at * shape_.segment_size, shape_.segment_size); }
+  ByteView shard(std::size_t at) const {
+    return ByteView(shards_).subspan(at * shape_.segment_size, shape_.segment_size);
+  }
 
   void make(const Source& payload, unsigned first, unsigned count) {
     Columns columns(shape_.data_count);
@@ -57,7 +59,8 @@ class ParityGroup {
 
 }  // namespace
 
-Splitter::Splitter(std::size_t segment_size, double parity_rate) : segment_size_(segment_size), parity_rate_(parity_rate) {
+Splitter::Splitter(std::size_t segment_size, double parity_rate)
+    : segment_size_(segment_size), parity_rate_(parity_rate) {
   if (segment_size == 0 || (parity_rate > 0 && segment_size % shard_unit != 0)) {
     throw ConfigurationError("segment size " + std::to_string(segment_size) +
                              " cannot be used: choose a multiple of 64, or without parity any above 0");
@@ -98,7 +101,8 @@ void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& eac
   }
   if (shape.parity_count == 0) return;
   segment.is_parity = true;
-  const auto most = static_cast<unsigned>(std::clamp<std::size_t>(parity_bytes / shape.segment_size, 1, shape.parity_count));
+  const std::size_t held = std::clamp<std::size_t>(parity_bytes / shape.segment_size, 1, shape.parity_count);
+  const auto most = static_cast<unsigned>(held);
   ParityGroup group(shape, most);
   for (unsigned first = 0; first < shape.parity_count; first += most) {
     const unsigned count = std::min(most, shape.parity_count - first);
