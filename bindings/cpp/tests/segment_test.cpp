@@ -174,12 +174,12 @@ TEST(Parity, shards_of_several_slices_are_recovered_g_10) {
   EXPECT_EQ(assembled({&segments[4], &segments[1], &segments[3]}), payload) << "seed " << seed;
 }
 
-TEST(Segments, a_million_bogus_first_segments_are_held_no_further_than_the_limits_g_16) {
+TEST(Segments, bogus_first_segments_are_held_no_further_than_the_limits_g_16) {
   Limits limits;
   limits.sender_buffered_bytes = 1 << 16;
   Assembler assembler(limits);
   Bytes payload(64);
-  for (std::uint32_t number = 0; number < 1'000'000; ++number) {
+  for (std::uint32_t number = 0; number < 100'000; ++number) {
     Segment segment{.data_count = 2, .payload = payload};
     std::memcpy(segment.hash.data(), &number, sizeof number);
     ASSERT_EQ(assembler.receive("flood", write_segment(segment), 0).verdict, Verdict::kept);

@@ -232,14 +232,18 @@ LinkPtr Links::find(const std::string& target) const {
 void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter) {
   const std::lock_guard guard(lock_);
   if (const auto found = links_.find(target); found != links_.end()) found->second.link->cut(splitter);
-  splitters_[target] = std::move(splitter);
+  if (splitter == nullptr) {
+    splitters_.erase(target);
+  } else {
+    splitters_[target] = std::move(splitter);
+  }
 }
 
 std::size_t Links::most_bytes(const std::string& target) const {
-  const LinkPtr link = find(target);
-  const auto cutting = link == nullptr ? nullptr : link->splitter();
-  if (cutting == nullptr) return wire::limits::max_payload_bytes;
-  return std::min(wire::limits::max_payload_bytes, cutting->most_bytes());
+  const std::lock_guard guard(lock_);
+  const auto cutting = splitters_.find(target);
+  if (cutting == splitters_.end()) return wire::limits::max_payload_bytes;
+  return std::min(wire::limits::max_payload_bytes, cutting->second->most_bytes());
 }
 
 bool Links::knows(const std::string& name) const { return find(name) != nullptr; }
