@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from speed.core.services import Service
 from speed.errors import ConfigurationError
-from speed.runtime.batches import BatchHandler
-from speed.runtime.message import Message
 from speed.runtime.options import Options
-from speed.wire.entry import Entry
+
+if TYPE_CHECKING:  # an engine imports what it needs itself: the native one needs nothing of the other
+    from speed.core.services import Service
+    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import Message
+    from speed.wire.entry import Entry
 
 
 class Engine(Protocol):

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[["Message"], object]
 
-DRAIN_SECONDS = 10.0
-"""How long ``close`` waits for work in flight."""
+DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
 
 
 class Node:
@@ -39,22 +38,18 @@ class Node:
         root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
         key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
         fabrics: labels for listing and filtering; they decide nothing.
-        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, which must exceed three
-            heartbeats.
+        lease_seconds, heartbeat_seconds: a silent node is offline after the lease, of three heartbeats and more.
         workers: threads for services and handlers.
-        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (flushed before
-            ``send`` returns; refused on tmpfs).
-        allow: grants to publish from the first moment. A node with services grants by ``allow()`` once it has
-            registered them: ``wait_for`` then ends when they can be called.
+        durability: ``"process"`` survives a killed process, ``"disk"`` also a power cut (refused on tmpfs).
+        allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
+            ``wait_for`` then ends when they can be called.
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
-        spin_seconds: how long a reader polls after activity before it sleeps; 0 saves processor time and costs
-            latency. Default 200 µs, or 0 on a single core.
+        spin_seconds: how long a reader polls after activity before it sleeps. Default 200 µs, or 0 on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
-            ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built for this version. Both do the
-            same over the same files; ``node.engine`` tells.
+            ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -113,7 +108,6 @@ class Node:
         return AsyncNode(self)
 
     # --- access ---
-
     def allow(self, *patterns: str) -> None:
         """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
         self._engine.allow(patterns)
@@ -127,7 +121,6 @@ class Node:
         return self._engine.allowed()
 
     # --- services ---
-
     def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
@@ -145,7 +138,6 @@ class Node:
         return decorate
 
     # --- calls ---
-
     def call(
         self,
         target: str,
@@ -198,7 +190,6 @@ class Node:
         return self._engine.discover(target, "STATS", seconds(timeout))
 
     # --- messages and events ---
-
     def send(
         self,
         target: str,
@@ -211,10 +202,9 @@ class Node:
     ) -> str:
         """Send one message; returns its message id.
 
-        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
-        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
-        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
-        ``options`` are metadata: topic, priority, ttl_seconds, correlation_id, labels, … (M-n).
+        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it waits
+        until the receiver's handler returned, or it waits for ``receive`` (and no crash loses it any more). ``timeout``
+        in seconds bounds the wait for room and acknowledgement. ``options`` are metadata: topic, priority, … (M-n).
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
@@ -227,9 +217,9 @@ class Node:
     def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **options: Any) -> None:
         """Send many messages in their order, up to 64 in one write and one ring.
 
-        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
-        an error the messages of the write that failed, and those after it, were not accepted, except those that
-        a StorageError counts (L-5). A payload that cannot be encoded takes at most the 63 before it with it.
+        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On an
+        error the messages of the failed write and those after it were not accepted, but for what a StorageError
+        counts (L-5). A payload that cannot be encoded takes at most the 63 before it with it.
         """
         self._engine.send_all(target, payloads, seconds(timeout), options)
 
@@ -279,7 +269,7 @@ class Node:
     def subscribe(self, pattern: str, handler: Handler | None = None) -> Any:
         """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
 
-        Publishers must be allowed as for messages. The subscription is published before this returns.
+        Publishers must be allowed as for messages. It is published before this returns.
         """
         if handler is None:
             return lambda function: (self.subscribe(pattern, function), function)[1]
@@ -298,7 +288,6 @@ class Node:
         return handler
 
     # --- other nodes ---
-
     def nodes(self, fabric: str | None = None) -> list[Entry]:
         """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
         return [entry for entry in self._engine.nodes() if fabric is None or fabric in entry.fabrics]
@@ -322,7 +311,6 @@ class Node:
         return self._engine.remove_stale()
 
     # --- life ---
-
     @property
     def generation(self) -> int:
         """How often this name was claimed, this time included."""
@@ -334,10 +322,7 @@ class Node:
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
-
-        Calling it again, or in a forked child, does nothing.
-        """
+        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing."""
         with self._lock:
             if self._closed or self._forked:
                 return

@@ -14,7 +14,7 @@ from contenders.root import make_root
 from contenders.table import BUILD, PEERS, is_speed
 
 HERE = Path(__file__).resolve().parent
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 STEP_SECONDS = 120.0
 
 
@@ -84,9 +84,9 @@ class Program:
 
 
 class Contender:
-    """The server and the client of one library, with a directory of their own; ``kind`` is a word for the client."""
+    """The server and the client of one library, with a directory of their own; a word for each, if they take one."""
 
-    def __init__(self, name: str, base: Path, *kind: str) -> None:
+    def __init__(self, name: str, base: Path, client: tuple[str, ...] = (), server: tuple[str, ...] = ()) -> None:
         self.name = name
         self.peer = PEERS[name]
         self.work = base / name
@@ -95,9 +95,9 @@ class Contender:
             make_root(self.work)
         if not all(path.exists() for path in self.peer.needs):
             raise RuntimeError(f"not built: run {BUILD}")
-        self.server = self._start("server")
+        self.server = self._start("server", *server)
         try:
-            self.client = self._start("client", *kind)
+            self.client = self._start("client", *client)
         except BaseException:
             self.server.close()
             raise

@@ -32,16 +32,24 @@ KINDS = {
 }
 LOADED = {"loaded": Kind("echo", SMALL, "small", share=4)}
 """Measured while every core is busy with something else."""
-MORE_KINDS = {
+SIZES = {
     "bytes_16": Kind("echo", 16, "small"),
     "kib_4": Kind("echo", 4 * KIB, "small"),
     "kib_64": Kind("echo", 64 * KIB, "small", share=4),
     "mib_16": Kind("echo", 16 * MIB, "large", share=10),
+}
+THREADS = {
     "pipelined_4": Kind("pipeline", SMALL, "pipelined", members={"threads": 4}),
     "pipelined_16": Kind("pipeline", SMALL, "pipelined", members={"threads": 16}),
 }
-"""With ``--cases all``."""
-ALL_KINDS = {**KINDS, **LOADED, **MORE_KINDS}
+MORE_KINDS = {"sizes": SIZES, "threads": THREADS}
+"""By the words of ``--cases`` that ask for them."""
+ALL_KINDS = {**KINDS, **LOADED, **SIZES, **THREADS}
+
+
+def kinds_of(words: frozenset[str]) -> dict[str, Kind]:
+    """What is asked of every contender beside the others."""
+    return KINDS | {name: kind for word in sorted(words & MORE_KINDS.keys()) for name, kind in MORE_KINDS[word].items()}
 
 
 @dataclass(frozen=True)

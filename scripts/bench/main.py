@@ -14,8 +14,23 @@ sys.path.insert(0, str(HERE))
 import cases  # noqa: E402
 import peers  # noqa: E402
 import plot  # noqa: E402
+import plot_cases  # noqa: E402
+import reasons  # noqa: E402
 import report  # noqa: E402
+from case import SCALES  # noqa: E402
 from targets import case_verdicts  # noqa: E402
+
+SIDE = ("peers", "sizes", "threads", "pairs")
+"""What is asked of all contenders side by side; every other word is a case of SPEED's own."""
+WORDS = (*SIDE, *cases.NAMES)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """`all`, or some of the words; whatever is asked side by side needs the rounds of ``peers``."""
+    words = frozenset(WORDS if text == "all" else text.split(","))
+    if unknown := words.difference(WORDS):
+        raise argparse.ArgumentTypeError(f"no {', '.join(sorted(unknown))}; there are all, {', '.join(WORDS)}")
+    return words | {"peers"} if words.intersection(SIDE) else words
 
 
 def command_of(options: argparse.Namespace) -> str:
@@ -24,7 +39,9 @@ def command_of(options: argparse.Namespace) -> str:
     words += ["--lang", options.lang] if options.lang != "all" else []
     words += ["--only", options.only] if options.only else []
     words += ["--quick"] if peers.plan_of(options) == "quick" else []
-    words += ["--cases", options.cases] if options.cases != "peers" else []
+    if options.cases != peers.SIDE_BY_SIDE:
+        every = options.cases == set(WORDS)
+        words += ["--cases", "all" if every else ",".join(word for word in WORDS if word in options.cases)]
     return " ".join(words)
 
 
@@ -33,37 +50,51 @@ def add_cases(found: dict[str, Any], options: argparse.Namespace) -> None:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     rows: list[dict[str, Any]] = []
     found["cases"] = rows
-    for row in cases.run(peers.chosen(options), cases.SCALES[peers.plan_of(options)], memory):
+    for row in cases.run(peers.chosen(options), options.cases, SCALES[peers.plan_of(options)], memory):
         rows.append(row)
         print(report.case_line(row), file=sys.stderr)
         if row.get("figure"):
             found["figures"][f"{row['figure']}/{row['contender']}"] = row["value"]
+            found.setdefault("reasons", {})[f"{row['figure']}/{row['contender']}"] = row["why"]
         if options.json and options.json != "-":
             peers.save(found, options.json)
-    found["verdicts"] += case_verdicts(found["figures"], peers.languages_of(options))
+    found["verdicts"] += case_verdicts(found["figures"], peers.languages_of(options), options.cases)
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """The pictures of what was measured: `path`, and beside it those of growth and of the other cases."""
+    if found["contenders"]:
+        plot.draw(found, path)
+    plot_cases.draw_all(found, path)
 
 
 def main() -> int:
     parser = peers.arguments("SPEED beside its peers, as one table with each target met or missed.")
     parser.prog = "scripts/bench/run"
     parser.set_defaults(lang="all")
-    parser.add_argument("--cases", choices=["peers", "all"], default="peers", help="all: sizes, crowds, disks")
+    parser.add_argument(
+        "--cases", type=words_of, default=peers.SIDE_BY_SIDE, metavar="WORDS", help=f"all, or of: {','.join(WORDS)}"
+    )
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the figures as .svg or .png")
-    parser.add_argument("--readme", action="store_true", help="write tables into README.md, and its plot")
+    parser.add_argument("--readme", action="store_true", help="write tables into README.md, and its plots")
     parser.add_argument("--no-build", action="store_true", help="measure what is there")
     if "--only" in sys.argv and sys.argv[sys.argv.index("--only") + 1 :][:1] == ["segment"]:
         from scripts.bench import segment
 
         return segment.main()
     options = parser.parse_args()
+    if options.readme and "peers" not in options.cases:
+        parser.error("--readme writes the whole section: add peers to --cases")
     found = peers.measured(parser, options)
-    if options.cases == "all":
+    if options.cases.difference(SIDE):
         add_cases(found, options)
+    if peers.plan_of(options) != "tiny":
+        reasons.add(found)
     peers.tell(found, options.json)
     if options.plot:
-        plot.draw(found, options.plot)
+        draw(found, options.plot)
     if options.readme:
-        plot.draw(found, report.PLOT)
+        draw(found, report.PLOT)
         report.write_readme(found, command_of(options))
     return peers.exit_status(found)
 

@@ -29,14 +29,16 @@ sys.path.insert(0, str(HERE))
 import report  # noqa: E402
 import startup  # noqa: E402
 from contender import Contender, start_all  # noqa: E402
-from contenders.processes import every_core_busy  # noqa: E402
+from contenders.processes import every_core_busy, files_directory  # noqa: E402
 from contenders.table import LANGUAGES, PAIRS, PEERS, is_speed, names_of  # noqa: E402
-from kinds import ALL_KINDS, KINDS, LOADED, MORE_KINDS, PLANS, Plan  # noqa: E402
+from kinds import ALL_KINDS, LOADED, PLANS, Plan, kinds_of  # noqa: E402
 from rounds import Bench, Samples  # noqa: E402
 from targets import verdicts  # noqa: E402
 
 IDLE_SECONDS = 3.0
 LOADED_ROUNDS = 3
+SIDE_BY_SIDE = frozenset({"peers"})
+"""The word of ``--cases`` that asks for all of this; ``sizes``, ``threads`` and ``pairs`` add to it."""
 PYTHON_CPP = "speed.python-cpp"
 """The one pair of languages that a target speaks of."""
 
@@ -104,9 +106,9 @@ def machine(files: str) -> dict[str, Any]:
 
 
 def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    base = files_directory()
     work = Path(tempfile.mkdtemp(prefix="speed-bench.", dir=base))
-    kinds = {**KINDS, **(MORE_KINDS if options.cases == "all" else {})}
+    kinds = kinds_of(options.cases)
     contenders: dict[str, Contender] = {}
     figures: dict[str, Any] = {}
     try:
@@ -134,7 +136,7 @@ def run(names: list[str], languages: list[str], plan: Plan, options: argparse.Na
     }
     figures.update(own_figures(rows))
     return {
-        "machine": machine(base or tempfile.gettempdir()),
+        "machine": machine(base),
         "plan": vars(plan),
         "contenders": rows,
         "left_out": left_out,
@@ -150,16 +152,18 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a minute's worth less: fewer rounds and calls")
     parser.add_argument("--plan", choices=PLANS, help="full, quick, or tiny: only shows that everything runs")
     parser.add_argument("--only", metavar="NAMES", help=f"comma-separated: {','.join(PEERS)}")
-    parser.set_defaults(cases="peers")
+    parser.set_defaults(cases=SIDE_BY_SIDE)
     parser.add_argument("--no-startup", action="store_true", help="leave out import, start, idle and CLI figures")
     return parser
 
 
 def measured(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
-    """The report of what the options ask for."""
+    """The report of what the options ask for; an empty one where they ask for no comparison."""
     names = chosen(options)
     if unknown := set(names) - set(PEERS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    if "peers" not in options.cases:
+        return {"machine": machine(files_directory()), "contenders": {}, "left_out": {}, "figures": {}, "verdicts": []}
     found = run(names, languages_of(options), PLANS[plan_of(options)], options)
     if options.json and options.json != "-":
         save(found, options.json)
@@ -177,7 +181,7 @@ def chosen(options: argparse.Namespace) -> list[str]:
     return [
         name
         for name in names_of(options.lang)
-        if options.lang != "all" or options.cases == "all" or name not in PAIRS or name == PYTHON_CPP
+        if options.lang != "all" or "pairs" in options.cases or name not in PAIRS or name == PYTHON_CPP
     ]
 
 
@@ -197,7 +201,7 @@ def tell(found: dict[str, Any], place: str | None) -> None:
 
 
 def exit_status(found: dict[str, Any]) -> int:
-    if not found["contenders"]:
+    if not (found["contenders"] or found.get("cases")):
         return 2
     return 1 if any(row["verdict"] == "FAIL" for row in found["verdicts"]) else 0
 

@@ -10,6 +10,7 @@ from report import SIZES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BYTES = (16, 200, 4096, 65_536, 1 << 20, 16 << 20)
 COLOURS = {
@@ -39,8 +40,8 @@ def colour_of(name: str, row: dict[str, Any]) -> str:
     return COLOURS.get(row["protection"], COLOURS[NOTHING])[0]
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
-    """Write the picture; .svg or .png as the name of the file says."""
+def pyplot() -> Any:
+    """matplotlib.pyplot, with this bench's style, where nothing is displayed."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -55,29 +56,39 @@ def draw(found: dict[str, Any], path: Path) -> None:
     )
     import matplotlib.pyplot as plt
 
+    return plt
+
+
+def save(figure: Figure, path: Path) -> None:
+    """The same figures give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=130)
+    pyplot().close(figure)
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Write the picture; .svg or .png as the name of the file says."""
     contenders = {name: row for name, row in found["contenders"].items() if name not in PAIRS}
     calls = {name: row for name, row in contenders.items() if "small_p50_us" in row}
     rates = {name: row for name, row in contenders.items() if "one_way_per_second" in row}
     sized = {name: contenders[name] for name in SIZED if "bytes_16_p50_us" in contenders.get(name, {})}
     heights = [BAR_INCHES * len(calls) + 1.2, BAR_INCHES * len(rates) + 0.9, 4.2]
     panels = 3 if sized else 2
-    figure, axes = plt.subplots(
+    figure, axes = pyplot().subplots(
         panels, 1, figsize=(9, sum(heights[:panels])), height_ratios=heights[:panels], layout="constrained"
     )
     draw_calls(axes[0], calls)
     draw_rates(axes[1], rates)
     if sized:
         draw_sizes(axes[2], sized)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=130)
-    plt.close(figure)
+    save(figure, path)
 
 
 def draw_calls(axes: Axes, rows: dict[str, Any]) -> None:
     """Median as bar, from there a line to the 99th percentile, both as numbers."""
     ordered = sorted(rows.items(), key=lambda item: -item[1]["small_p50_us"])
     values = [row["small_p50_us"] for _, row in ordered]
-    _bars(axes, ordered, values, "")
+    bars(axes, ordered, values, "")
     for place, (_, row) in enumerate(ordered):
         p50, p99 = row["small_p50_us"], row["small_p99_us"]
         axes.plot([p50, p99], [place, place], "-|", color="#30343a", linewidth=0.8, markersize=7, markevery=[1])
@@ -99,21 +110,22 @@ def draw_rates(axes: Axes, rows: dict[str, Any]) -> None:
         return max(row["one_way_per_second"], row.get("batched_per_second", 0.0))
 
     ordered = sorted(rows.items(), key=lambda item: rate(item[1]))
-    _bars(axes, ordered, [rate(row) for _, row in ordered], "{:,.0f}")
+    bars(axes, ordered, [rate(row) for _, row in ordered], "{:,.0f}")
     axes.set_title("Messages one way, a second, batched where it can be; longer is better", loc="left")
 
 
-def _bars(axes: Axes, ordered: list[tuple[str, Any]], values: list[float], form: str) -> None:
+def bars(axes: Axes, ordered: list[tuple[str, Any]], values: list[float], form: str) -> None:
+    """One bar a contender, SPEED's names in bold, on a logarithmic scale."""
     titles = [row["title"] for _, row in ordered]
-    bars = axes.barh(titles, values, color=[colour_of(name, row) for name, row in ordered], height=0.72)
+    drawn = axes.barh(titles, values, color=[colour_of(name, row) for name, row in ordered], height=0.72)
     if form:
-        axes.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8, color="#30343a")
+        axes.bar_label(drawn, [form.format(value) for value in values], padding=3, fontsize=8, color="#30343a")
     axes.set_xscale("log")
     axes.set_ylim(-0.6, len(ordered) - 0.4)
     axes.margins(x=0.12)
     for label, (name, _) in zip(axes.get_yticklabels(), ordered, strict=True):
         label.set_fontweight("bold" if is_speed(name) else "normal")
-    _quiet(axes)
+    quiet(axes)
 
 
 def draw_sizes(axes: Axes, rows: dict[str, Any]) -> None:
@@ -128,9 +140,10 @@ def draw_sizes(axes: Axes, rows: dict[str, Any]) -> None:
     axes.set_title("Round trip over the size of the payload, µs: median", loc="left")
     axes.legend(frameon=False, fontsize=8, ncols=2)
     axes.grid(visible=True, axis="y", color="#e6e8eb")
-    _quiet(axes)
+    quiet(axes)
 
 
-def _quiet(axes: Axes) -> None:
+def quiet(axes: Axes) -> None:
+    """No frame."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)

@@ -14,6 +14,12 @@ from section import write_section
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 PLOT = README.parent / "scripts" / "bench" / "plots" / "bench.svg"
+PICTURES = {
+    "Round trips, rates and sizes of all contenders": PLOT,
+    "Cost of a call over nodes, backlog and calls made": PLOT.with_stem("bench-growth"),
+    "Threads, pairs of languages, start-up, crowds, disks": PLOT.with_stem("bench-cases"),
+}
+"""What they show -> where they are drawn; those of the cases only where cases were measured."""
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 ROUND_TRIP_US = "{:,.1f}"
 WHOLE = "{:,.0f}"
@@ -38,6 +44,12 @@ LEGEND = (
     "server: from its start until it is ready, processor time and memory while nobody asks it anything."
 )
 
+TWINS = (
+    "In brackets round trip and processor time as ratios: to a twin, a pair in memory asked in the same rounds for "
+    "which nothing grew, and where something grows also to the first row of its kind; of each the best of 15 rounds' "
+    "medians. A verdict on growth takes the larger ratio."
+)
+
 SIZES = (
     ("16 B", "bytes_16_p50_us"),
     ("200 B", "small_p50_us"),
@@ -51,6 +63,14 @@ THREADS = (
     ("4", "pipelined_4_per_second"),
     ("16", "pipelined_16_per_second"),
 )
+
+
+PAIR_NAMES = {(one, other): f"speed.{one}-{other}" for one in SPEEDS for other in SPEEDS} | {
+    ("python", "python"): "speed",
+    ("cpp", "cpp"): "speed.cpp",
+    ("java", "java"): "speed.java",
+}
+"""(caller's language, service's language) -> contender; all nine."""
 
 
 def describe(peer: Peer) -> dict[str, str]:
@@ -70,9 +90,11 @@ def text(found: dict[str, Any]) -> str:
         cells = "".join(f" {_cell(row, key, form):>{width}}" for _, key, form, width in COLUMNS)
         lines.append(f"{row['title']:30} {row['version']:9}{cells}  {row['protection']}")
     lines += [f"{PEERS[name].title:30} left out: {reason}" for name, reason in found["left_out"].items()]
+    lines += [f"{PEERS[name].title:30} {reason}" for name, reason in _lacks(found).items()]
     lines.append("")
     for row in found["verdicts"]:
-        lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {_value(row['measured'])}".rstrip())
+        measured = f"{_value(row['measured'])}{_why(row)}"
+        lines.append(f"{row['verdict']:12} {row['what']:42} {row['target']:>8}  {measured}".rstrip())
     return "\n".join([*lines, *map(case_line, found.get("cases", ()))])
 
 
@@ -83,7 +105,8 @@ def case_line(row: dict[str, Any]) -> str:
 
 
 def _number(row: dict[str, Any]) -> str:
-    return f"{row['value']:,.{row['decimals']}f} {row['unit']}".rstrip()
+    number = f"{row['value']:,.{row['decimals']}f} {row['unit']}".rstrip()
+    return f"{number} ({row['ratio']:.2f}, {row['cpu_ratio']:.2f})" if "ratio" in row else number
 
 
 def _cell(row: dict[str, Any], key: str, form: str) -> str:
@@ -110,7 +133,7 @@ def markdown(found: dict[str, Any], command: str) -> str:
     lines = [
         f"`{command}` {where}, load {machine['load']:g}, {today}. {LEGEND}",
         "",
-        f"![Round trips, rates and sizes of all contenders]({PLOT.relative_to(README.parent)})",
+        *_pictures(found),
         *_table(
             ["", *(heading for heading, *_ in COLUMNS), "protection"],
             [
@@ -123,8 +146,13 @@ def markdown(found: dict[str, Any], command: str) -> str:
         *_language_pairs(contenders),
         *_cases(found.get("cases", [])),
         *(f"\n{PEERS[name].title} was left out: {reason}." for name, reason in found["left_out"].items()),
+        *(f"\n{PEERS[name].title}, {reason}." for name, reason in _lacks(found).items()),
     ]
     return "\n".join(lines)
+
+
+def _lacks(found: dict[str, Any]) -> dict[str, str]:
+    return {name: PEERS[name].lacks for name in found["contenders"] if PEERS[name].lacks}
 
 
 VERDICTS = {"PASS": "reached", "FAIL": "**NOT reached**"}
@@ -161,16 +189,23 @@ def _language_pairs(contenders: dict[str, Any]) -> list[str]:
     """Nine pairs; only where two languages met."""
     if not PAIRS.keys() <= contenders.keys():
         return []
-    names = {pair: name for name, pair in PAIRS.items()}
-    names.update({("python", "python"): "speed", ("cpp", "cpp"): "speed.cpp", ("java", "java"): "speed.java"})
     rows = [
         [
             f"from {SPEEDS[one][0]}",
-            *(_cell(contenders.get(names[one, other], {}), "small_p50_us", ROUND_TRIP_US) for other in SPEEDS),
+            *(_cell(contenders.get(PAIR_NAMES[one, other], {}), "small_p50_us", ROUND_TRIP_US) for other in SPEEDS),
         ]
         for one in SPEEDS
     ]
     return _table(["µs a call of 200 B", *(f"to {language}" for language, _ in SPEEDS.values())], rows)
+
+
+def _pictures(found: dict[str, Any]) -> list[str]:
+    """Those that this run has drawn."""
+    curves = any(row.get("curve") for row in found.get("cases", ()))
+    shown = {PLOT: True, PLOT.with_stem("bench-growth"): curves}
+    return [
+        f"![{title}]({path.relative_to(README.parent)})" for title, path in PICTURES.items() if shown.get(path, True)
+    ]
 
 
 def _cases(cases: list[dict[str, Any]]) -> list[str]:
@@ -179,8 +214,10 @@ def _cases(cases: list[dict[str, Any]]) -> list[str]:
     rows: dict[str, dict[str, str]] = {}
     for row in cases:
         rows.setdefault(row["case"], {})[row["contender"]] = row["failed"] if "failed" in row else _number(row)
+    legend = f"\n{TWINS}" if any("ratio" in row for row in cases) else ""
     heading = ["case", *(PEERS[name].title.removeprefix("SPEED node.call, ") for name in names)]
-    return _table(heading, [[case, *(cells.get(name, "") for name in names)] for case, cells in rows.items()])
+    table = _table(heading, [[case, *(cells.get(name, "") for name in names)] for case, cells in rows.items()])
+    return [*([legend] if legend else []), *table]
 
 
 def write_readme(found: dict[str, Any], command: str, path: Path = README) -> None:

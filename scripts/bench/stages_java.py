@@ -18,7 +18,7 @@ def shares(pair: Contender, act: Callable[[int], object], count: int) -> collect
     """How many samples of `count` calls fell into each class."""
     pids = [pair.client.process.pid, pair.server.process.pid]
     for pid in pids:
-        _jcmd(pid, "JFR.start", f"name={RECORDING}", "settings=profile")
+        _jcmd(pid, "JFR.start", f"name={RECORDING}", "settings=profile", "jdk.ExecutionSample#period=1ms")
     act(count)
     found: collections.Counter[str] = collections.Counter()
     for pid in pids:

@@ -118,7 +118,7 @@ def two_nodes() -> Iterator[speed.Node]:
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="speed-bench.", dir=base) as work:
         root, key = make_root(Path(work))
-        options: dict[str, Any] = {"root": str(root), "key": str(key), "spin_seconds": 0.0}
+        options: dict[str, Any] = {"root": str(root), "key": str(key), "engine": "python", "spin_seconds": 0.0}
         with speed.Node("server", allow=["client"], **options) as server, speed.Node("client", **options) as client:
             server.register("echo", lambda data: data)
             client.wait_for("server")

@@ -8,6 +8,7 @@ from google.protobuf.any_pb2 import Any as ProtoAny
 
 from speed.wire import message_pb2
 from speed.wire.message import encode_message, new_message_id
+from speed.wire.message_series import MessageIds
 from speed.wire.records import varint
 
 pb: Any = message_pb2
@@ -304,10 +305,20 @@ def messages() -> dict[str, Any]:
         {"unix_ms": ms, "random_hex": rnd.hex(), "message_id": new_message_id(ms, rnd)}
         for ms, rnd in ((0, bytes(16)), (1_700_000_000_123, bytes(range(16))), ((1 << 48) - 1, b"\xff" * 16))
     ]
+    works: tuple[tuple[list[str], int], ...] = (
+        (["batch", "run", "0"], 0),
+        (["stream", "f\u00fcr \u65e5\u672c", "", "7"], 4096),
+        (["x" * 128], (1 << 48) - 1),
+    )
+    repeated = [
+        {"names": names, "number": number, "message_id": MessageIds(*names).take(number, 1)[0].decode()}
+        for names, number in works
+    ]
     return {
         "about": "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names.",
         "valid": valid(),
         "invalid": invalid(),
         "traceparents": traceparents(),
         "message_ids": ids,
+        "repeated_ids": repeated,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from speed.segment import Segment
 from speed.segment.source import Memory
@@ -28,6 +29,7 @@ class Case:
         kept = self.bytes if self.zeros_from is None else self.zeros_from
         return data[:kept] + bytes(self.bytes - kept)
 
+    @cache  # noqa: B019 - a few cases, for as long as the program runs
     def segments(self) -> list[Segment]:
         count = max(1, -(-self.bytes // self.segment_size))
         return list(cut(Memory(self.payload()), Shape(self.bytes, self.segment_size, count, self.parity)))

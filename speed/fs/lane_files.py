@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,8 +23,10 @@ from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, Cursor, Fence, decode_fence, encode_cursor
 
-_RACY_NANOSECONDS = 20_000_000
-"""A directory changed so recently may change again without a new time stamp."""
+_CLOCK_REALTIME_COARSE = 5
+"""Linux stamps files by this clock, which ticks every few milliseconds."""
+_CLOCK_BACK_NANOSECONDS = 20_000_000
+"""A time so far ahead is no tick that goes on: the clock was set back."""
 
 
 class Listing(NamedTuple):
@@ -54,8 +57,7 @@ class LaneFiles:
         """Look at everything; the newest fence and cursor come first."""
         listing = Listing([], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
-        settled = abs(time.time_ns() - modified) > _RACY_NANOSECONDS
-        self._listed_mtime = modified if settled else -1
+        self._listed_mtime = modified if _is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
             _sort_in(listing, entry.name)
         listing.segments.sort()
@@ -128,3 +130,14 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.fences.append(generation)
     elif not filename.startswith(names.TEMPORARY_PREFIX):
         listing.foreign.append(filename)
+
+
+def _is_settled(modified_ns: int) -> bool:
+    """Whether every later change must show another time: the clock that stamps files has passed this one."""
+    return not 0 <= modified_ns - _file_clock_ns() <= _CLOCK_BACK_NANOSECONDS
+
+
+def _file_clock_ns() -> int:
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    return time.time_ns() - _CLOCK_BACK_NANOSECONDS  # a time that new stamps have surely passed

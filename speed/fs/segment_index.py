@@ -26,7 +26,8 @@ CREATE TABLE IF NOT EXISTS shard(id BLOB PRIMARY KEY, payload BLOB NOT NULL, hea
 CREATE INDEX IF NOT EXISTS shard_of ON shard(payload);
 CREATE TABLE IF NOT EXISTS complete(id BLOB PRIMARY KEY, head BLOB NOT NULL);
 """
-_PRAGMAS = ("locking_mode=EXCLUSIVE", "journal_mode=WAL")
+# No write-ahead log: a forked child that closes its copy would write it back under the parent's feet.
+_PRAGMAS = ("locking_mode=EXCLUSIVE", "journal_mode=PERSIST")
 _PAYLOAD = Struct(">BBBd32s")
 _SHARD = Struct(">BIQd")
 _COMPLETE = Struct(">Bd32s")

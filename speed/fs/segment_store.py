@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from speed.errors import RootError, SegmentStoreError
-from speed.fs.open import make_private_directory, names_in, open_directory, unlink_quietly
+from speed.fs.open import make_private_directory, names_in, open_directory, sync_directory, unlink_quietly
 from speed.fs.segment_index import Listed, Place, SegmentIndex, StoreDamagedError
 from speed.segment.form import Segment
 from speed.segment.reassembly import Key, Reconstruction
@@ -64,6 +64,7 @@ class SegmentStore:
                 offset = _append(fd, index.aead_of(payload_id), segment.slot, memoryview(segment.payload))
                 if self._durable:
                     os.fdatasync(fd)
+                    os.fsync(self._dir)
             finally:
                 os.close(fd)
         except OSError as error:
@@ -143,6 +144,8 @@ class SegmentStore:
         if self._dir < 0:
             try:
                 make_private_directory(self._path)
+                if self._durable:
+                    sync_directory(os.path.dirname(self._path))
                 self._dir = open_directory(self._path)
             except (OSError, RootError) as error:
                 raise SegmentStoreError(f"the segment store cannot be opened: {error}") from error

@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from speed.journal.reader import Journal, LaneInfo
-from speed.journal.record import Call, Record
+from speed.journal.record import Block, Call, Record
 
-__all__ = ["Call", "Journal", "LaneInfo", "Record"]
+__all__ = ["Block", "Call", "Journal", "LaneInfo", "Record"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, KeyFileError, WireError
 from speed.fs.keyfile import load_key_file
 from speed.journal.lane_files import LaneFiles, lanes_in
-from speed.journal.record import Call, Record, read_call
+from speed.journal.record import Block, Call, Record, read_call
 from speed.journal.segment import End, Segment
 from speed.wire import names
 from speed.wire.journal import BlockHeader, SegmentKeys
@@ -169,10 +169,16 @@ class Journal:
         Raises JournalExpiredError for a ``start`` that retention removed. Damage raises JournalDamagedError;
         with ``skip_damaged`` reading goes on behind it, and offsets show what is missing.
         """
+        source = self.lane(lane_id).source
+        blocks = self.blocks(lane_id, start, end, skip_damaged=skip_damaged)
+        return (record for block in blocks for record in block.records(source))
+
+    def blocks(self, lane_id: str, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Block]:
+        """What ``read`` gives, undecoded and many records at once."""
         info = self.lane(lane_id)
         if start < end and start < (first := self.first(lane_id)):
             raise self._expired(lane_id, start, first)
-        return self._records(info, start, end, skip_damaged)
+        return self._blocks(info, start, end, skip_damaged)
 
     def calls(self, start_ms: int, end_ms: int) -> Iterator[Call]:
         """The calls answered at ``start_ms <= time < end_ms``, by time."""
@@ -186,7 +192,7 @@ class Journal:
             if record.recorded_at_ms >= start_ms:
                 yield read_call(record, info.subject)
 
-    def _records(self, info: LaneInfo, start: int, end: int, skip_damaged: bool) -> Iterator[Record]:
+    def _blocks(self, info: LaneInfo, start: int, end: int, skip_damaged: bool) -> Iterator[Block]:
         """Segment by segment; the listing is looked at anew for each, as they come and go meanwhile."""
         with self._files(info.id) as files:
             while start < end:
@@ -203,17 +209,16 @@ class Journal:
                     yield from self._segment(info, segment, start, end, skip_damaged)
                 finally:
                     segment.close()
-                following = next((first for first in files.segments() if first > segment.first), None)
-                if following is None or segment.offset >= end:
+                start = max(start, segment.offset)
+                following = segments[place + 1 : place + 2]
+                if following:  # it was final before it was read
+                    if segment.offset < end and segment.offset != following[0] and not skip_damaged:
+                        raise self._damaged(info.id, segment)
+                    start = max(start, following[0])
+                elif files.segments()[-1:] == segments[-1:]:
                     return
-                if segment.offset not in (start, following):  # it may have grown before its successor was made
-                    start = max(start, segment.offset)
-                    continue
-                if segment.offset != following and not skip_damaged:
-                    raise self._damaged(info.id, segment)
-                start = max(start, following)
 
-    def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Record]:
+    def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Block]:
         """The wanted records of one segment; ``segment.offset`` stands behind them."""
         keys = SegmentKeys(self._keyring(), bytes.fromhex(info.id), segment.first)
         for header, _ in segment.headers():
@@ -224,13 +229,13 @@ class Journal:
                 if header.first >= end:
                     return
                 try:
-                    found = keys.open(header, block)
+                    opened = keys.decrypt(header, block)
                 except WireError as error:
                     if not skip or error.reason == "UNKNOWN_KEY":
                         raise self._unreadable(info.id, f"block at {segment.position}", header.first, error) from None
                     segment.ended = End.DAMAGED
                     break
-                yield from _wanted(header, found, info.source, start, end)
+                yield Block(header.first, *opened).between(start, end)
             if segment.ended is not End.DAMAGED:
                 return
             if not skip:
@@ -283,15 +288,6 @@ class Journal:
         return JournalDamagedError(
             f"lane {lane_id}: {what}: {error}; read with skip_damaged to go on behind it", offset
         )
-
-
-def _wanted(
-    header: BlockHeader, found: list[tuple[int, int, int, bytes]], source: str, start: int, end: int
-) -> Iterator[Record]:
-    offset = max(start, header.first)
-    for sequence, recorded_at_ms, flags, message in found[offset - header.first : end - header.first]:
-        yield Record(offset, recorded_at_ms, source, sequence, flags, message)
-        offset += 1
 
 
 def _opens(keys: SegmentKeys, header: BlockHeader, block: bytes) -> bool:

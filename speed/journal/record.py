@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from speed.errors import WireError
-from speed.wire.journal import FLAG_REDELIVERED
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, record_sizes, record_time, unpack_records
 from speed.wire.message import MessageView
 from speed.wire.value import pack, unpack
 
@@ -40,6 +42,47 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<Record {self.offset} from {self.source} sequence={self.sequence:#x} {len(self.message)} bytes>"
+
+
+class Block(NamedTuple):
+    """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages (J-5)."""
+
+    offset: int
+    table: bytes
+    messages: bytes
+
+    @property
+    def rows(self) -> int:
+        """How many records."""
+        return len(self.table) // RECORD_BYTES
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last record."""
+        return self.offset + self.rows
+
+    def records(self, source: str) -> Iterator[Record]:
+        """One after the other."""
+        for offset, (sequence, ms, flags, message) in enumerate(unpack_records(self.table, self.messages), self.offset):
+            yield Record(offset, ms, source, sequence, flags, message)
+
+    def between(self, start: int, end: int) -> Block:
+        """Those of ``start <= offset < end``."""
+        start, end = max(start, self.offset), min(end, self.end)
+        if (start, end) == (self.offset, self.end):
+            return self
+        first, last = start - self.offset, max(start, end) - self.offset
+        sizes = record_sizes(self.table)
+        begin = sum(sizes[:first])
+        messages = self.messages[begin : begin + sum(sizes[first:last])]
+        return Block(start, self.table[first * RECORD_BYTES : last * RECORD_BYTES], messages)
+
+    def until(self, unix_ms: int) -> Block:
+        """Those recorded up to a time; times do not decrease in a lane (J-4)."""
+        if record_time(self.table, self.rows - 1) <= unix_ms:
+            return self
+        count = bisect_right(range(self.rows), unix_ms, key=lambda number: record_time(self.table, number))
+        return self.between(self.offset, self.offset + count)
 
 
 class Call(NamedTuple):

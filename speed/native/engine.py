@@ -10,25 +10,26 @@ from concurrent.futures import Future, InvalidStateError
 from functools import cache
 from itertools import islice
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import speed_native
 
 from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, run
 from speed.errors import ConfigurationError, DurabilityError, PayloadTooLargeError, WireError
-from speed.native.message import received_message
-from speed.runtime.batches import BatchHandler
-from speed.runtime.message import Message
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
+if TYPE_CHECKING:
+    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import Message
+
 log = logging.getLogger("speed.messages")
 
-Handler = Callable[[Message], object]
+Handler = Callable[["Message"], object]
 _open: set[NativeEngine] = set()
 """Nodes live until they are closed, as their threads do."""
 
@@ -138,6 +139,8 @@ class NativeEngine:
         self._engine.on_batch([names.check_topic_pattern(pattern) for pattern in patterns], _handling_batches(handler))
 
     def receive(self, timeout: float | None) -> Message | None:
+        from speed.native.message import received_message  # many nodes only call, and start sooner without
+
         received = self._engine.receive(timeout)
         return None if received is None else received_message(*received)
 
@@ -242,6 +245,7 @@ def _answer(service: Service) -> Callable[..., Response]:
 
 def _handling(handler: Handler) -> Callable[..., None]:
     """What a worker of the core calls for each message; what it raises is answered and counted there."""
+    from speed.native.message import received_message
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
@@ -261,6 +265,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
 def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]], list[tuple[int, str]]]:
     """What a worker of the core calls for each batch; if it raises, the core hands the batch over again."""
+    from speed.native.message import received_message
 
     said = ""
 

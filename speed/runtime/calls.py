@@ -35,6 +35,7 @@ log = logging.getLogger("speed.segments")
 Outcome = Any
 """The answer, or the SpeedError that takes its place."""
 Completion = Callable[[Outcome], None]
+WARN_SECONDS = 10.0
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
 
@@ -125,6 +126,7 @@ class Calls:
         self._links = links
         self._pending: PendingCalls = context.pending
         self._numbers = count(1)
+        self._warn_at = 0.0
         self._prefix = f"{context.generation:x}."
 
     def future(self) -> CallFuture:
@@ -235,7 +237,9 @@ class Calls:
             return
         if isinstance(outcome, SegmentsLostError):
             self._context.stats.count("payloads_reported_lost")
-            log.warning("a payload sent in segments was not delivered: %s", outcome)
+            if monotonic() >= self._warn_at:  # another node decides how often it says so
+                self._warn_at = monotonic() + WARN_SECONDS
+                log.warning("payloads sent in segments were not delivered, the last one: %s", outcome)
         else:
             self._context.stats.count("answers_unexpected")
 

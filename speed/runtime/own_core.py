@@ -13,10 +13,8 @@ TURN_SECONDS = 4e-6
 """A yield takes half a microsecond where nobody else wants the core: meanwhile somebody ran here."""
 _GOLDEN_RATIO = 0.618034
 PATIENCE = 4
-PAID = 32
-"""So many polls without a turn: the last move was worth it."""
-REST_SECONDS = (0.002, 1.0)
-"""First and longest time between two moves."""
+REST_SECONDS = 0.004
+"""At least, between two moves: they cost tens of microseconds."""
 _yield = getattr(os, "sched_yield", lambda: None)
 
 
@@ -30,8 +28,7 @@ class OwnCore:
         self._spread = 1 + process_id * _GOLDEN_RATIO % 1
         """1 to 2, and far apart for processes with neighbouring ids."""
         self._shared = False
-        self._turns = self._alone = 0
-        self._rest_seconds = REST_SECONDS[0]
+        self._turns = 0
         self._rests_until = 0.0
 
     def give_turn(self) -> float:
@@ -51,17 +48,13 @@ class OwnCore:
         """A poll brought something: whether to leave this core, after several in a row by turns with another."""
         if not self._shared:
             self._turns = 0
-            self._alone += 1
-            if self._alone == PAID:
-                self._rest_seconds = REST_SECONDS[0]
             return False
         self._shared = False
         self._turns += 1
         if self._turns < PATIENCE or now < self._rests_until:
             return False
-        self._turns = self._alone = 0
-        self._rests_until = now + self._spread * self._rest_seconds
-        self._rest_seconds = min(2 * self._rest_seconds, REST_SECONDS[1])
+        self._turns = 0
+        self._rests_until = now + self._spread * REST_SECONDS
         return True
 
 

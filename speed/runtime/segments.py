@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
@@ -40,7 +41,7 @@ Tell = Callable[[str, int, str, str], None]
 """(source, sequence, code, text): an ERROR for the sender."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class AssembledLane:
     """The lane of a payload that was put together; the payload is complete before its last segment is committed."""
 
@@ -58,9 +59,6 @@ class AssembledLane:
     def drop(self, token: Token) -> None:
         self.completed()
         self.lane.drop(token)
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 class Segments:
@@ -84,7 +82,9 @@ class Segments:
         self._lock = threading.RLock()
         self._latest: dict[Key, int] = {}
         """Sequence of the last segment of each payload that is not complete."""
-        self._in_hand: set[Key] = set()
+        self._in_hand: dict[Key, StoredShards | None] = {}
+        """Payloads with enough segments, until they were handled."""
+        self._closed = False
         self._expire_at = 0.0
 
     def accept(self, lane: Lane, received: Received) -> None:
@@ -97,6 +97,8 @@ class Segments:
             lane.drop(received.token)
             return
         with self._lock:
+            if self._closed:
+                return
             self._latest[key] = header.sequence
             try:
                 ready = self._take(key, segment, lane, received)
@@ -132,14 +134,14 @@ class Segments:
         if verdict is Verdict.HELD:
             self._compare(one, segment)
         elif one.data_count == 1 and not segment.is_parity:
-            self._in_hand.add(key)
+            self._in_hand[key] = None
             return partial(self._whole, key, segment, lane, received)
         else:
             self._store.put(self._dated(one), segment, time())
         if not one.is_ready:
             lane.drop(received.token)
             return None
-        self._in_hand.add(key)
+        self._in_hand[key] = None
         finish = partial(self._finish, key, lane, received)
         is_small = one.data_count * one.segment_size <= INLINE_BYTES or key.kind not in _MESSAGES
         return finish if is_small else partial(self._pool.submit, finish)
@@ -170,25 +172,24 @@ class Segments:
         if keccak256(payload) != key.hash:
             self._failed(key, lane, received, WireError("SEGMENT_HASH", "the payload is not what its hash says"))
             return
-        self._hand_on(key, lane, received, payload, None)
+        self._hand_on(key, lane, received, payload)
 
     def _finish(self, key: Key, lane: Lane, received: Received) -> None:
         """Prove a payload and hand it on."""
-        shards: StoredShards | None = None
         try:
             with self._lock:
+                if self._closed:
+                    return
                 listed = self._store.listed(key)
                 if listed is None:
                     raise SegmentStoreError("segments that were kept are not there any more")
-                shards = self._store.shards(listed)
+                self._in_hand[key] = shards = self._store.shards(listed)
             size = rebuild(shards, key.hash)
             payload = self._payload(key, shards, size)
         except (WireError, SegmentStoreError) as error:
-            if shards is not None:
-                shards.close()
             self._failed(key, lane, received, error)
             return
-        self._hand_on(key, lane, received, payload, shards)
+        self._hand_on(key, lane, received, payload)
 
     def _payload(self, key: Key, shards: StoredShards, size: int) -> Any:
         if key.kind in _MESSAGES and size > FILE_BACKED_BYTES:
@@ -198,10 +199,10 @@ class Segments:
             Front(payload[:FRONT_BYTES], size)
         return payload
 
-    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any, shards: StoredShards | None) -> None:
+    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any) -> None:
         self._context.stats.count("payloads_from_segments")
         header = received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT)
-        assembled = AssembledLane(lane, partial(self._completed, key, payload, shards))
+        assembled = AssembledLane(lane, partial(self._completed, key, payload))
         try:
             self._deliver(assembled, received._replace(header=header, payload=payload))
         except WireError as error:
@@ -215,14 +216,14 @@ class Segments:
         if header.type == EnvelopeType.SPC_RESPONSE:
             assembled.completed()
 
-    def _completed(self, key: Key, payload: Any, shards: StoredShards | None) -> None:
+    def _completed(self, key: Key, payload: Any) -> None:
         """The payload was handled: it is never delivered again."""
         if isinstance(payload, LargeMessage):
             payload.content.close()
         with self._lock:
-            if shards is not None:
-                shards.close()
-            self._in_hand.discard(key)
+            if self._closed:
+                return
+            self._let_go(key)
             self._latest.pop(key, None)
             forgotten = self._reassembly.complete(key, monotonic())
             try:
@@ -233,7 +234,9 @@ class Segments:
     def _failed(self, key: Key, lane: Lane, received: Received, error: WireError | SegmentStoreError) -> None:
         """The payload cannot be put together: it is discarded, and may be sent anew."""
         with self._lock:
-            self._in_hand.discard(key)
+            if self._closed:
+                return
+            self._let_go(key)
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
                 log.warning("payload in segments of %s rejected: %s", lane.source, error)
@@ -244,6 +247,11 @@ class Segments:
                 self._store_failed(key, error)
                 self._discard(key)
         lane.drop(received.token)
+
+    def _let_go(self, key: Key) -> None:
+        shards = self._in_hand.pop(key, None)
+        if shards is not None:
+            shards.close()
 
     # --- what is lost ---
 
@@ -267,10 +275,19 @@ class Segments:
         if key is not None:
             self._lost(key, str(error))
         if isinstance(error, StoreDamagedError):
-            self._store.start_anew()
-            self._reassembly = Reassembly(self._limits)
+            self._begin_anew()
         elif key is not None:
             self._reassembly.discard(key)
+            with suppress(SegmentStoreError):
+                self._store.remove([key])
+
+    def _begin_anew(self) -> None:
+        """The store was damaged: what it held is lost, and whoever waits for it is told."""
+        self._reassembly = Reassembly(self._limits)
+        for other in [key for key in self._latest if key not in self._in_hand]:
+            self._lost(other, "the receiver's store of segments was damaged")
+        with suppress(SegmentStoreError):
+            self._store.start_anew()
 
     def expire(self, now: float) -> None:
         """Give up what waited too long; looked at about every second."""
@@ -278,7 +295,7 @@ class Segments:
             return
         self._expire_at = now + EXPIRE_SECONDS
         with self._lock:
-            if not self._restored and not self._store.exists():
+            if self._closed or (not self._restored and not self._store.exists()):
                 return
             try:
                 self._restore()
@@ -315,4 +332,7 @@ class Segments:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
+            for key in list(self._in_hand):
+                self._let_go(key)
             self._store.close()

@@ -157,11 +157,10 @@ def decode(held: Mapping[int, bytes | memoryview], data_count: int, parity_count
 @lru_cache(maxsize=1024)
 def product_table(bits: int, logarithm: int) -> Any:
     """``[to][from]``: what each byte of plane ``from`` adds to plane ``to`` of the product by this element."""
-    np, field = _numpy(), field_of(bits)
-    planes = _planes(bits)
+    np, planes = _numpy(), _planes(bits)
     table = np.empty((planes, planes, 256), np.uint8)
     for source in range(planes):
-        products = np.array([field.multiply(byte << (8 * source), logarithm) for byte in range(256)])
+        products = _times(np, np.arange(256) << (8 * source), logarithm, bits)
         for target in range(planes):
             table[target, source] = products >> (8 * target) & 255
     return table
@@ -183,21 +182,28 @@ def _matrix(data_count: int, parity_count: int) -> Any:
 
 def _inverse(np: Any, matrix: Any, field: Field) -> Any:
     """The inverse of a regular matrix over the field, by elimination."""
-    size = len(matrix)
-    log, exp = np.array(field.log), np.array(field.exp)
+    size, bits = len(matrix), field.bits
     rows = np.concatenate([matrix.astype(np.int64), np.eye(size, dtype=np.int64)], axis=1)
     for at in range(size):
         pivot = at + int(np.flatnonzero(rows[at:, at])[0])
         rows[[at, pivot]] = rows[[pivot, at]]
-        rows[at] = _times(np, rows[at], field.inverse(int(rows[at, at])), log, exp, field)
+        rows[at] = _times(np, rows[at], field.inverse(int(rows[at, at])), bits)
         for other in np.flatnonzero(rows[:, at]):
             if other != at:
-                rows[other] ^= _times(np, rows[at], field.log[int(rows[other, at])], log, exp, field)
+                rows[other] ^= _times(np, rows[at], field.log[int(rows[other, at])], bits)
     return rows[:, size:]
 
 
-def _times(np: Any, row: Any, logarithm: int, log: Any, exp: Any, field: Field) -> Any:
-    return np.where(row == 0, 0, exp[(log[row] + logarithm) % field.order])
+def _times(np: Any, elements: Any, logarithm: int, bits: int) -> Any:
+    """Each of ``elements`` times the one with this logarithm, which is not 0."""
+    log, exp = _tables(bits)
+    return np.where(elements == 0, 0, exp[(log[elements] + logarithm) % ((1 << bits) - 1)])
+
+
+@lru_cache(maxsize=2)
+def _tables(bits: int) -> tuple[Any, Any]:
+    np, field = _numpy(), field_of(bits)
+    return np.array(field.log), np.array(field.exp)
 
 
 def _planes(bits: int) -> int:

@@ -8,16 +8,34 @@ Importing this imports no pyspark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
-from speed.spark.session import Speed
-from speed.spark.settings import CallSettings, NodeSettings
-
-__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "node_name", "register"]
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from speed.spark.driver import MAX_NAME_BYTES, driver_node, node_name
+    from speed.spark.session import Speed
+    from speed.spark.settings import CallSettings, NodeSettings
+
+__all__ = ["MAX_NAME_BYTES", "CallSettings", "NodeSettings", "Speed", "driver_node", "node_name", "register"]
+
+_LATER = {
+    "MAX_NAME_BYTES": "speed.spark.driver",
+    "driver_node": "speed.spark.driver",
+    "node_name": "speed.spark.driver",
+    "Speed": "speed.spark.session",
+    "CallSettings": "speed.spark.settings",
+    "NodeSettings": "speed.spark.settings",
+}
+"""Imported when first used: a worker needs nothing of the driver's side."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _LATER:
+        raise AttributeError(f"module 'speed.spark' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
 
 
 def register(spark: SparkSession) -> None:

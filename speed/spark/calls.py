@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from speed import columns
@@ -56,6 +57,8 @@ class Batch:
     result: Any = None
     failed: bool = False
     """It has no result, and that is allowed."""
+    bad_row: int | None = None
+    """The row of it that the service named."""
 
     def __str__(self) -> str:
         last_row = self.first_row + self.rows.num_rows - 1
@@ -82,7 +85,7 @@ class BatchCalls:
         self._under_way: deque[Batch] = deque()
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-        """Each batch with its result, in order; ``failed`` where ``on_error`` makes nulls of it.
+        """Each batch with its result, in order, or its parts; ``failed`` where ``on_error`` makes nulls of them.
 
         Raises what ended the first bad batch; the message names node, service, batch and row.
         """
@@ -90,9 +93,40 @@ class BatchCalls:
             self._start(batch)
             self._under_way.append(batch)
             if len(self._under_way) >= self._settings.in_flight:
-                yield self._finish(self._under_way.popleft())
+                yield from self._finished(self._under_way.popleft())
         while self._under_way:
-            yield self._finish(self._under_way.popleft())
+            yield from self._finished(self._under_way.popleft())
+
+    def _finished(self, batch: Batch) -> Iterator[Batch]:
+        """The batch with its result; in parts, where only rows that the service named are to become nulls."""
+        waiting = [batch]
+        while waiting:
+            part = waiting.pop()
+            if not part.failed:
+                self._finish(part)
+            if parts := self._around(part):
+                waiting.extend(reversed(parts))
+                continue
+            self.counts.failed_rows += part.rows.num_rows if part.failed else 0
+            yield part
+
+    def _around(self, batch: Batch) -> list[Batch]:
+        """A batch that failed at a row as the rows before it, that row, and those behind it, which may fail too.
+
+        The others are asked for again, so their service must be idempotent. Those behind go in halves: the more rows
+        are bad, the less is sent again.
+        """
+        row, rows = batch.bad_row, batch.rows.num_rows
+        if row is None or rows == 1 or not self._settings.idempotent:
+            return []
+        bounds = [0, row, row + 1, (row + 1 + rows) // 2, rows]
+        parts = [self._part(batch, *ends) for ends in pairwise(bounds) if ends[0] < ends[1]]
+        next(part for part in parts if part.first_row == batch.first_row + row).failed = True
+        return parts
+
+    def _part(self, batch: Batch, start: int, end: int) -> Batch:
+        rows = batch.rows.slice(start, end - start)
+        return Batch(batch.number, batch.first_row + start, rows, _arguments(rows, self._names(rows)), batch.service)
 
     def _numbered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         first_row = 0
@@ -124,6 +158,8 @@ class BatchCalls:
 
     def _finish(self, batch: Batch) -> Batch:
         """The batch with its result, after as many attempts as the settings allow."""
+        if batch.answer is None:
+            self._start(batch)
         while True:
             assert batch.answer is not None
             error = batch.answer.exception()
@@ -160,8 +196,8 @@ class BatchCalls:
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Raise ``error``, unless it becomes nulls."""
         if isinstance(error, _OF_THE_ROWS) and self._settings.on_error == "null":
-            self.counts.failed_rows += batch.rows.num_rows
             batch.failed = True
+            batch.bad_row = _bad_row(error, batch)
             return
         if isinstance(error, SpeedError):
             raise located(error, batch) from None
@@ -170,10 +206,16 @@ class BatchCalls:
 
 def located(error: SpeedError, batch: Batch) -> SpeedError:
     """``error`` itself, with node, service, batch and first bad row in its message."""
-    row = error.details.get("row") if isinstance(error, CallError) else None
-    where = f"{batch}, row {batch.first_row + row}" if isinstance(row, int) else str(batch)
+    row = _bad_row(error, batch)
+    where = str(batch) if row is None else f"{batch}, row {batch.first_row + row}"
     error.args = (f"{where}: {error}",)
     return error
+
+
+def _bad_row(error: SpeedError, batch: Batch) -> int | None:
+    """The row of the batch that an error names (C-7)."""
+    row = error.details.get("row") if isinstance(error, CallError) else None
+    return row if type(row) is int and 0 <= row < batch.rows.num_rows else None
 
 
 def halved(rows: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

@@ -7,9 +7,9 @@ import functools
 import os
 import re
 import socket
+import sys
 import threading
-
-import psutil
+from collections.abc import Iterator
 
 import speed
 from speed.errors import ConfigurationError
@@ -73,14 +73,32 @@ def application_id() -> str:
 
 def _given_to_executor(option: str) -> str | None:
     """What stands behind ``option`` in the command line of the executor, which is a parent of this process."""
-    for parent in psutil.Process().parents():
-        try:
-            command = parent.cmdline()
-        except psutil.Error:  # another user's, or gone
-            continue
+    for command in _commands_of_parents():
         if option in command[:-1]:
             return _plain(command[command.index(option) + 1])
     return None
+
+
+def _commands_of_parents() -> Iterator[list[str]]:
+    """The command line of each parent, the nearest first; not of those that are another user's, or gone."""
+    if sys.platform == "linux":  # psutil would be half of what a worker imports before its first call
+        return _commands_in_proc()
+    import psutil
+
+    parents = psutil.Process().parents()
+    return (parent.cmdline() for parent in parents if parent.username() == psutil.Process().username())
+
+
+def _commands_in_proc() -> Iterator[list[str]]:
+    pid = os.getppid()
+    while pid > 0:
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                yield os.fsdecode(file.read()).rstrip("\0").split("\0")
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            return
 
 
 def _plain(text: str) -> str:
@@ -97,6 +115,7 @@ def _start(settings: NodeSettings) -> speed.Node:
             heartbeat_seconds=min(_HEARTBEAT_SECONDS, settings.lease_seconds / 4),
             workers=1,
             durability=settings.durability,
+            engine=settings.engine,
         )
     except ConfigurationError as error:
         raise type(error)(f"executor {executor_id()} on {socket.gethostname()}: {error}") from None

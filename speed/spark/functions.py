@@ -71,18 +71,6 @@ class Work(NamedTuple):
             pass  # figures never fail a task, and never hide why it failed
 
 
-def enrich_function(work: Work) -> Callable[[Batches], Batches]:
-    """Batches in, the same batches with the promised columns out."""
-
-    def enrich(batches: Batches) -> Batches:
-        import pyarrow as pa
-
-        for rows, arrays in work.answers(batches):
-            yield pa.RecordBatch.from_arrays([*rows.columns, *arrays], schema=pa.schema([*rows.schema, *work.promised]))
-
-    return enrich
-
-
 def map_function(work: Work) -> Callable[[Batches], Batches]:
     """Batches in, what the service makes of them out."""
 
@@ -96,12 +84,12 @@ def map_function(work: Work) -> Callable[[Batches], Batches]:
 
 
 def udf_function(work: Work) -> Callable[..., Any]:
-    """Arrays in, one array of the promised type out, batch by batch."""
+    """Arrays in, one array out, batch by batch: of the promised type, or of structures if several are promised."""
     import pyarrow as pa
 
     def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         for _, arrays in work.answers(_named(batch, work.columns) for batch in batches):
-            yield arrays[0]
+            yield arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, fields=list(work.promised))
 
     # Spark reads the form of the function off its annotations, and hands over one array, not a tuple, for one column.
     form = pa.Array if work.columns is None or len(work.columns) == 1 else tuple[pa.Array, ...]

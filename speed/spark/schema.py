@@ -66,13 +66,6 @@ def check_types(schema: StructType, names: Sequence[str]) -> None:
         _check_type(schema[name], "no service can take")
 
 
-def joined(present: StructType, returned: StructType) -> StructType:
-    """The fields of both."""
-    from pyspark.sql.types import StructType
-
-    return StructType([*present.fields, *returned.fields])
-
-
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow types of columns that travel, as Spark wants them. Raises KeyError for others."""
     import pyarrow as pa

@@ -15,9 +15,9 @@ from speed.errors import ServiceNotFoundError
 from speed.fs.keyfile import default_root
 from speed.spark.driver import _close_with
 from speed.spark.executor import family, live_nodes
-from speed.spark.functions import Work, enrich_function, map_function, udf_function
+from speed.spark.functions import Work, map_function, udf_function
 from speed.spark.metrics import Counts, Reports
-from speed.spark.schema import arrow_schema, check_names, check_types, joined, promised_schema
+from speed.spark.schema import arrow_schema, check_names, check_types, promised_schema
 from speed.spark.settings import CallSettings, NodeSettings, call_settings, check_columns
 from speed.spark.targets import Targets
 from speed.wire.entry import Entry
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_ANSWER = "__speed_answer"
 _lock = threading.Lock()
 _reports: weakref.WeakKeyDictionary[speed.Node, Reports] = weakref.WeakKeyDictionary()
 
@@ -42,6 +43,8 @@ class Speed:
             travels through Spark. Without ``key`` each executor looks for its own (``$SPEED_KEY``, else in the root).
         name: the family of this job's nodes.
         lease_seconds: how long a worker that was killed may still be listed on other machines.
+        engine: of the driver's node and of the workers', as ``speed.Node`` takes it: ``auto`` is native where that is
+            built for the interpreter of the executor. Those who share a node (``close``) have the engine of the first.
 
     Thread-safe. It is configuration: nothing is running until a DataFrame is computed, but for the driver's own node,
     which checks each service before a job starts, and closes with the session.
@@ -55,6 +58,7 @@ class Speed:
         key: str | os.PathLike[str] | None = None,
         name: str = "etl",
         lease_seconds: float = 30.0,
+        engine: str = "auto",
     ) -> None:
         context = _context(spark)
         self._settings = NodeSettings(
@@ -63,6 +67,7 @@ class Speed:
             prefix=name,
             application=str(spark.conf.get("spark.app.id") if context is None else context.applicationId),
             lease_seconds=lease_seconds,
+            engine=engine,
         )
         self._live = live_nodes(self._settings)
         self._node = self._live.node
@@ -100,16 +105,25 @@ class Speed:
     ) -> DataFrame:
         """``df`` with the columns that ``service`` answers to ``columns``, a DDL such as ``miles double``.
 
+        Only ``columns`` and the answer pass through Python. Where Spark needs no column of the answer, nobody is asked;
+        what is promised NOT NULL is checked, and yet nullable to Spark.
         ``options`` are those of ``CallSettings``. Raises, before anything runs, ConfigurationError for unknown columns
         or options and for types that no column holds, UnknownNodeError, AccessDeniedError and ServiceNotFoundError.
         """
+        from pyspark.sql.functions import arrow_udf
+
         settings = call_settings(node, service, options)
         names = check_columns(columns)
         returned = promised_schema(returns, settings)
         check_names(df.columns, names, returned.names)
         check_types(df.schema, names)
         work = self._work(settings, names, returned)
-        return df.mapInArrow(enrich_function(work), joined(df.schema, returned))
+        kind = returned[0].dataType if len(returned) == 1 else returned
+        ask = arrow_udf(udf_function(work), kind).asNondeterministic()  # else Spark asks again for each use
+        answer = ask(*(df[name] for name in names))
+        if len(returned) == 1:
+            return df.select("*", answer.alias(returned.names[0]))
+        return df.select("*", answer.alias(_ANSWER)).select("*", f"{_ANSWER}.*").drop(_ANSWER)
 
     def map(self, df: DataFrame, *, node: str, service: str, schema: str, **options: Any) -> DataFrame:
         """The rows that ``service`` makes of all columns of ``df``, batch by batch; there may be more or fewer.

@@ -26,6 +26,7 @@ class NodeSettings:
     application: str
     lease_seconds: float = 30.0
     durability: str = "process"
+    engine: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class CallSettings:
         in_flight: calls that a worker has under way at once.
         idempotent: the service may run twice for one batch; only then ``retries`` count.
         retries: further attempts after a node left or did not answer; what no node accepted is not counted.
-        on_error: ``raise`` fails the job, ``null`` gives nulls for all rows of a batch that the service refused, failed
-            at or did not answer in time. Other errors (no node, access denied) fail the job in any case.
+        on_error: ``raise`` fails the job, ``null`` gives nulls for what the service refused, failed at or did not
+            answer in time: for the rows that it names (C-7) if it is ``idempotent``, since the others are asked for
+            again, else for the whole batch. Other errors (no node, access denied) fail the job in any case.
     """
 
     node: str

@@ -7,6 +7,8 @@ plain:   for each record: sequence(8) recorded ms(8) bytes(4) flags(4);  then th
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
@@ -35,8 +37,11 @@ _HEADER = Struct(">4sB3x8sQQQII12sI")
 _RECORD = Struct(">QQII")
 _DESCRIPTION = Struct(">4sB3x8s12s")
 _CHECKED = BLOCK_HEADER_BYTES - 4
+_SIZE_AT = 4
+"""The place of a message's size among the numbers of 4 bytes that describe its record."""
 assert _HEADER.size == BLOCK_HEADER_BYTES
 assert _RECORD.size == RECORD_BYTES
+assert array("I").itemsize == 4
 
 
 class Subject(NamedTuple):
@@ -148,12 +153,20 @@ class SegmentKeys:
 
     def open(self, header: BlockHeader, block: bytes | memoryview) -> list[tuple[int, int, int, bytes]]:
         """(sequence, recorded ms, flags, message) of each record of a whole block; WireError if it was altered."""
+        return unpack_records(*self.decrypt(header, block))
+
+    def decrypt(self, header: BlockHeader, block: bytes | memoryview) -> tuple[bytes, bytes]:
+        """The table of a whole block's records, and their messages, which it fits; WireError if it was altered."""
         aead = self._aead(header.key_id)
         try:
             plain = aead.decrypt(header.nonce, block[BLOCK_HEADER_BYTES:], block[:BLOCK_HEADER_BYTES])
         except Exception:
             raise WireError("BAD_TAG", "the block is not authentic") from None
-        return _unpack(plain, header)
+        end = header.records * RECORD_BYTES
+        table, messages = plain[:end], plain[end:]
+        if sum(record_sizes(table)) != len(messages):  # only who has the key can have written it, and yet
+            raise WireError("BAD_JOURNAL", "the lengths of the records do not fill their block")
+        return table, messages
 
 
 def parse_block_header(data: bytes | memoryview, at: int = 0) -> BlockHeader:
@@ -176,15 +189,26 @@ def _pack(entries: Iterable[Entry]) -> bytes:
     return b"".join(table + messages)
 
 
-def _unpack(plain: bytes, header: BlockHeader) -> list[tuple[int, int, int, bytes]]:
-    """Only who has the key can have written it, and yet every length is checked."""
-    at = header.records * RECORD_BYTES
+def record_sizes(table: bytes) -> Sequence[int]:
+    """The bytes of each message that a table tells of."""
+    numbers = array("I", table)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers[_SIZE_AT :: RECORD_BYTES // numbers.itemsize]
+
+
+def record_time(table: bytes, number: int) -> int:
+    """When one record was recorded, Unix ms."""
+    return int.from_bytes(table[number * RECORD_BYTES + 8 : number * RECORD_BYTES + 16], "big")
+
+
+def unpack_records(table: bytes, messages: bytes) -> list[tuple[int, int, int, bytes]]:
+    """(sequence, recorded ms, flags, message) of each record."""
+    at = 0
     found = []
-    for sequence, recorded_at_ms, size, flags in _RECORD.iter_unpack(plain[:at]):
-        found.append((sequence, recorded_at_ms, flags, plain[at : at + size]))
+    for sequence, recorded_at_ms, size, flags in _RECORD.iter_unpack(table):
+        found.append((sequence, recorded_at_ms, flags, messages[at : at + size]))
         at += size
-    if at != len(plain):
-        raise WireError("BAD_JOURNAL", "the lengths of the records do not fill their block")
     return found
 
 

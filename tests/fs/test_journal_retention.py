@@ -11,6 +11,7 @@ import pytest
 
 from speed import JournalExpiredError
 from speed.journal import writer as writer_module
+from speed.journal.lane_files import LaneFiles
 from tests.fs.journals import SUBJECT, Place, incoming
 
 
@@ -107,6 +108,29 @@ def test_a_reader_beside_a_writer_that_removes_segments_misses_nothing_unnamed(p
             offset, expired = error.first, expired + 1
     print("expired", expired)
     assert place.reader.first(place.lane) > 0
+
+
+def test_a_segment_that_grows_and_ends_behind_the_reader_is_not_damaged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-7: between the reader's walk and its next look at the directory the writer goes on to another segment."""
+    monkeypatch.setattr(writer_module, "JOURNAL_SEGMENT_BYTES", 1 << 16)
+    place.write(range(3))
+    lane, look = place.lane, LaneFiles.segments
+    looks = 0
+
+    def segments(files: LaneFiles) -> list[int]:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # the first is that of `first`, the second that of the walk
+            with place.writer() as writer:
+                for start in range(3, 43, 4):
+                    writer.record(SUBJECT, incoming(range(start, start + 4), size=5_000))
+        return look(files)
+
+    monkeypatch.setattr(LaneFiles, "segments", segments)
+    records = list(place.reader.read(lane, 3, 1 << 40))
+    assert [record.offset for record in records] == list(range(3, 43))
 
 
 # --- time ---

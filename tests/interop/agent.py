@@ -116,6 +116,9 @@ class Agent:
 
     # --- other nodes ---
 
+    def do_segment(self, target: str, size: int | None, parity: float) -> None:
+        self._node.segment(target, size, parity_rate=parity)
+
     def do_ping(self, target: str) -> float:
         return self._node.ping(target)
 

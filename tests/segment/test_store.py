@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,6 +158,29 @@ def test_a_locked_store_is_a_named_error_and_works_again_afterwards(store: Segme
     other.close()
     kept(store, SEGMENTS[:1])
     assert len(store.load()[0]) == 1
+
+
+def test_a_store_without_room_is_a_named_error_and_works_again_afterwards(store: SegmentStore, root: str) -> None:
+    """A limit of the file size stands for a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept(store, SEGMENTS[:1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * BLOCK_BYTES, before[1]))
+    try:
+        with pytest.raises(SegmentStoreError, match="cannot be kept"):
+            store.put(ONE, SEGMENTS[1], 101.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    kept(store, SEGMENTS[1:7])
+    (listed,), _ = again(store, root).load()
+    assert len(listed.places) == 7
+
+
+def test_a_durable_store_holds_the_same(root: str) -> None:
+    """L-7: flushed before a segment is finished."""
+    store = SegmentStore(root, "billing", KEYRING, durable=True)
+    kept(store, SEGMENTS[:3])
+    (listed,), _ = again(store, root).load()
+    assert sorted(place.slot for place in listed.places) == [0, 1, 2]
 
 
 def test_a_link_in_the_place_of_the_store_is_not_followed(root: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -43,6 +44,11 @@ def segments_of(case: dict[str, Any]) -> list[bytes]:
     payload = payload_of(case)
     shape = Shape(len(payload), case["segment_size"], case["data_segment_count"], case["parity_segment_count"])
     return [write_segment(segment) for segment in cut(Memory(payload), shape)]
+
+
+@cache
+def segments_named(name: str) -> list[bytes]:
+    return segments_of(CUT[name])
 
 
 @pytest.mark.parametrize("case", VECTORS["hashes"], ids=case_name)
@@ -94,7 +100,7 @@ def test_segments_get_the_verdicts_of_the_vector(story: dict[str, Any]) -> None:
     """G-10 to G-16."""
     assembler = Assembler(Limits(**{LIMITS[name]: value for name, value in story.get("limits", {}).items()}))
     for arrival in story["arrivals"]:
-        data = segments_of(CUT[arrival["of"]])[arrival["slot"]] if "of" in arrival else bytes.fromhex(arrival["hex"])
+        data = segments_named(arrival["of"])[arrival["slot"]] if "of" in arrival else bytes.fromhex(arrival["hex"])
         try:
             verdict, payload = assembler.receive(arrival["from"], data, arrival.get("at", 0))
         except WireError as error:

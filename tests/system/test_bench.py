@@ -123,18 +123,18 @@ def test_the_picture_is_drawn(modules: None, tmp_path: Path, whole: dict[str, An
 
 
 def test_a_case_that_fails_is_told_and_the_others_are_measured(modules: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import case
     import cases
 
     def fails(*_: Any) -> Iterator[Any]:
-        yield cases.Row("before", 1.0, "")
+        yield case.Row("before", 1.0, "")
         raise KeyError("ns")
 
     def works(*_: Any) -> Iterator[Any]:
-        yield cases.Row("after", 2.0, "")
+        yield case.Row("after", 2.0, "")
 
-    monkeypatch.setattr(cases, "ANY_LANGUAGE", (cases.Place(fails), cases.Place(works)))
-    monkeypatch.setattr(cases, "PYTHON_ONLY", ())
-    rows = list(cases.run(["speed"], cases.TINY, None))
+    monkeypatch.setattr(cases, "CASES", {"one": (case.Place(fails),), "other": (case.Place(works),)})
+    rows = list(cases.run(["speed"], frozenset({"one", "other"}), case.TINY, None))
     assert [row["case"] for row in rows] == ["before", "fails", "after"]
     assert rows[1]["failed"] == "KeyError: 'ns'"
 
@@ -171,3 +171,75 @@ def test_a_readme_without_markers_is_left_as_it_is(modules: None, tmp_path: Path
     with pytest.raises(ValueError, match="bench:begin"):
         text.write_readme(report, "scripts/bench/run", readme)
     assert readme.read_text() == "by hand\n"
+
+
+def test_chosen_cases_are_measured_without_the_peers() -> None:
+    done = bench("--only", "speed", "--cases", "nodes,uptime", "--json")
+    assert done.returncode in {0, 1}, done.stderr
+    found = json.loads(done.stdout)
+    assert not found["contenders"]
+    curves = [row["curve"] for row in found["cases"] if row.get("curve")]
+    assert curves == ["nodes", "nodes", "calls", "calls"]
+    assert all(row["ratio"] > 0 and row["cpu_us"] > 0 for row in found["cases"] if row.get("curve"))
+    growth = {verdict["figure"] for verdict in found["verdicts"] if verdict["measured"] is not None}
+    assert growth == {"population/speed", "growth_nodes/speed", "growth_calls/speed"}
+
+
+def test_a_case_that_does_not_exist_is_named_with_those_that_do() -> None:
+    done = bench("--cases", "nodes,weather")
+    assert done.returncode == 2
+    assert "no weather; there are all, peers, sizes" in done.stderr
+
+
+def test_what_is_asked_side_by_side_needs_the_rounds(modules: None) -> None:
+    import main
+
+    assert main.words_of("threads") == {"threads", "peers"}
+    assert main.words_of("waiting") == {"waiting"}
+    assert main.words_of("all") == set(main.WORDS)
+
+
+def test_messages_that_wait_unread_do_not_stop_the_calls_beside_them(modules: None, tmp_path: Path) -> None:
+    import case
+    import growth
+    from contender import Contender
+
+    pair = Contender("speed", tmp_path, server=("unread",))
+    twin_work = tmp_path / "twin"
+    twin_work.mkdir()
+    twin = Contender("speed", twin_work, server=("unread",))
+    try:
+        *points, verdict = growth.waiting_at_receiver(pair, twin, case.TINY)
+    finally:
+        pair.close()
+        twin.close()
+    assert [point.at for point in points] == list(case.TINY.waiting_mib)
+    assert verdict.figure == "growth_waiting_server"
+    left = sum(file.stat().st_size for file in (pair.work / "root/server/inbox/crowd.0").glob("*.lane"))
+    assert left >= case.TINY.waiting_mib[-1] << 20
+
+
+def test_pictures_of_growth_and_cases_are_drawn_beside_the_first(modules: None, tmp_path: Path) -> None:
+    import main
+
+    row = {"contender": "speed", "case": "events", "value": 1234.5, "unit": "/s", "decimals": 0, "figure": ""}
+    point = {**row, "unit": "µs", "ratio": 1.0, "cpu_ratio": 1.1}
+    curves = [{**point, "curve": curve, "at": at} for curve in ("nodes", "calls") for at in (2, 20)]
+    main.draw({"contenders": {}, "cases": [row, *curves]}, tmp_path / "bench.svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench-cases.svg", "bench-growth.svg"]
+
+
+def test_a_reason_is_what_the_profile_shows(modules: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import collections
+
+    import reasons
+
+    monkeypatch.setattr(reasons.perf, "is_there", lambda: True)
+    monkeypatch.setattr(reasons, "_profile", lambda *_: collections.Counter(kernel=1, interpreter=3))
+    missed = {"what": "call", "verdict": "FAIL", "figure": "small/speed/grpc", "why": ""}
+    tail = {"what": "p99", "verdict": "FAIL", "figure": "tail/speed", "why": ""}
+    met = {"what": "memory", "verdict": "PASS", "figure": "cpu_us/speed", "why": ""}
+    found: dict[str, Any] = {"verdicts": [missed, tail, met]}
+    reasons.add(found)
+    assert [row["why"] for row in found["verdicts"]] == ["processor time: 75 % interpreter, 25 % kernel", "", ""]
+    assert found["profiles"] == {"speed/call/200": {"interpreter": 0.75, "kernel": 0.25}}

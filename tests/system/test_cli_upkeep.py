@@ -13,6 +13,7 @@ import pytest
 
 import speed
 from speed.wire import names
+from speed.wire.limits import RECONSTRUCTION_SECONDS
 from tests.system.commands import PATIENCE, Command, Result
 
 pytestmark = pytest.mark.system
@@ -71,6 +72,20 @@ def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Com
     assert not (run.root / "dead").exists()
     assert names.parse_claim("dead.000001") == ("dead", 1)
     assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
+
+
+def test_gc_keeps_segments_of_a_dead_node_as_long_as_they_may_be_put_together(run: Command) -> None:
+    """G-15: then they go with the node's directory."""
+    _die(run.root)
+    segments = Path(names.segments_dir(str(run.root), "dead"))
+    segments.mkdir(mode=0o700)
+    (segments / names.SEGMENT_INDEX).write_bytes(b"x")
+    (segments / names.shards_name(bytes(16))).write_bytes(b"x")
+    assert "node directory" in _left(run("gc", "--json"))["kept"]
+    old = time.time() - RECONSTRUCTION_SECONDS - 1
+    os.utime(segments, (old, old))
+    assert "node directory" in _left(run("gc", "--json"))["removed"]
+    assert not (run.root / "dead").exists()
 
 
 def test_gc_keeps_messages_that_wait_for_a_dead_node(run: Command) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from speed.runtime.own_core import PAID, PATIENCE, REST_SECONDS, TURN_SECONDS, OwnCore, leave_this_core
+from speed.runtime.own_core import PATIENCE, REST_SECONDS, TURN_SECONDS, OwnCore, leave_this_core
 
 
 def in_a_thread(do: Callable[[], object]) -> object:
@@ -58,15 +58,13 @@ def test_only_turns_in_a_row_lead_to_a_move() -> None:
     assert turns.poll(PATIENCE, by_turns=True) == 1
 
 
-def test_moves_that_do_not_pay_become_seldom() -> None:
+def test_between_two_moves_is_a_rest() -> None:
     turns = Turns()
-    rest = REST_SECONDS[0]
-    while rest < REST_SECONDS[1]:
+    for _ in range(10):
         assert turns.poll(PATIENCE, by_turns=True) == 1
-        turns.now += 0.9 * rest
+        turns.now += 0.9 * REST_SECONDS
         assert turns.poll(PATIENCE, by_turns=True) == 0
-        turns.now += 0.2 * rest
-        rest *= 2
+        turns.now += 0.2 * REST_SECONDS
 
 
 def test_two_that_left_at_once_do_not_meet_for_ever() -> None:
@@ -75,13 +73,5 @@ def test_two_that_left_at_once_do_not_meet_for_ever() -> None:
     for _ in range(100):
         moves = one.poll(PATIENCE, by_turns=True) + other.poll(PATIENCE, by_turns=True)
         moves_together += moves == 2
-        one.now = other.now = one.now + REST_SECONDS[0] / 10
+        one.now = other.now = one.now + REST_SECONDS / 10
     assert moves_together == 1
-
-
-def test_a_move_that_paid_may_soon_be_repeated() -> None:
-    turns = Turns()
-    for _ in range(10):
-        assert turns.poll(PATIENCE, by_turns=True) == 1
-        assert turns.poll(PAID, by_turns=False) == 0
-        turns.now += 1.1 * 2 * REST_SECONDS[0]

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import speed
+from speed.journal import Journal
+from speed.journal.recorder import Recorded, Recorder
+from speed.journal.writer import JournalWriter
 from speed.segment import Splitter
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_PAYLOAD_BYTES
 from speed.wire.names import segments_dir
@@ -87,6 +90,25 @@ def test_large_bytes_and_large_values_arrive(make: Make) -> None:
     assert second is not None
     assert second.payload == {"rows": payload}
     assert first.payload.closed
+
+
+def test_a_journal_refuses_by_name_what_no_record_holds(make: Make, root: str, tmp_path: Path) -> None:
+    """J-6: and records what comes next."""
+    key = Path(root, "speed.key")
+    journal = Journal(tmp_path / "journal", key)
+    with JournalWriter(journal.directory, key) as writer:
+        recorded = Recorded((), ("billing",), ("analytics",))
+        recorder = Recorder(writer, recorded, "journal", root=root, key=key, engine="python")
+        try:
+            analytics = make("analytics", allow=["billing"])
+            with pytest.raises(speed.ExecutionFailedError, match="more than a record holds"):
+                analytics.send("billing", bytes(LARGE), ack=True, timeout=WAIT)
+            analytics.segment("billing", 4096)
+            analytics.send("billing", bytes(100_000), ack=True, timeout=WAIT)
+        finally:
+            recorder.close()
+    (lane,) = journal.lanes()
+    assert [len(one.view.payload) for one in journal.read(lane.id, 0, journal.end(lane.id))] == [100_000]
 
 
 def test_a_small_file_goes_in_one_envelope(make: Make) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import speed
 from speed import columns
 from speed.column_services import by_array, by_row
+from speed.native import why_unusable
 from speed.spark import Speed
+from speed.spark.executor import worker_node
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -24,6 +28,7 @@ def geo(module_root: str) -> Iterator[speed.Node]:
         node.register("label", by_row(label))
         node.register("nothing", lambda a: None)
         node.register("first_half", lambda a: columns.from_numpy(columns.to_numpy(a)[: len(a) // 2]))
+        node.register("signs", by_array(lambda x, k: {"sign": np.sign(x), "size": np.abs(k)}))
         node.register("positive", by_array(lambda a: {"a": a[a > 0], "twice": 2 * a[a > 0]}, any_rows=True))
         node.allow("etl.*")
         yield node
@@ -74,6 +79,29 @@ def test_map_gives_the_rows_that_the_service_makes(spark: Any, sp: Speed) -> Non
     assert sorted((row.a, row.twice) for row in mapped.collect()) == [(a, 2 * a) for a in range(1, 50)]
 
 
+@pytest.mark.parametrize("engine", ["auto", "native", "python"])
+def test_the_workers_nodes_have_the_engine_that_was_asked_for(spark: Any, module_root: str, engine: str) -> None:
+    """Native where it is built, unless told otherwise."""
+    is_built = not why_unusable(speed.__version__)
+    if engine == "native" and not is_built:
+        with pytest.raises(speed.ConfigurationError, match="the native engine cannot be used"):
+            Speed(spark, root=module_root, name="etl.native", engine=engine)
+        return
+    with closing(Speed(spark, root=module_root, name=f"etl.{engine}", engine=engine)) as sp_of_engine:
+        settings = sp_of_engine._settings
+
+        def engines(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield pa.RecordBatch.from_pydict({"engine": [worker_node(settings).engine] * batch.num_rows})
+
+        found = {row.engine for row in frame(spark, 10).mapInArrow(engines, "engine string").collect()}
+        assert found == {engine if engine != "auto" else "native" if is_built else "python"}
+        enriched = sp_of_engine.enrich(
+            frame(spark), node="geo", service="hypot", columns=["a", "b"], returns="c double"
+        )
+        assert len(enriched.collect()) == 1000
+
+
 def test_an_error_names_node_service_batch_and_row_and_reaches_the_driver(spark: Any, sp: Speed) -> None:
     one = spark.range(300).coalesce(1).selectExpr("IF(id = 217, -1L, id) AS a", "1D AS b")
     failing = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string")
@@ -88,6 +116,35 @@ def test_a_batch_that_fails_may_become_nulls(spark: Any, sp: Speed) -> None:
     tolerant = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string", on_error="null")
     rows = tolerant.collect()
     assert [row.c is None for row in rows] == [False] * 200 + [True] * 100
+
+
+def test_of_an_idempotent_service_only_the_rows_that_it_names_become_nulls(spark: Any, sp: Speed) -> None:
+    """C-7: whichever rows are bad, the first, the last, side by side; the others have their answers."""
+    bad = {0, 1, 50, 99, 150, 217, 299}
+    negative = f"IF(id IN ({', '.join(map(str, bad))}), -1L, id) AS a"
+    one = spark.range(300).coalesce(1).selectExpr("id", negative, "1D AS b")
+    options = {"on_error": "null", "idempotent": True}
+    before = sp.metrics["failed_rows"]
+    tolerant = sp.enrich(one, node="geo", service="label", columns=["a", "b"], returns="c string", **options)
+    assert {row.id: row.c for row in tolerant.collect()} == {n: None if n in bad else f"{n}:1" for n in range(300)}
+    assert sp.metrics["failed_rows"] - before == len(bad)
+
+
+def test_an_answer_of_several_columns_stands_behind_the_others(spark: Any, sp: Speed) -> None:
+    """Columns that are no argument may be of any type, and stay what they are."""
+    one = spark.range(-2, 2).selectExpr("id AS x", "array(id) AS list", "id AS k", "id + 1 AS later").coalesce(1)
+    both = sp.enrich(one, node="geo", service="signs", columns=["x", "k"], returns="sign long, size long NOT NULL")
+    assert both.columns == ["x", "list", "k", "later", "sign", "size"]
+    found = [tuple(row) for row in both.collect()]
+    assert found == [(n, [n], n, n + 1, (n > 0) - (n < 0), abs(n)) for n in range(-2, 2)]
+
+
+def test_a_service_is_asked_once_however_often_its_answer_is_used(spark: Any, sp: Speed) -> None:
+    before = sp.metrics["rows"]
+    enriched = sp.enrich(frame(spark, 100), node="geo", service="hypot", columns=["a", "b"], returns="c double")
+    kept = enriched.where("c > 10").selectExpr("c + c AS twice", "c * c AS square").where("twice > 40").collect()
+    assert kept
+    assert sp.metrics["rows"] - before == 100
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,23 @@ TEST(Messages, invalid_ones_are_refused_and_the_field_is_named_m_4_m_5) {
   }
 }
 
+TEST(Messages, ids_are_made_of_time_and_random_bytes_m_13) {
+  for (const Json& item : cases("messages", "message_ids")) {
+    const Bytes random = bytes_of(item["random_hex"]);
+    Block<10> tail;
+    std::copy(random.begin() + 6, random.end(), tail.begin());
+    EXPECT_EQ(new_message_id(item["unix_ms"].get<std::uint64_t>(), tail), item["message_id"].get<std::string>());
+  }
+}
+
+TEST(Messages, ids_of_work_that_is_done_again_are_the_same_m_13) {
+  for (const Json& item : cases("messages", "repeated_ids")) {
+    const auto names = item["names"].get<std::vector<std::string>>();
+    EXPECT_EQ(repeated_message_id(names, item["number"].get<std::uint64_t>()), item["message_id"].get<std::string>());
+  }
+  EXPECT_THROW(repeated_message_id({"work"}, std::uint64_t{1} << 48), WireError);
+}
+
 TEST(Messages, refused_text_leaves_no_trace_on_stderr_m_4) {
   const Bytes topic_that_is_not_utf8 = bytes_of("0a03" "1201ff");
   testing::internal::CaptureStderr();

@@ -59,13 +59,13 @@ TEST(OwnCore, only_turns_in_a_row_lead_to_a_move) {
   EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
 }
 
-TEST(OwnCore, moves_that_do_not_pay_become_seldom) {
+TEST(OwnCore, between_two_moves_is_a_rest) {
   Turns turns;
-  for (double rest = OwnCore::shortest_rest; rest < OwnCore::longest_rest; rest *= 2) {
+  for (int round = 0; round < 10; ++round) {
     EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
-    turns.now += 0.9 * rest;
+    turns.now += 0.9 * OwnCore::rest_seconds;
     EXPECT_EQ(turns.poll(OwnCore::patience, true), 0);
-    turns.now += 0.2 * rest;
+    turns.now += 0.2 * OwnCore::rest_seconds;
   }
 }
 
@@ -74,18 +74,9 @@ TEST(OwnCore, two_that_left_at_once_do_not_meet_for_ever) {
   int moves_together = 0;
   for (int round = 0; round < 100; ++round) {
     moves_together += one.poll(OwnCore::patience, true) + other.poll(OwnCore::patience, true) == 2 ? 1 : 0;
-    other.now = one.now += OwnCore::shortest_rest / 10;
+    other.now = one.now += OwnCore::rest_seconds / 10;
   }
   EXPECT_EQ(moves_together, 1);
-}
-
-TEST(OwnCore, a_move_that_paid_may_soon_be_repeated) {
-  Turns turns;
-  for (int round = 0; round < 10; ++round) {
-    EXPECT_EQ(turns.poll(OwnCore::patience, true), 1);
-    EXPECT_EQ(turns.poll(OwnCore::paid, false), 0);
-    turns.now += 2.2 * OwnCore::shortest_rest;
-  }
 }
 
 }  // namespace

@@ -63,6 +63,12 @@ class Crowd:
             found = self._nodes[0].nodes()
         return {"seconds": (time.perf_counter() - begin) / times, "found": len(found)}
 
+    def wait(self, target: str) -> dict[str, int]:
+        """Until all nodes know the target."""
+        for node in self._nodes:
+            node.wait_for(target, timeout=WAIT_SECONDS)
+        return {}
+
     def fill(self, size: int, count: int, target: str = SERVER) -> dict[str, int]:
         """Messages that nobody handles yet, from all nodes alike."""
         data = os.urandom(size)

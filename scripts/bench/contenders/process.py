@@ -23,7 +23,7 @@ GRACE_SECONDS = 5.0
 """Time a server has to leave in order once its input ended."""
 
 
-def serve(module: ModuleType, work: Path) -> None:
+def serve(module: ModuleType, work: Path, *kind: str) -> None:
     stop = threading.Event()
 
     def end_with_input() -> None:
@@ -33,7 +33,7 @@ def serve(module: ModuleType, work: Path) -> None:
         os._exit(0)
 
     threading.Thread(target=end_with_input, daemon=True).start()
-    module.serve(work, lambda: print("ready", flush=True), stop)
+    module.serve(work, lambda: print("ready", flush=True), stop, *kind)
 
 
 def measure_echo(client: Any, size: int, count: int, warm: int) -> dict[str, list[int]]:

@@ -14,34 +14,40 @@ WAIT_SECONDS = 10.0
 SEND_SECONDS = 60.0
 WORKERS = 4
 LEASE_SECONDS = 300.0
-"""Longer than any case keeps a server stopped; else defaults."""
+"""Longer than any case keeps a server stopped, and than a shared machine stands still; else defaults."""
 BATCH = 64
 ENGINE = "python"
 SPIN_SECONDS: float | None = None
 """How long to poll; None: the default."""
 
 
-def open_node(work: Path, name: str, **options: Any) -> speed.Node:
+def open_node(work: Path, name: str, kind: str = "", **options: Any) -> speed.Node:
+    """`kind` has "blocking" in it: does not poll."""
     root, key = make_root(work)
-    return speed.Node(name, root=str(root), key=str(key), engine=ENGINE, spin_seconds=SPIN_SECONDS, **options)
+    spin_seconds = 0.0 if "blocking" in kind else SPIN_SECONDS
+    fixed: dict[str, Any] = {"engine": ENGINE, "spin_seconds": spin_seconds, "lease_seconds": LEASE_SECONDS}
+    return speed.Node(name, root=str(root), key=str(key), **fixed, **options)
 
 
 def echo(data: bytes) -> bytes:
     return data
 
 
-def serve(work: Path, ready: Callable[[], None], stop: Event) -> None:
-    with open_node(work, "server", workers=WORKERS, lease_seconds=LEASE_SECONDS) as node:
+def serve(work: Path, ready: Callable[[], None], stop: Event, kind: str = "") -> None:
+    """`kind` has "unread" in it: messages stay where they are."""
+    with open_node(work, "server", kind, workers=WORKERS) as node:
         node.allow("client", "crowd.*")
         node.register("echo", echo)
-        node.on_message(lambda _: None)
+        if "unread" not in kind:
+            node.on_message(lambda _: None)
         ready()
         stop.wait()
 
 
 class Client:
-    def __init__(self, work: Path, durability: str = "process") -> None:
-        self._node = open_node(work, "client", durability=durability)
+    def __init__(self, work: Path, kind: str = "") -> None:
+        durability = "disk" if "disk" in kind else "process"
+        self._node = open_node(work, "client", kind, durability=durability, allow=["crowd.*"])
         self._node.wait_for("server", timeout=WAIT_SECONDS)
 
     def echo(self, data: bytes) -> bytes:

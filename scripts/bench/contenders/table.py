@@ -13,7 +13,8 @@ NODE_CLASSES = BUILT.parents[1] / "bindings" / "java" / "target"
 BUILD = "scripts/bench/build"
 
 Command = Callable[..., list[str]]
-"""(role, work directory, further words) -> what to execute; the further word of a SPEED program is a durability."""
+"""(role, work directory, further words) -> what to execute; the further word of a SPEED program has in it ``disk``
+(durable), ``blocking`` (does not poll) or ``unread`` (a server that leaves messages where they are)."""
 
 
 def python(module: str) -> Command:
@@ -32,6 +33,7 @@ def java(library: str) -> Command:
 
 
 CALLS = frozenset({"small", "large", "loaded", "bytes_16", "kib_4", "kib_64", "mib_16"})
+UP_TO_64_KIB = CALLS - {"large", "mib_16"}
 CALL = frozenset({"small", "loaded"})
 MANY = frozenset({"pipelined"})
 THREADS = MANY | {"pipelined_4", "pipelined_16"}
@@ -53,6 +55,8 @@ class Peer:
     server: Command
     library: str | None = None
     """Python distribution whose version is printed."""
+    lacks: str = ""
+    """What it takes no part in, and why."""
 
     @property
     def needs(self) -> list[Path]:
@@ -74,14 +78,21 @@ def _language(program: str) -> str:
 
 
 def _peer(
-    language: str, title: str, protection: str, does: frozenset[str], command: Command, library: str | None = None
+    language: str,
+    title: str,
+    protection: str,
+    does: frozenset[str],
+    command: Command,
+    library: str | None = None,
+    lacks: str = "",
 ) -> Peer:
-    return Peer(language, title, protection, does, command, command, library)
+    return Peer(language, title, protection, does, command, command, library, lacks)
 
 
 SEALED = "ChaCha20-Poly1305, allow list"
 NOTHING = "none (no TLS)"
 CURVE = "CURVE (encrypted)"
+HALF_WRITTEN = "1 MiB and more: its reader takes each message before it is written, however often it is sent again"
 
 PEERS: dict[str, Peer] = {
     "connection": _peer("python", "multiprocessing.connection", "HMAC at connect", CALLS, python("connection")),
@@ -89,8 +100,10 @@ PEERS: dict[str, Peer] = {
     "zeromq": _peer("python", "pyzmq REQ/REP ipc, CURVE", CURVE, CALLS | {"one_way"}, python("zeromq"), "pyzmq"),
     "grpc": _peer("python", "grpcio unary, unix socket", NOTHING, CALLS | THREADS, python("grpc"), "grpcio"),
     "pyro": _peer("python", "Pyro5, unix socket", "none", CALLS, python("pyro"), "Pyro5"),
-    "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS - {"mib_16"}, python("rpyc"), "rpyc"),
-    "kombu": _peer("python", "kombu, filesystem transport", "none", CALLS - {"mib_16"}, python("kombu"), "kombu"),
+    "rpyc": _peer("python", "RPyC, unix socket", "none", CALLS, python("rpyc"), "rpyc"),
+    "kombu": _peer(
+        "python", "kombu, filesystem transport", "none", UP_TO_64_KIB, python("kombu"), "kombu", HALF_WRITTEN
+    ),
     "speed": _peer("python", "SPEED node.call, Python engine", SEALED, SPEED | BATCHES, python("speed"), "speed-ipc"),
     "speed.native": _peer(
         "python", "SPEED node.call, native engine", SEALED, SPEED | BATCHES, python("speed_native"), "speed-ipc"

@@ -16,7 +16,7 @@ from on_spark.enrich import _schema
 from speed.spark import Speed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROUNDS, QUICK_ROUNDS = 15, 5
 SAMPLE_SECONDS = 2.0
@@ -50,24 +50,34 @@ def first_result(spark: SparkSession, work: Path, quick: bool, say: Callable[[st
 
 
 def memory(spark: SparkSession, work: Path, minutes: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """Megabytes of the largest worker while flights go through the C++ service without a pause."""
-    flights = session.flights(spark, work)
-    samples: list[float] = []
+    """How the memory of a worker grows while flights go through the C++ service without a pause."""
     with session.services(work, "cpp"):
         sp = Speed(spark, root=work / "root", key=work / "speed.key", name="etl.memory")
-        end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end:
-            until = time.monotonic() + SAMPLE_SECONDS
-            while time.monotonic() < until:
-                session.compute(
-                    sp.enrich(flights, node="geo", service="distance", columns=PLACES, returns="miles double")
-                )
-            samples.append(max(worker.memory_info().rss for worker in workers()) / 1e6)
+        taken, samples = _samples(sp, session.flights(spark, work), minutes)
         calls = sp.metrics["calls"]
     fifth = max(1, len(samples) // 5)
     early, late = statistics.median(samples[fifth : 2 * fifth]), statistics.median(samples[-fifth:])
-    say(f"memory of a worker: {early:.1f} MB early, {late:.1f} MB after {minutes:g} minutes and {calls:,} calls")
-    return {"megabytes": samples, "calls": calls, "figures": {"memory_growth": late / early, "memory_mb": late}}
+    slope = statistics.linear_regression(taken[fifth:], samples[fifth:]).slope if len(samples) > fifth + 1 else 0.0
+    say(
+        f"memory of a worker: {early:.1f} MB early, {late:.1f} MB after {minutes:g} minutes and {calls:,} calls, "
+        f"{slope:+.3f} MB a minute"
+    )
+    figures = {"memory_growth": late / early, "memory_mb": late, "memory_mb_a_minute": slope}
+    return {"minutes": taken, "megabytes": samples, "calls": calls, "figures": figures}
+
+
+def _samples(sp: Speed, flights: DataFrame, minutes: float) -> tuple[list[float], list[float]]:
+    """Minutes since the beginning, and megabytes of the largest worker then."""
+    taken: list[float] = []
+    samples: list[float] = []
+    began = time.monotonic()
+    while time.monotonic() < began + 60 * minutes:
+        until = time.monotonic() + SAMPLE_SECONDS
+        while time.monotonic() < until:
+            session.compute(sp.enrich(flights, node="geo", service="distance", columns=PLACES, returns="miles double"))
+        taken.append((time.monotonic() - began) / 60)
+        samples.append(max(worker.memory_info().rss for worker in workers()) / 1e6)
+    return taken, samples
 
 
 def workers() -> list[psutil.Process]:

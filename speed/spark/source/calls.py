@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from speed.journal.record import Call, read_call
 
 if TYPE_CHECKING:
-    from speed.journal import LaneInfo, Record
+    from speed.journal import Block, LaneInfo, Record
 
 _COLUMNS: dict[str, Callable[[Any, Call, Any], Any]] = {
     "answered_at": lambda lane, call, record: call.answered_at_ms * 1000,
@@ -32,9 +32,9 @@ class CallBatches:
         self._schema = schema
         self._lane = lane
 
-    def batches(self, records: Iterable[Record], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, blocks: Iterable[Block], rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of at most ``rows`` rows. Raises WireError for a record that is no call."""
-        records = iter(records)
+        records = chain.from_iterable(block.records(self._lane.source) for block in blocks)
         while some := list(islice(records, rows)):
             yield self._batch(some)
 

@@ -1,23 +1,25 @@
-"""Recorded messages as Arrow record batches, built column by column."""
+"""Recorded messages as Arrow record batches, built column by column out of whole blocks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
+from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
-from speed.wire.message_scan import Head, MessageScan, Scanned
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
+from speed.wire.message_scan import Head
 from speed.wire.value import unpack, unpack_unchecked_map
 
 if TYPE_CHECKING:
-    from speed.journal import LaneInfo, Record
+    from speed.journal import Block, LaneInfo
 
 _JSON_TYPE = CONTENT_TYPES[JSON]
 
@@ -40,14 +42,13 @@ class MessageBatches:
         self._metadata = [name for name in schema.names if name in MESSAGE_COLUMNS]
         self._fields = [field for field in schema if field.name not in MESSAGE_COLUMNS and field.name != PAYLOAD]
 
-    def batches(self, records: Iterable[Record], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of at most ``rows`` rows. Raises WireError and PayloadError, which name lane and offset."""
-        records = iter(records)
-        while some := list(islice(records, rows)):
-            yield self._batch(some)
+    def batches(self, blocks: Iterable[Block], rows: int) -> Iterator[pa.RecordBatch]:
+        """A batch of each so many rows or bytes of blocks. Raises WireError and PayloadError: lane and offset."""
+        for some in _gathered(blocks, rows):
+            records = Records(some)
+            yield self._batch(records, self._scanned(records))
 
-    def _batch(self, records: Sequence[Record]) -> pa.RecordBatch:
-        scanned = self._scanned(records)
+    def _batch(self, records: Records, scanned: Scanned) -> pa.RecordBatch:
         columns = {name: self._column(name, records, scanned) for name in self._metadata}
         if PAYLOAD in self._schema.names:
             columns[PAYLOAD] = self._payload(self._schema.field(PAYLOAD).type, records, scanned)
@@ -58,58 +59,90 @@ class MessageBatches:
         arrays = [columns[name] for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _scanned(self, records: Sequence[Record]) -> Scanned:
+    def _scanned(self, records: Records) -> Scanned:
         try:
-            return self._scan.read([record.message for record in records])
-        except WireError:
-            for record in records:
-                try:
-                    self._scan.read([record.message])
-                except WireError as error:
-                    raise WireError(error.reason, f"{self._place(record)}: {error}") from None
-            raise
+            return self._scan.read(records.messages, records.sizes)
+        except MessageError as error:
+            raise WireError(error.reason, f"{self._place(records, error.row)}: {error}") from None
 
-    def _place(self, record: Record) -> str:
+    def _place(self, records: Records, row: int) -> str:
         lane = self._lane
-        return f"{lane.kind} {lane.subject} from {lane.source}, lane {lane.id}, offset {record.offset}"
+        return f"{lane.kind} {lane.subject} from {lane.source}, lane {lane.id}, offset {records.offsets[row]}"
 
     # --- metadata ---
 
-    def _column(self, name: str, records: Sequence[Record], scanned: Scanned) -> pa.Array:
+    def _column(self, name: str, records: Records, scanned: Scanned) -> pa.Array:
         kind = self._schema.field(name).type
-        lane = self._lane
         if name in _OF_LANE:
-            return pa.repeat(pa.scalar(_OF_LANE[name](lane), kind), len(records))
+            return pa.repeat(pa.scalar(_OF_LANE[name](self._lane), kind), len(records.offsets))
         if name in _OF_RECORD:
-            return pa.array(list(map(_OF_RECORD[name], records)), kind)
+            return pa.array(_OF_RECORD[name](records), kind)
         if name == "recorded_at":
-            return _times([record.recorded_at_ms for record in records], kind)
+            return _times(records.table["recorded_ms"], kind)
         if name == "published_at":
             return _times(scanned.published_at_ms, kind)
         if name == "message_id":
-            return pa.array(scanned.message_ids, pa.binary()).cast(kind)
-        return _of_heads(_OF_HEAD[name], scanned.heads, kind)
+            return scanned.message_ids.cast(kind)
+        return _of_heads(_OF_HEAD[name], scanned, kind)
 
     # --- payload ---
 
-    def _payload(self, kind: pa.DataType, records: Sequence[Record], scanned: Scanned) -> pa.Array:
+    def _payload(self, kind: pa.DataType, records: Records, scanned: Scanned) -> pa.Array:
         try:
-            return _payloads(kind, scanned.heads, scanned.payloads)
+            return _payloads(kind, scanned)
         except _UNFIT:
-            rows = zip(records, scanned.heads, scanned.payloads, strict=True)
-            return pa.concat_arrays([self._one_payload(kind, *row) for row in rows])
+            return pa.concat_arrays([self._one_payload(kind, records, scanned, row) for row in range(records.rows)])
 
-    def _one_payload(self, kind: pa.DataType, record: Record, head: Head, payload: bytes) -> pa.Array:
+    def _one_payload(self, kind: pa.DataType, records: Records, scanned: Scanned, row: int) -> pa.Array:
         """An array of one; PayloadError, or a null, if it does not fit."""
+        one = scanned.one(row)
         try:
-            return _payloads(kind, [head], [payload])
+            return _payloads(kind, one)
         except _UNFIT as error:
             if self._on_error == "null":
                 return pa.nulls(1, kind)
+            content_type, size = one.heads[0].content_type, len(one.payloads[0].as_py())
             raise PayloadError(
-                f"{self._place(record)}: the payload ({head.content_type}, {len(payload)} bytes) does not fit {kind}: "
+                f"{self._place(records, row)}: the payload ({content_type}, {size} bytes) does not fit {kind}: "
                 f"{_why(error)}; onError=null makes it null"
             ) from None
+
+
+class Records:
+    """What the blocks of a batch say of their records, as arrays, and their messages one behind the other."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.offsets: Array = np.concatenate([np.arange(block.offset, block.end) for block in blocks])
+        self.table: Array = np.frombuffer(b"".join(block.table for block in blocks), _TABLE)
+        self.sizes: Array = self.table["bytes"].astype(np.int64)
+        self.messages = b"".join(block.messages for block in blocks)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.offsets)
+
+
+_TABLE = np.dtype([("sequence", ">u8"), ("recorded_ms", ">u8"), ("bytes", ">u4"), ("flags", ">u4")])
+"""J-5."""
+assert _TABLE.itemsize == RECORD_BYTES
+_BATCH_BYTES = 1 << 22
+"""Of messages; a single block may have more."""
+
+
+def _gathered(blocks: Iterable[Block], rows: int) -> Iterator[list[Block]]:
+    """Blocks that make a batch; each has a record, and at most ``rows``."""
+    some: list[Block] = []
+    for block in blocks:
+        if not block.rows:
+            continue
+        filled = sum(one.rows for one in some), sum(len(one.messages) for one in some)
+        if some and (filled[0] + block.rows > rows or filled[1] + len(block.messages) > _BATCH_BYTES):
+            yield some
+            some = []
+        some.append(block)
+    if some:
+        yield some
 
 
 _UNFIT = (pa.ArrowException, WireError, TypeError, ValueError, OverflowError)
@@ -120,9 +153,9 @@ _OF_LANE: dict[str, Callable[[Any], str | None]] = {
     "lane": lambda lane: lane.id,
     "inbox": lambda lane: lane.subject if lane.kind == "inbox" else None,
 }
-_OF_RECORD: dict[str, Callable[[Any], Any]] = {
-    "offset": lambda record: record.offset,
-    "redelivered": lambda record: record.redelivered,
+_OF_RECORD: dict[str, Callable[[Records], Any]] = {
+    "offset": lambda records: records.offsets,
+    "redelivered": lambda records: (records.table["flags"] & FLAG_REDELIVERED) != 0,
 }
 _OF_HEAD: dict[str, Callable[[Head], Any]] = {
     "topic": lambda head: head.topic,
@@ -137,34 +170,33 @@ _OF_HEAD: dict[str, Callable[[Head], Any]] = {
 }
 
 
-def _of_heads(pick: Callable[[Head], Any], heads: Sequence[Head], kind: pa.DataType) -> pa.Array:
-    """One value a message, made once for all if they share their head."""
-    first = heads[0]
-    if heads[-1] is first and heads.count(first) == len(heads):
-        return pa.repeat(pa.scalar(pick(first), kind), len(heads))
-    return pa.array(list(map(pick, heads)), kind)
+def _of_heads(pick: Callable[[Head], Any], scanned: Scanned, kind: pa.DataType) -> pa.Array:
+    """One value a message, made once for each head."""
+    values = pa.array(list(map(pick, scanned.heads)), kind)
+    if values.null_count == len(values):
+        return pa.nulls(len(scanned.kinds), kind)
+    return values.take(pa.array(scanned.kinds))
 
 
-def _times(unix_ms: Sequence[int], kind: pa.DataType) -> pa.Array:
+def _times(unix_ms: Any, kind: pa.DataType) -> pa.Array:
     """Milliseconds as Spark's microseconds."""
-    return pa.array(unix_ms, pa.int64()).cast(pa.timestamp("ms", kind.tz)).cast(kind)
+    return pa.array(unix_ms.astype(np.int64)).cast(pa.timestamp("ms", kind.tz)).cast(kind)
 
 
-def _payloads(kind: pa.DataType, heads: Sequence[Head], payloads: Sequence[bytes]) -> pa.Array:
+def _payloads(kind: pa.DataType, scanned: Scanned) -> pa.Array:
     """The payloads as binary, as text, or decoded; one of _UNFIT where one is something else."""
-    if is_type.is_binary(kind):
-        return pa.array(payloads, kind)
-    if is_type.is_string(kind):
-        return pa.array(payloads, pa.binary()).cast(kind)
-    values, head, decode = [], None, _decoder(heads[0], kind)
-    for now, payload in zip(heads, payloads, strict=True):
-        if now is not head:
-            head, decode = now, _decoder(now, kind)
-        values.append(decode(payload))
+    if is_type.is_binary(kind) or is_type.is_string(kind):
+        return scanned.payloads.cast(kind)
+    decoders = [_decoder(head, kind) for head in scanned.heads]
+    values = [decoders[number](payload) for number, payload in _numbered(scanned)]
     array = pa.array(values, kind)
     if array.null_count and is_type.is_struct(kind):
         raise TypeError("it is null")
     return array
+
+
+def _numbered(scanned: Scanned) -> Iterator[tuple[int, bytes]]:
+    return zip(scanned.kinds.tolist(), scanned.payloads.to_pylist(), strict=True)
 
 
 def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:

@@ -17,6 +17,7 @@ PAYLOADS = ("binary", "string")
 STARTING_OFFSETS = ("earliest", "latest")
 ON_ERROR = ("raise", "null")
 DURABILITIES = ("process", "disk")
+ENGINES = ("auto", "native", "python")
 
 _WRITE = {
     "root": "communication directory",
@@ -27,6 +28,7 @@ _WRITE = {
     "run": "name of this run; written again under the same name, rows keep their message ids",
     "contentType": "of a payload of binary or string",
     "durability": "process or disk",
+    "engine": "auto, native or python: of the nodes that write",
     "timeoutSeconds": "how long to wait for a node, for room and for the acknowledgement",
     "minSubscribers": "how many nodes must subscribe to the topic",
 }
@@ -111,6 +113,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         prefix=prefix,
         application="",
         durability=options.choice("durability", DURABILITIES),
+        engine=options.choice("engine", ENGINES),
     )
     return WriteOptions(
         settings=settings,

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from speed.errors import JournalExpiredError
-from speed.journal import Journal, LaneInfo, Record
+from speed.journal import Block, Journal, LaneInfo
 from speed.spark.source.calls import CallBatches
 from speed.spark.source.columns import MessageBatches
 from speed.spark.source.options import ReadOptions
@@ -61,9 +61,9 @@ class JournalRows:
         journal = open_journal(self._options)
         fail = self._options.fail_on_data_loss
         start = first_kept(journal, part.lane, part.start, part.end, fail)
-        found = journal.read(part.lane.id, start, part.end, skip_damaged=not fail)
-        records = _until(_counted(found, part.lane, start, part.end), part.until_ms)
-        return self._batches(part.lane).batches(records, BATCH_ROWS)
+        found = journal.blocks(part.lane.id, start, part.end, skip_damaged=not fail)
+        blocks = _until(_counted(found, part.lane, start, part.end), part.until_ms)
+        return self._batches(part.lane).batches(blocks, BATCH_ROWS)
 
     def _batches(self, lane: LaneInfo) -> CallBatches | MessageBatches:
         if lane.kind == "calls":
@@ -196,14 +196,14 @@ def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: boo
     return min(first, end)
 
 
-def _counted(records: Iterator[Record], lane: LaneInfo, start: int, end: int) -> Iterator[Record]:
-    """The records; a warning says how many between them could not be read."""
+def _counted(blocks: Iterator[Block], lane: LaneInfo, start: int, end: int) -> Iterator[Block]:
+    """The blocks; a warning says how many records between them could not be read."""
     following = start
-    for record in records:
-        if record.offset > following:
-            log.warning("%d messages of %s are damaged (lane %s)", record.offset - following, _named(lane), lane.id)
-        following = record.offset + 1
-        yield record
+    for block in blocks:
+        if block.offset > following:
+            log.warning("%d messages of %s are damaged (lane %s)", block.offset - following, _named(lane), lane.id)
+        following = block.end
+        yield block
     if following < end:
         log.warning("%d messages of %s are damaged (lane %s)", end - following, _named(lane), lane.id)
 
@@ -212,12 +212,13 @@ def _named(lane: LaneInfo) -> str:
     return f"{lane.kind} {lane.subject} from {lane.source}"
 
 
-def _until(records: Iterator[Record], until_ms: int) -> Iterator[Record]:
-    """Records up to a time; that of a lane never goes back (J-5)."""
-    for record in records:
-        if record.recorded_at_ms > until_ms:
+def _until(blocks: Iterator[Block], until_ms: int) -> Iterator[Block]:
+    """Records up to a time; that of a lane never goes back (J-4)."""
+    for block in blocks:
+        wanted = block.until(until_ms)
+        yield wanted
+        if wanted.end < block.end:
             return
-        yield record
 
 
 def _unix_ms(moment: datetime.datetime) -> int:

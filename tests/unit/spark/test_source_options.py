@@ -16,6 +16,7 @@ from speed.spark.source.options import check_names, read_options, write_options
         ({"journal": "/j", "node": "a"}, "there is no option 'journal' for writing"),
         ({"node": "billing", "topic": "alerts"}, "node and topic are both given"),
         ({"node": "billing", "durability": "memory"}, "durability is 'memory': use process or disk"),
+        ({"node": "billing", "engine": "java"}, "engine is 'java': use auto or native or python"),
         ({"node": "billing", "timeoutSeconds": "soon"}, "timeoutSeconds is 'soon': use a whole number of at least 1"),
         ({"topic": "alerts", "minSubscribers": "-1"}, "minSubscribers is '-1': use a whole number of at least 0"),
     ],

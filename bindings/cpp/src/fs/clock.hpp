@@ -1,5 +1,8 @@
-// The two clocks: Unix time for people and deadlines that travel, CLOCK_MONOTONIC for everything else.
+// The two clocks: Unix time for people and deadlines that travel, CLOCK_MONOTONIC for everything else. And the one that
+// the kernel stamps files with.
 #pragma once
+
+#include <time.h>
 
 #include <chrono>
 #include <cstdint>
@@ -15,6 +18,13 @@ inline std::int64_t unix_ms() {
 inline std::int64_t monotonic_ms() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// Modification times are taken from this clock, which ticks every few milliseconds.
+inline std::int64_t file_clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 inline double monotonic_seconds() {

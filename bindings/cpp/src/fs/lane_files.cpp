@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <functional>
 
+#include "fs/clock.hpp"
 #include "speed/error.hpp"
 
 namespace speed::fs {
@@ -15,16 +14,17 @@ namespace speed::fs {
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr std::int64_t racy_ns = 20'000'000;  // a directory changed so recently may change without a new time stamp
+constexpr std::int64_t clock_back_ns = 20'000'000;  // a time so far ahead is no tick that goes on: the clock was set back
 
 std::int64_t modified_ns(int fd) {
   const struct stat status = status_of(fd);
   return status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
 }
 
-std::int64_t now_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+// Whether every later change must show another time: the clock that stamps files has passed this one (L-18).
+bool is_settled(std::int64_t modified) {
+  const std::int64_t ahead = modified - file_clock_ns();
+  return ahead < 0 || ahead > clock_back_ns;
 }
 
 void sort_in(Listing& listing, const std::string& filename) {
@@ -53,7 +53,7 @@ bool LaneFiles::changed() const { return modified_ns(directory_.get()) != listed
 Listing LaneFiles::list() {
   Listing listing;
   const std::int64_t modified = modified_ns(directory_.get());
-  listed_mtime_ = std::abs(now_ns() - modified) > racy_ns ? modified : -1;
+  listed_mtime_ = is_settled(modified) ? modified : -1;
   for (const DirectoryEntry& entry : list_directory(directory_.get(), max_lane_files)) sort_in(listing, entry.name);
   std::ranges::sort(listing.segments);
   std::ranges::sort(listing.fences, std::greater<>());

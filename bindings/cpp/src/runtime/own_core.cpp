@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -17,13 +16,11 @@ OwnCore::OwnCore(int process_id) : spread_(1 + std::fmod(process_id * golden_rat
 bool OwnCore::hit(double now) {
   if (!std::exchange(shared_, false)) {
     turns_ = 0;
-    if (++alone_ == paid) rest_seconds_ = shortest_rest;
     return false;
   }
   if (++turns_ < patience || now < rests_until_) return false;
-  turns_ = alone_ = 0;
-  rests_until_ = now + spread_ * rest_seconds_;
-  rest_seconds_ = std::min(2 * rest_seconds_, longest_rest);
+  turns_ = 0;
+  rests_until_ = now + spread_ * rest_seconds;
   return true;
 }
 

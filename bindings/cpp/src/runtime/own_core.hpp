@@ -8,9 +8,7 @@ namespace speed::runtime {
 class OwnCore {
  public:
   static constexpr int patience = 4;
-  static constexpr int paid = 32;  // so many without a turn of another: the last move was worth it
-  static constexpr double shortest_rest = 0.002;
-  static constexpr double longest_rest = 1.0;
+  static constexpr double rest_seconds = 0.004;  // at least, between two moves: they cost tens of microseconds
 
   // Of two processes that share a core only one has to leave: who both did, and met again, rest for different times.
   explicit OwnCore(int process_id = 0);
@@ -25,8 +23,6 @@ class OwnCore {
   double spread_;  // 1 to 2, and far apart for processes with neighbouring ids
   bool shared_ = false;
   int turns_ = 0;  // since the last poll that was not by turns
-  int alone_ = 0;  // since the last move
-  double rest_seconds_ = shortest_rest;
   double rests_until_ = 0;
 };
 

@@ -39,11 +39,11 @@ class Polling {
 
  private:
   static constexpr int full_credit = 8;
-  static constexpr double crowd_seconds = 100e-6;
+  static constexpr double crowd_seconds = 200e-6;
   static constexpr int paid = 100;
   static constexpr double soon = 10;  // times the last rest
   static constexpr double shortest_rest = 0.0005;
-  static constexpr double longest_rest = 1.0;
+  static constexpr double longest_rest = 0.05;
   int credit_ = 1;
   int hits_ = 0;  // since the last rest
   double rest_seconds_ = shortest_rest;

@@ -147,12 +147,13 @@ fs::Rings Protocol::look_at_bell(double now) {
 // what was read in this way are stale, and harmless: they are taken now and then, and before the reader sleeps.
 std::optional<fs::Rings> Protocol::poll(double now) {
   const double until = now + polling_.seconds;
-  for (unsigned looks = 1; now < until; ++looks) {
+  for (unsigned looks = 1;; ++looks) {
     if (std::optional<fs::Rings> rings = poll_once(now)) {
       polling_.hit();
       if (core_.hit(now)) leave_this_core();
       return rings;
     }
+    if (now >= until) break;  // behind a last look: the turn that another took may have been all the time
     if (looks % looks_a_yield == 0) std::this_thread::yield();  // the other side may wait for this very core
     const double before = std::exchange(now, fs::monotonic_seconds());
     core_.looked(now - before);

@@ -161,8 +161,8 @@ const Reconstruction* Reassembly::victim(const Reconstruction& one, std::size_t 
     if (held[one.key.sender] > shortage.of_sender) return longest_waiting(one.key.sender);
     if (total <= shortage.in_total) continue;
     const std::string* largest = &one.key.sender;
-    for (const auto& [sender, share] : held) {
-      if (share > held[*largest]) largest = &sender;
+    for (const Reconstruction& other : gathering_) {  // of equals the one whose payload has waited longest
+      if (held[other.key.sender] > held[*largest]) largest = &other.key.sender;
     }
     return longest_waiting(*largest);
   }

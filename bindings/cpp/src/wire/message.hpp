@@ -36,6 +36,9 @@ void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buff
 // A UUIDv7 of a time in Unix ms and 10 random bytes (M-13).
 std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random);
 
+// The UUIDv8 of message `number` of a work of these names, the same when it is done again (M-13). WireError: 2^48 or more.
+std::string repeated_message_id(const std::vector<std::string>& names, std::uint64_t number);
+
 // A received message: checked by all rules that need no decoded payload (M-4 to M-9).
 class MessageView {
  public:

@@ -152,22 +152,4 @@ void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buff
   put_varint(payload_bytes, out);
 }
 
-std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random) {
-  Block<16> id;
-  Block<8> time;
-  store(time.data(), unix_ms);
-  std::copy_n(time.begin() + 2, 6, id.begin());
-  std::copy(random.begin(), random.end(), id.begin() + 6);
-  id[6] = (id[6] & std::byte{0x0f}) | std::byte{0x70};
-  id[8] = (id[8] & std::byte{0x3f}) | std::byte{0x80};
-  const std::string hex = to_hex(id);
-  std::string text;
-  text.reserve(36);
-  for (const auto& [from, size] : {std::pair{0, 8}, {8, 4}, {12, 4}, {16, 4}, {20, 12}}) {
-    if (from > 0) text += '-';
-    text.append(hex, static_cast<std::size_t>(from), static_cast<std::size_t>(size));
-  }
-  return text;
-}
-
 }  // namespace speed::wire

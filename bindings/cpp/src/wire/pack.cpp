@@ -46,6 +46,8 @@ class Writer {
     std::visit([&](const auto& content) { put(content, path, depth); }, value.storage());
   }
 
+  void write(const Map& map, const Path& path) { put(map, path, 0); }
+
  private:
   void put(std::monostate, const Path&, std::size_t) { packer_.pack_nil(); }
   void put(bool value, const Path&, std::size_t) { value ? packer_.pack_true() : packer_.pack_false(); }
@@ -126,6 +128,8 @@ class Writer {
 }  // namespace
 
 void pack(const Value& value, Buffer& out, std::string_view what) { Writer(out).write(value, {nullptr, what, 0}, 0); }
+
+void pack(const Map& map, Buffer& out, std::string_view what) { Writer(out).write(map, {nullptr, what, 0}); }
 
 Bytes pack(const Value& value, std::string_view what) {
   Buffer out;

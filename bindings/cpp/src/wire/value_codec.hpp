@@ -8,6 +8,7 @@ namespace speed::wire {
 
 // Appends the msgpack of a value; UnserialisableError names the path to what has no representation.
 void pack(const Value& value, Buffer& out, std::string_view what = "value");
+void pack(const Map& map, Buffer& out, std::string_view what);  // as a Value it would be copied first
 Bytes pack(const Value& value, std::string_view what = "value");
 
 // Pieces of a map that is written without being built: the number of its members, then keys and values.

@@ -65,6 +65,19 @@ public interface Messenger {
     void onMessage(Consumer<Message> handler);
 
     /**
+     * Handles messages, and events of some topics, many at a time, in order for each sender. All are acknowledged and
+     * finished when the handler returned. If it throws, the batch is handed over again after a moment; when the node is
+     * closed meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same
+     * sequence. With it, the node has no other handler.
+     *
+     * @param handler takes a batch, or refuses some of it
+     * @param topics patterns of the events that it takes too
+     * @throws speed.errors.ConfigurationException when the node has a handler
+     * @throws speed.errors.InvalidNameException for a pattern that is none
+     */
+    void onBatch(BatchHandler handler, String... topics);
+
+    /**
      * The next message; finishes the one returned before.
      *
      * @param timeout longest wait

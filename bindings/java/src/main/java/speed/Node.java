@@ -182,6 +182,14 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     }
 
     @Override
+    public void onBatch(BatchHandler handler, String... topics) {
+        checkOpen();
+        synchronized (runtime) {
+            runtime.context().registration.subscribe(runtime.delivery().onBatch(handler, List.of(topics)));
+        }
+    }
+
+    @Override
     public Message receive(Duration timeout) throws InterruptedException {
         checkOpen();
         return runtime.delivery().receive(timeout);

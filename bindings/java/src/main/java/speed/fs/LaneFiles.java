@@ -12,8 +12,8 @@ import speed.wire.SegmentId;
 
 /** One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10). Not thread-safe. */
 final class LaneFiles {
-    /** A directory changed so recently may change again without a new time stamp. */
-    private static final long RACY_NANOS = 20_000_000;
+    /** A time so far ahead of the clock is no tick that goes on: the clock was set back. */
+    private static final long CLOCK_BACK_NANOS = 20_000_000;
 
     private final Directory directory;
     private final LaneMac mac;
@@ -38,10 +38,15 @@ final class LaneFiles {
     /** Looks at everything again. */
     Listing list() throws PosixException {
         long modified = directory.status().modifiedNanos();
-        boolean settled = Math.abs(System.currentTimeMillis() * 1_000_000 - modified) > RACY_NANOS;
-        listedModified = settled ? modified : -1;
+        listedModified = isSettled(modified) ? modified : -1;
         listing = Listing.of(directory);
         return listing;
+    }
+
+    /** Whether every later change must show another time: the clock that stamps files has passed this one (L-18). */
+    private static boolean isSettled(long modified) {
+        long ahead = modified - Posix.fileClockNanos();
+        return ahead < 0 || ahead > CLOCK_BACK_NANOS;
     }
 
     /** What the last listing found. */

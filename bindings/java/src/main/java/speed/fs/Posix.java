@@ -36,6 +36,7 @@ public final class Posix {
     private static final int STATX_BASIC_STATS = 0x7FF;
     private static final int STATX_BYTES = 256;
     private static final int CLOCK_MONOTONIC = 1;
+    private static final int CLOCK_REALTIME_COARSE = 5;
     /** What the kernel calls CPUCLOCK_SCHED of a single thread. */
     private static final int THREAD_CPU_CLOCK = 6;
     private static final int W_OK_X_OK = 3;
@@ -64,6 +65,11 @@ public final class Posix {
             return 0; // the thread whose clock it was has ended
         }
         return time.bytes.getLong(0) * 1_000_000_000 + time.bytes.getLong(8);
+    }
+
+    /** The clock that modification times are taken from; it ticks every few milliseconds. */
+    static long fileClockNanos() {
+        return clock(CLOCK_REALTIME_COARSE);
     }
 
     /** The effective user. */

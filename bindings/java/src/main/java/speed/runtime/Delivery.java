@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import speed.BatchHandler;
 import speed.Message;
 import speed.core.SenderOrder;
 import speed.errors.ConfigurationException;
@@ -34,6 +35,7 @@ public final class Delivery {
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
     private final Queue<Message> received = new ArrayDeque<>();
     private volatile Consumer<Message> handler;
+    private Batches batches;
     private Message inHand;
 
     Delivery(Context context, WorkerPool pool) {
@@ -51,18 +53,41 @@ public final class Delivery {
             if (handler != null) {
                 throw new ConfigurationException("this node already has a message handler");
             }
+            checkNoBatches();
             handler = newHandler;
             waiting = new ArrayList<>(received);
             received.clear();
-            waiting.forEach(message -> enqueue(Arrival.silent(message, false)));
+            waiting.forEach(message -> enqueue(Arrival.waited(message)));
         }
     }
 
     /** Adds a subscription; returns all patterns, for the published entry. */
-    public List<String> subscribe(String pattern, Consumer<Message> eventHandler) {
+    public synchronized List<String> subscribe(String pattern, Consumer<Message> eventHandler) {
         pool.serve();
+        checkNoBatches();
         subscriptions.add(new Subscription(Names.checkTopicPattern(pattern), eventHandler));
         return subscriptions.stream().map(Subscription::pattern).distinct().toList();
+    }
+
+    /** Hands over all messages, and events of these patterns, in batches; returns the patterns. */
+    public List<String> onBatch(BatchHandler newHandler, List<String> patterns) {
+        pool.serve();
+        patterns.forEach(Names::checkTopicPattern);
+        synchronized (this) {
+            if (handler != null || !subscriptions.isEmpty() || batches != null) {
+                throw new ConfigurationException("this node already has a handler: one for batches is the only one");
+            }
+            batches = new Batches(context, pool, newHandler, patterns);
+            received.forEach(message -> batches.add(Arrival.waited(message)));
+            received.clear();
+        }
+        return patterns;
+    }
+
+    private void checkNoBatches() {
+        if (batches != null) {
+            throw new ConfigurationException("this node already has a handler for batches, which is the only one");
+        }
     }
 
     /** The next message, or null after the timeout; finishes the message returned before. */
@@ -96,6 +121,13 @@ public final class Delivery {
         }
     }
 
+    /** The node leaves: a batch that was not taken is not tried again. */
+    synchronized void leave() {
+        if (batches != null) {
+            batches.leave();
+        }
+    }
+
     synchronized void wakeReceivers() {
         notifyAll();
     }
@@ -104,6 +136,10 @@ public final class Delivery {
 
     void arrive(Arrival arrival) {
         synchronized (this) {
+            if (batches != null) {
+                batches.add(arrival);
+                return;
+            }
             if (!arrival.isEvent() && handler == null) {
                 received.add(arrival.message());
                 notifyAll();

@@ -103,8 +103,8 @@ final class Dispatch {
         Message message = new Message(view, lane.source, header.sequence(), received.redelivered(),
                 () -> lane.finish(List.of(token))); // before the next is begun: one redelivery a crash (L-15)
         context.stats.count("messages_received");
-        delivery.arrive(!header.has(EnvelopeType.ACK_REQUESTED) ? Arrival.silent(message, isEvent)
-                : new Arrival(message, isEvent, () -> acknowledge(lane.source, header),
+        delivery.arrive(!header.has(EnvelopeType.ACK_REQUESTED) ? Arrival.silent(message, isEvent, lane, token)
+                : new Arrival(message, isEvent, lane, token, () -> acknowledge(lane.source, header),
                         (code, text) -> refuse(lane.source, header, code, text)));
     }
 

@@ -9,6 +9,7 @@ import speed.errors.SpeedException;
 import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.MessageDraft;
+import speed.wire.MessageIds;
 import speed.wire.Names;
 
 /** Outgoing messages and events: ids, times and the trace at hand are filled in (M-2, M-5). Thread-safe. */
@@ -81,7 +82,7 @@ public final class Outbox {
         byte[] random = new byte[ID_BYTES];
         RANDOM.nextBytes(random);
         long now = System.currentTimeMillis();
-        return new MessageDraft(MessageDraft.newMessageId(now, random), topic, context.options.namespace(), now,
+        return new MessageDraft(MessageIds.fresh(now, random), topic, context.options.namespace(), now,
                 options.priority(), options.ttlSeconds(), options.correlationId(), options.causalityParent(),
                 context.name(), Trace.orCurrent(options.traceparent()), options.labels(), options.baggage(),
                 options.extensions());

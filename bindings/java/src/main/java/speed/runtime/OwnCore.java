@@ -12,19 +12,14 @@ final class OwnCore {
     private static final double GOLDEN_RATIO = 0.618034;
 
     static final int PATIENCE = 4;
-    /** So many polls without a turn: the last move was worth it. */
-    static final int PAID = 32;
-
-    static final long SHORTEST_REST_NANOS = 2_000_000;
-    static final long LONGEST_REST_NANOS = 1_000_000_000;
+    /** At least, between two moves: they cost tens of microseconds. */
+    static final long REST_NANOS = 4_000_000;
 
     /** 1 to 2, and far apart for processes with neighbouring ids. */
     private final double spread;
 
     private boolean shared;
     private int turns;
-    private int alone;
-    private long restNanos = SHORTEST_REST_NANOS;
     private long restsUntil = Long.MIN_VALUE;
 
     /** Of two processes that share a core one has to leave: who both did, and met again, rest for different times. */
@@ -50,9 +45,6 @@ final class OwnCore {
     boolean hit(long now) {
         if (!shared) {
             turns = 0;
-            if (++alone == PAID) {
-                restNanos = SHORTEST_REST_NANOS;
-            }
             return false;
         }
         shared = false;
@@ -60,9 +52,7 @@ final class OwnCore {
             return false;
         }
         turns = 0;
-        alone = 0;
-        restsUntil = now + (long) (spread * restNanos);
-        restNanos = Math.min(2 * restNanos, LONGEST_REST_NANOS);
+        restsUntil = now + (long) (spread * REST_NANOS);
         return true;
     }
 }

@@ -185,6 +185,7 @@ public final class Runtime {
         }
         sayLeaving();
         protocol.stopAccepting();
+        parts.delivery().leave();
         parts.pool().tasks().drain(drain.toNanos());
         parts.delivery().finishInHand();
         context.registration.remove();

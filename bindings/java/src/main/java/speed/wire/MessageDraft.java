@@ -4,7 +4,6 @@ import com.google.protobuf.CodedOutputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
 import java.util.Map;
 
 /** A message to be written (M-2, M-5, M-6): null, 0 and empty maps are not written. Times in Unix ms. */
@@ -25,14 +24,6 @@ public record MessageDraft(
     public static final String DEFAULT_TOPIC = "message";
     public static final String DEFAULT_NAMESPACE = "default";
     private static final int PAYLOAD = 99;
-
-    /** A UUIDv7 (M-13) of a time in Unix ms and 10 random bytes. */
-    public static String newMessageId(long unixMs, byte[] random) {
-        ByteBuffer tail = ByteBuffer.wrap(random);
-        long high = unixMs << 16 | 0x7000 | tail.getShort() & 0x0FFF;
-        long low = tail.getLong() & ~(0x3L << 62) | 0x2L << 62;
-        return new java.util.UUID(high, low).toString();
-    }
 
     /** The bytes of the message with a payload; BAD_MESSAGE names the field that breaks a rule. */
     public byte[] encode(Object payload) {

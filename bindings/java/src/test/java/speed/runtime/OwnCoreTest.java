@@ -41,12 +41,12 @@ class OwnCoreTest {
     }
 
     @Test
-    void movesThatDoNotPayBecomeSeldom() {
-        for (long rest = OwnCore.SHORTEST_REST_NANOS; rest < OwnCore.LONGEST_REST_NANOS; rest *= 2) {
+    void betweenTwoMovesIsARest() {
+        for (int round = 0; round < 10; round++) {
             assertEquals(1, poll(OwnCore.PATIENCE, true));
-            now += rest * 9 / 10;
+            now += OwnCore.REST_NANOS * 9 / 10;
             assertEquals(0, poll(OwnCore.PATIENCE, true));
-            now += rest / 5;
+            now += OwnCore.REST_NANOS / 5;
         }
     }
 
@@ -60,17 +60,8 @@ class OwnCoreTest {
             int moves = poll(OwnCore.PATIENCE, true);
             core = other;
             movesTogether += moves + poll(OwnCore.PATIENCE, true) == 2 ? 1 : 0;
-            now += OwnCore.SHORTEST_REST_NANOS / 10;
+            now += OwnCore.REST_NANOS / 10;
         }
         assertEquals(1, movesTogether);
-    }
-
-    @Test
-    void aMoveThatPaidMaySoonBeRepeated() {
-        for (int round = 0; round < 10; round++) {
-            assertEquals(1, poll(OwnCore.PATIENCE, true));
-            assertEquals(0, poll(OwnCore.PAID, false));
-            now += OwnCore.SHORTEST_REST_NANOS * 22 / 10;
-        }
     }
 }

@@ -70,9 +70,23 @@ class MessagesTest {
     Stream<DynamicTest> aMessageIdIsMadeOfTimeAndRandomBytes() {
         return vectors.cases("message_ids").stream().map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
             byte[] random = one.bytes("random_hex");
-            String made = MessageDraft.newMessageId(one.number("unix_ms"), Arrays.copyOfRange(random, 6, 16));
+            String made = MessageIds.fresh(one.number("unix_ms"), Arrays.copyOfRange(random, 6, 16));
             assertEquals(one.text("message_id"), made);
         }));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> anIdOfWorkThatIsDoneAgainIsTheSame() {
+        return vectors.cases("repeated_ids").stream().map(one -> DynamicTest.dynamicTest(one.text("message_id"), () -> {
+            List<String> names = ((List<?>) one.get("names")).stream().map(String.class::cast).toList();
+            assertEquals(one.text("message_id"), MessageIds.repeated(names, one.number("number")));
+        }));
+    }
+
+    @Test
+    void aWorkHasNoMoreMessagesThanItsIdsCanNumber() {
+        assertThrows(WireException.class, () -> MessageIds.repeated(List.of("work"), 1L << 48));
+        assertThrows(WireException.class, () -> MessageIds.repeated(List.of("work"), -1));
     }
 
     @Test

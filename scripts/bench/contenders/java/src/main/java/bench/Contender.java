@@ -24,7 +24,7 @@ public final class Contender {
 
     /** A library under measurement. */
     interface Library {
-        AutoCloseable serve(Path work) throws Exception;
+        AutoCloseable serve(Path work, String kind) throws Exception;
 
         Client connect(Path work, String kind) throws Exception;
     }
@@ -56,16 +56,17 @@ public final class Contender {
     public static void main(String[] words) throws Exception {
         Library library = words[0].equals("grpc") ? new GrpcEcho() : new SpeedEcho();
         Path work = Path.of(words[2]);
+        String kind = words.length > 3 ? words[3] : "";
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         if (words[1].equals("server")) {
-            try (AutoCloseable server = library.serve(work)) {
+            try (AutoCloseable server = library.serve(work, kind)) {
                 say("ready");
                 while (input.readLine() != null) {
                     // only its end matters
                 }
             }
         } else {
-            try (Client client = library.connect(work, words.length > 3 ? words[3] : "")) {
+            try (Client client = library.connect(work, kind)) {
                 say("ready");
                 obey(client, input);
             }

@@ -34,7 +34,7 @@ final class GrpcEcho implements Contender.Library {
     private static final MethodDescriptor<byte[], byte[]> DRAIN = method("Drain", MethodType.CLIENT_STREAMING);
 
     @Override
-    public AutoCloseable serve(Path work) throws IOException {
+    public AutoCloseable serve(Path work, String kind) throws IOException {
         Server server = NettyServerBuilder.forAddress(address(work))
                 .channelType(EpollServerDomainSocketChannel.class)
                 .bossEventLoopGroup(new EpollEventLoopGroup(1))

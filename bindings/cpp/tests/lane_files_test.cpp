@@ -1,0 +1,73 @@
+// When a lane directory has changed since it was listed (L-18).
+#include "fs/lane_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "fabric.hpp"
+#include "wire/names.hpp"
+
+namespace speed::fs {
+namespace {
+
+using FileClock = std::filesystem::file_time_type::clock;
+
+class LaneFilesTest : public testing::Test {
+ protected:
+  LaneFilesTest() {
+    std::filesystem::create_directories(path_);
+    std::filesystem::create_directories(wire::quarantine_dir(root_.path, "billing"));
+    quarantine_.emplace(root_.path, "billing");
+    files_.emplace(path_, std::vector<wire::Key>(1), *quarantine_);
+  }
+
+  void touch(const std::string& name) const { std::ofstream{path_ + "/" + name}; }
+
+  test::TestRoot root_;
+  const std::string path_ = wire::lane_dir(root_.path, "billing", "analytics");
+  std::optional<Quarantine> quarantine_;
+  std::optional<LaneFiles> files_;
+};
+
+// Many times: between two ticks of the clock that stamps files a directory changes without another time.
+TEST_F(LaneFilesTest, a_file_that_comes_or_goes_at_once_behind_a_listing_is_noticed) {
+  for (int round = 0; round < 1000; ++round) {
+    files_->list();
+    touch("one");
+    ASSERT_TRUE(files_->changed());
+    files_->list();
+    std::filesystem::remove(path_ + "/one");
+    ASSERT_TRUE(files_->changed());
+  }
+}
+
+TEST_F(LaneFilesTest, until_the_clock_passed_its_time_a_directory_is_listed_again) {
+  const FileClock::time_point stamp = FileClock::now() + std::chrono::milliseconds(15);
+  std::filesystem::last_write_time(path_, stamp);
+  files_->list();
+  EXPECT_TRUE(files_->changed() || FileClock::now() > stamp);
+}
+
+// The clock was set back.
+TEST_F(LaneFilesTest, a_time_far_ahead_is_no_reason_to_list_for_ever) {
+  std::filesystem::last_write_time(path_, FileClock::now() + std::chrono::hours(1));
+  files_->list();
+  EXPECT_FALSE(files_->changed());
+}
+
+TEST_F(LaneFilesTest, a_directory_at_rest_is_soon_listed_no_more) {
+  using Clock = std::chrono::steady_clock;
+  touch("one");
+  const Clock::time_point give_up = Clock::now() + std::chrono::seconds(20);
+  while (files_->changed()) {
+    files_->list();
+    ASSERT_LT(Clock::now(), give_up);
+  }
+  EXPECT_FALSE(files_->changed());
+}
+
+}  // namespace
+}  // namespace speed::fs

@@ -1,0 +1,73 @@
+package speed.fs;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import speed.wire.Keyring;
+import speed.wire.LaneMac;
+import speed.wire.NodeId;
+
+/** When a lane directory has changed since it was listed (L-18). */
+@Timeout(60)
+class LaneFilesTest {
+    @TempDir
+    Path directory;
+
+    private LaneFiles files;
+
+    @BeforeEach
+    void open() throws PosixException {
+        Keyring ring = new Keyring(List.of(new byte[32]));
+        LaneMac mac = new LaneMac(ring.laneKeys(NodeId.of("analytics"), NodeId.of("billing")));
+        files = new LaneFiles(Directory.open(directory.toString()), mac, null);
+    }
+
+    /** Many times: between two ticks of the clock that stamps files a directory changes without another time. */
+    @Test
+    void aFileThatComesOrGoesAtOnceBehindAListingIsNoticed() throws IOException, PosixException {
+        Path file = directory.resolve("one");
+        for (int round = 0; round < 1_000; round++) {
+            files.list();
+            Files.createFile(file);
+            assertTrue(files.changed());
+            files.list();
+            Files.delete(file);
+            assertTrue(files.changed());
+        }
+    }
+
+    @Test
+    void untilTheClockPassedItsTimeADirectoryIsListedAgain() throws IOException, PosixException {
+        Instant stamp = Instant.now().plusMillis(15);
+        Files.setLastModifiedTime(directory, FileTime.from(stamp));
+        files.list();
+        assertTrue(files.changed() || Instant.now().isAfter(stamp));
+    }
+
+    /** The clock was set back. */
+    @Test
+    void aTimeFarAheadIsNoReasonToListForEver() throws IOException, PosixException {
+        Files.setLastModifiedTime(directory, FileTime.from(Instant.now().plusSeconds(3_600)));
+        files.list();
+        assertFalse(files.changed());
+    }
+
+    @Test
+    void aDirectoryAtRestIsSoonListedNoMore() throws IOException, PosixException {
+        Files.createFile(directory.resolve("one"));
+        while (files.changed()) {
+            files.list();
+        }
+        assertFalse(files.changed());
+    }
+}

@@ -1,0 +1,219 @@
+"""Many messages read at once, as arrays.
+
+A message whose bytes are those of a head that is known, but for id, time and payload, is not parsed: comparing, and
+finding where the parts lie, is done for all messages of a batch together. Any other is parsed by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from speed.errors import WireError
+from speed.wire.message_scan import VALUE_TAG, Head, Shape, parse_message, shape_of
+
+Array = np.ndarray[Any, Any]
+
+_MAX_SHAPES = 16
+"""Known at once; and learned from one batch, since each is looked for in all of it."""
+_MAX_LENGTH_BYTES = 5
+_FRAME_BYTES = 2 * _MAX_LENGTH_BYTES + 1
+_PADDING = bytes(16)
+"""Behind the last message, so that what is looked at ends within the buffer."""
+_ANY, _NOT_ASCII, _EXACT = 0x00, 0x80, 0xFF
+"""Which bits of a byte must be those of a shape."""
+
+
+class MessageError(WireError):
+    """One message of a batch, ``row``, is none."""
+
+    def __init__(self, error: WireError, row: int) -> None:
+        super().__init__(error.reason, str(error))
+        self.row = row
+
+
+class Scanned(NamedTuple):
+    """Messages, column by column. Message i says ``heads[kinds[i]]``; payloads are binary, as they travelled."""
+
+    heads: list[Head]
+    kinds: Array
+    message_ids: pa.Array
+    published_at_ms: Array
+    payloads: pa.Array
+
+    def one(self, row: int) -> Scanned:
+        """One message alone."""
+        head = self.heads[self.kinds[row]]
+        times = self.published_at_ms[row : row + 1]
+        ids, payloads = self.message_ids.slice(row, 1), self.payloads.slice(row, 1)
+        return Scanned([head], np.zeros(1, np.int32), ids, times, payloads)
+
+
+class MessageScan:
+    """Reads batches of messages, and remembers heads. Its memory is bounded, whatever they hold. For one thread."""
+
+    def __init__(self) -> None:
+        self._shapes: list[Shape] = []
+
+    def read(self, messages: bytes, sizes: Array) -> Scanned:
+        """Messages of ``sizes`` that lie one behind the other. Raises MessageError for one that is none."""
+        batch = _Batch(messages, sizes)
+        found = [shape for shape in self._shapes if batch.take(shape)]
+        for row in batch.left():
+            if batch.kinds[row] >= 0:  # a shape that was learned meanwhile
+                continue
+            shape = batch.parse(row)
+            if shape is not None and len(found) < _MAX_SHAPES:
+                batch.take(shape)
+                found.append(shape)
+        known = [shape for shape in self._shapes if shape not in found]
+        self._shapes = [*found, *known][:_MAX_SHAPES]
+        return batch.scanned()
+
+
+class _Batch:
+    """What is known of each message: the number of its head (-1: not read yet), and where id and payload lie."""
+
+    def __init__(self, messages: bytes, sizes: Array) -> None:
+        self._messages = messages
+        self._bytes = np.frombuffer(messages + _PADDING, np.uint8)
+        self._ends = np.cumsum(sizes, dtype=np.int64)
+        self._starts = self._ends - sizes
+        self.kinds: Array = np.full(len(sizes), -1, np.int32)
+        self._heads: dict[Head, int] = {}
+        places: Array = np.zeros((5, len(sizes)), np.int64)
+        self._times, self._ids, self._id_ends, self._payloads, self._payload_ends = places
+        self._parsed = bytearray()
+        """Ids and payloads of messages that were parsed; they count as lying behind all messages."""
+
+    def left(self) -> list[int]:
+        """The messages that are not read yet."""
+        rows: list[int] = np.flatnonzero(self.kinds < 0).tolist()
+        return rows
+
+    def take(self, shape: Shape) -> bool:
+        """Read those that have this shape; whether there are any."""
+        rows = np.flatnonzero((self.kinds < 0) & (self._ends - self._starts > shape.end))
+        if not len(rows):
+            return False
+        heads = self._windows(self._starts[rows], -(-shape.end // 8) * 8)
+        fits = _have_shape(heads, shape)
+        rows, heads = rows[fits], heads[fits]
+        times = _varints(heads[:, shape.time_start : shape.time_end])
+        begin = self._starts[rows] + shape.end
+        frames = _frame_bytes(self._windows(begin, _FRAME_BYTES), self._ends[rows] - begin)
+        fits = (times > 0) & (frames > 0)
+        rows = rows[fits]
+        self.kinds[rows] = self._kind(shape.head)
+        self._times[rows] = times[fits]
+        self._ids[rows] = self._starts[rows] + shape.id_start
+        self._id_ends[rows] = self._starts[rows] + shape.id_end
+        self._payloads[rows] = begin[fits] + frames[fits]
+        self._payload_ends[rows] = self._ends[rows]
+        return len(rows) > 0
+
+    def parse(self, row: int) -> Shape | None:
+        """Read one by itself; the shape that others may have too."""
+        message = self._messages[self._starts[row] : self._ends[row]]
+        try:
+            head, message_id, self._times[row], payload = parse_message(message)
+        except WireError as error:
+            raise MessageError(error, row) from None
+        self.kinds[row] = self._kind(head)
+        self._ids[row], self._id_ends[row] = self._keep(message_id)
+        self._payloads[row], self._payload_ends[row] = self._keep(payload)
+        return shape_of(message, head)
+
+    def scanned(self) -> Scanned:
+        """All of them."""
+        data = pa.py_buffer(self._messages + self._parsed if self._parsed else self._messages)
+        ids = _slices(data, self._ids, self._id_ends)
+        payloads = _slices(data, self._payloads, self._payload_ends)
+        return Scanned(list(self._heads), self.kinds, ids, self._times, payloads)
+
+    def _kind(self, head: Head) -> int:
+        return self._heads.setdefault(head, len(self._heads))
+
+    def _keep(self, data: bytes) -> tuple[int, int]:
+        begin = len(self._messages) + len(self._parsed)
+        self._parsed += data
+        return begin, begin + len(data)
+
+    def _windows(self, starts: Array, size: int) -> Array:
+        """A row of ``size`` bytes from each of ``starts`` on."""
+        found: Array = np.lib.stride_tricks.sliding_window_view(self._bytes, size)[starts]
+        return found
+
+
+def _have_shape(heads: Array, shape: Shape) -> Array:
+    """Which of the rows have the bytes of a shape, an id of ASCII, and a whole varint as their time."""
+    id_bytes, time_bytes = shape.id_end - shape.id_start, shape.time_end - shape.time_start
+    parts = [
+        (shape.before, _EXACT),
+        (bytes(id_bytes), _NOT_ASCII),
+        (shape.between, _EXACT),
+        (b"\x80" * (time_bytes - 1) + b"\0", 0x80),
+        (shape.after, _EXACT),
+        (bytes(heads.shape[1] - shape.end), _ANY),
+    ]
+    wanted = np.frombuffer(b"".join(data for data, _ in parts), np.uint64)
+    mask = np.frombuffer(b"".join(bytes([bits]) * len(data) for data, bits in parts), np.uint64)
+    fit: Array = (((heads.view(np.uint64) ^ wanted) & mask) == 0).all(axis=1)
+    return fit
+
+
+def _varints(columns: Array) -> Array:
+    """The numbers of varints that fill the rows."""
+    numbers: Array = np.zeros(len(columns), np.int64)
+    for place in range(columns.shape[1]):
+        numbers |= (columns[:, place] & 0x7F).astype(np.int64) << 7 * place
+    return numbers
+
+
+def _frame_bytes(frames: Array, sizes: Array) -> Array:
+    """How many bytes stand before each payload that fills ``sizes`` bytes with them; 0 if others than writers write."""
+    outer = _width(sizes)
+    inner = _width(sizes - outer - 1)
+    found: Array = np.zeros(len(sizes), np.int64)
+    for widths in np.unique(outer * 8 + inner).tolist():
+        first, second = divmod(widths, 8)
+        rows = np.flatnonzero(outer * 8 + inner == widths)
+        frame, behind = frames[rows], sizes[rows] - first
+        fit = _are_varints(frame[:, :first], behind)
+        fit &= frame[:, first] == VALUE_TAG
+        fit &= _are_varints(frame[:, first + 1 : first + 1 + second], behind - 1 - second)
+        found[rows[fit]] = first + 1 + second
+    return found
+
+
+def _width(sizes: Array) -> Array:
+    """How many bytes of ``sizes`` a varint takes that tells how many are behind it."""
+    width: Array = np.ones(len(sizes), np.int64)
+    for more in range(1, _MAX_LENGTH_BYTES):
+        width += sizes - (more + 1) >= 1 << 7 * more
+    return width
+
+
+def _are_varints(columns: Array, numbers: Array) -> Array:
+    """Which rows are a varint that says its number."""
+    last = columns.shape[1] - 1
+    ends: Array = (columns[:, :last] >= 0x80).all(axis=1) & (columns[:, last] < 0x80)
+    ends &= _varints(columns) == numbers
+    return ends
+
+
+def _slices(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
+    """Parts of ``data`` that do not overlap, as binary values.
+
+    Arrow copies them: every second one of those that begin and end where a part does.
+    """
+    order = np.argsort(starts, kind="stable")
+    bounds: Array = np.zeros(2 * len(starts) + 1, np.int32)
+    bounds[:-1:2], bounds[1::2] = starts[order], ends[order]
+    bounds[-1] = ends[order[-1]] if len(order) else 0
+    every = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [None, pa.py_buffer(bounds), data])
+    places: Array = np.empty(len(starts), np.int64)
+    places[order] = np.arange(0, 2 * len(starts), 2)
+    return every.take(pa.array(places))

@@ -1,0 +1,24 @@
+"""The bench of segments does what it says, on small payloads."""
+
+from __future__ import annotations
+
+import random
+
+from scripts.bench import segment
+from speed.segment import Splitter
+
+
+def test_figures_are_reached_or_not_by_wall_or_processor_time() -> None:
+    assert segment.Figure("x", 100, "MB/s", 150, processor=160).reached
+    assert not segment.Figure("x", 100, "MB/s", 150, processor=140).reached
+    assert not segment.Figure("x", 100, "MiB", 64, most=True).reached
+    assert "NOT reached" in segment.line(segment.Figure("x", 100, "MiB", 64, most=True))
+
+
+def test_what_is_measured_is_put_together_again() -> None:
+    segment.lossy(Splitter(64), random.Random(4).randbytes(5000))
+    segment.cut_only(Splitter(64, 0), bytes(1000))
+
+
+def test_a_flood_is_held_within_the_limits() -> None:
+    assert segment.flooded(200).value <= 16
