@@ -97,7 +97,7 @@ void put_segments(Corpus& corpus) {
   for (const char* list : {"also_read", "invalid"}) corpus.put_all(Decoder::segment, vectors("segments")[list]);
   const auto cuts = speed::test::cuts();
   for (const auto& [name, cut] : cuts) corpus.put(Decoder::segment, cut.segments.back());
-  for (const Json& story : vectors("segments")["arrivals"]) {
+  for (const Json& story : speed::test::cases("segments", "arrivals")) {
     Bytes joined;
     for (const Json& arrival : story["arrivals"]) {
       const Bytes one =
