@@ -69,7 +69,6 @@ TEST_F(SegmentNodeTest, a_file_is_streamed_and_read_from_the_store_g_18) {
   const std::string path = file_of((64 << 20) + 1000);
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
-  segment::Hash received{};
   std::string topic;
   receiver.on_message([&](Message& message) {
     topic = message.topic();
