@@ -80,7 +80,7 @@ class SegmentIndex {
   void forget_rows(const std::vector<segment::Key>& completions);
   Bytes seal(ByteView head, const PayloadId& name);
   Bytes open(ByteView sealed, const PayloadId& name) const;
-  Listed listed(const PayloadId& payload, ByteView head) const;
+  Listed listed(const PayloadId& payload, ByteView sealed) const;
 
   const wire::NodeId node_;
   const wire::Keyring& keyring_;

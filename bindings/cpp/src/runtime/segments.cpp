@@ -105,7 +105,7 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
     return {};
   }
   in_hand_[key] = nullptr;
-  const Task put_together = [this, key, arrived] { finish(key, arrived); };
+  Task put_together = [this, key, arrived] { finish(key, arrived); };
   const bool is_small = known.data_count * known.segment_size <= inline_bytes || !is_message(key);
   if (is_small) return put_together;
   return [this, put_together] { workers_.submit(put_together); };

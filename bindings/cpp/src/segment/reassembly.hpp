@@ -57,7 +57,7 @@ class Reassembly {
   using Gathering = std::list<Reconstruction>;  // the one that waited longest for a segment first
   struct Done {
     Key key;
-    double since;
+    double since = 0;
   };
 
   Gathering::iterator gathering(const Key& key);
