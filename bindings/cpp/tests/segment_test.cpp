@@ -187,6 +187,21 @@ TEST(Segments, bogus_first_segments_are_held_no_further_than_the_limits_g_16) {
   EXPECT_EQ(assembler.expire(limits.idle_seconds).size(), limits.sender_reconstructions);
 }
 
+TEST(Segments, the_default_limits_are_those_of_the_contract_g_15) {
+  const Limits limits;
+  const Json contract = test::spec_file("limits.json");
+  EXPECT_EQ(limits.payload_bytes, contract["max_segmented_bytes"]);
+  EXPECT_EQ(limits.reconstructions, contract["max_reconstructions"]);
+  EXPECT_EQ(limits.sender_reconstructions, contract["max_sender_reconstructions"]);
+  EXPECT_EQ(limits.buffered_bytes, contract["max_buffered_bytes"]);
+  EXPECT_EQ(limits.sender_buffered_bytes, contract["max_sender_buffered_bytes"]);
+  EXPECT_EQ(limits.completions, contract["max_completions"]);
+  EXPECT_EQ(limits.sender_completions, contract["max_sender_completions"]);
+  EXPECT_EQ(limits.idle_seconds, contract["reconstruction_idle_seconds"]);
+  EXPECT_EQ(limits.total_seconds, contract["reconstruction_seconds"]);
+  EXPECT_EQ(limits.completion_seconds, contract["completion_seconds"]);
+}
+
 TEST(Segments, a_size_that_cannot_be_used_is_refused_g_4) {
   EXPECT_THROW(Splitter(0, 0), ConfigurationError);
   EXPECT_THROW(Splitter(100), ConfigurationError);
