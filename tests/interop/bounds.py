@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from speed.errors import ConfigurationError, WireError
+from speed.segment import Assembler, keccak256, read_segment
 from speed.wire import names
 from speed.wire.content import decode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
+from speed.wire.message_large import Front
 from tests.interop import decoding
 from tests.interop.findings import SHOWN, Findings
 from tests.interop.mutations import JSON_PIECES, Mutations
@@ -98,6 +100,24 @@ def _name(data: bytes) -> None:
     names.check_grant(name)
 
 
+def _segments(data: bytes) -> None:
+    """G-12, G-13: each of several is taken or refused by name; a payload that is delivered has its hash."""
+    assembler = Assembler()
+    while len(data) >= 2:
+        size = int.from_bytes(data[:2], "big")
+        one, data = data[2 : 2 + size], data[2 + size :]
+        try:
+            payload = assembler.receive("analytics", one, 0.0).payload
+        except WireError:
+            continue
+        assert payload is None or keccak256(payload) == read_segment(one).hash
+
+
+def _front(data: bytes) -> None:
+    """G-18: the value begins within the message."""
+    assert Front(data, len(data)).start <= len(data)
+
+
 _FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
     (names.parse_segment, names.segment_name),
     (names.parse_cursor, names.cursor_name),
@@ -105,7 +125,13 @@ _FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
     (names.parse_claim, names.claim_name),
     (names.parse_entry_file, names.entry_name),
 )
-_MORE: dict[str, Callable[[bytes], None]] = {"view": _view, "content": _content, "name": _name}
+_MORE: dict[str, Callable[[bytes], None]] = {
+    "view": _view,
+    "content": _content,
+    "name": _name,
+    "segments": _segments,
+    "front": _front,
+}
 
 
 def more_seeds() -> dict[str, list[bytes]]:
@@ -118,4 +144,5 @@ def more_seeds() -> dict[str, list[bytes]]:
         + [b"application/msgpack\0" + value for value in values]
         + [b"text/plain\0some text"],
         "name": [name.encode("utf-8", "surrogatepass") for name in told],
+        "front": [bytes.fromhex(case["hex"]) for case in load("messages")["valid"]],
     }

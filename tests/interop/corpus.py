@@ -32,8 +32,11 @@ KINDS = (
     "content",  # a media type, a NUL, then the bytes of a payload
     "keyfile",
     "name",  # a name, grant, topic or file name
+    "segment",
+    "segments",  # several, each behind its length in two bytes, as they arrive
+    "front",  # a message whose payload lies in a store
 )
-AGENTS_READ = frozenset(KINDS) - {"content", "name"}
+AGENTS_READ = frozenset(KINDS) - {"content", "name", "segments", "front"}
 
 
 def parsed(data: bytes) -> tuple[str, bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from speed.errors import KeyFileError, WireError
+from speed.segment import read_segment
 from speed.wire import control, spc
 from speed.wire.cursor import decode_cursor, decode_fence
 from speed.wire.entry import decode_entry
@@ -59,5 +60,6 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "control": control.decode,
     "message": lambda data: MessageView(data).validate(),
     "keyfile": parse_key_file,
+    "segment": read_segment,
 }
 KINDS = tuple(_DECODERS)

@@ -55,6 +55,7 @@ def seeds() -> dict[str, list[bytes]]:
         "value": hex_of(values["valid"] + values["also_read"] + values["invalid"]),
         "message": hex_of(load("messages")["valid"] + load("messages")["invalid"]),
         "keyfile": [case["text"].encode() for part in ("valid", "invalid") for case in load("keys")[part]],
+        "segment": hex_of(load("segments")["also_read"] + load("segments")["invalid"]),
     }
 
 

@@ -1,4 +1,4 @@
-"""Segments that Java cut are put together here, whatever was lost on the way (G-1 to G-11)."""
+"""Segments that another language cut are put together here, whatever was lost on the way (G-1 to G-11)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from speed.segment import Assembler, write_segment
 from tests.interop.languages import CHOSEN, LANGUAGES, ROOT
 
 SEED = random.randrange(1 << 32)
-PRODUCERS = [name for name in ("java",) if name in CHOSEN]
+PRODUCERS = [name for name in ("cpp", "java") if name in CHOSEN]
 
 
 @cache

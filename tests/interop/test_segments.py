@@ -15,7 +15,7 @@ from speed.wire.message import encode_message, new_message_id
 from tests.interop.languages import PAIRS
 from tests.interop.pool import Agents
 
-SEGMENTING = ("python", "java")
+SEGMENTING = ("python", "cpp", "java")
 """The languages whose agents know the op `segment`."""
 BOTH = [(source, target) for source, target in PAIRS if source in SEGMENTING and target in SEGMENTING]
 TARGETS = sorted({target for _, target in BOTH})

@@ -85,7 +85,7 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"stats", &Commands::stats},         {"nodes", &Commands::nodes},     {"wait_for", &Commands::wait_for},
     {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
     {"drain", &Commands::drain},         {"race", &Commands::race},       {"release", &Commands::release},
-    {"decode", &Commands::decode},       {"close", &Commands::close},
+    {"decode", &Commands::decode},       {"close", &Commands::close},   {"segment", &Commands::segment},
 };
 
 Commands::Commands(speed::Node& node, const speed::NodeOptions& options) : node_(node) {
@@ -108,6 +108,13 @@ Json Commands::allow(const Json& command) {
 
 Json Commands::deny(const Json& command) {
   node_.deny(command.at("patterns").get<std::vector<std::string>>());
+  return nullptr;
+}
+
+Json Commands::segment(const Json& command) {
+  const Json& size = command.at("size");
+  const auto segment_size = size.is_null() ? std::nullopt : std::optional<std::size_t>(size.get<std::size_t>());
+  node_.segment(text(command, "target"), segment_size, command.value("parity", 0.0));
   return nullptr;
 }
 

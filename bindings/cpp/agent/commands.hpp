@@ -37,6 +37,7 @@ class Commands {
 
   Json allow(const Json& command);
   Json deny(const Json& command);
+  Json segment(const Json& command);
   Json send(const Json& command);
   Json receive(const Json& command);
   Json finish(const Json& command);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "speed/error.hpp"
+#include "speed/segment.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
 #include "wire/entry.hpp"
@@ -74,6 +75,7 @@ const std::map<std::string, Decoder>& decoders() {
       {"response", [](ByteView data) { wire::decode_response(data); }},
       {"control", [](ByteView data) { wire::decode_control(data); }},
       {"message", [](ByteView data) { wire::MessageView(speed::Bytes(data.begin(), data.end())); }},
+      {"segment", [](ByteView data) { speed::segment::read_segment(data); }},
       {"keyfile", [](ByteView data) { wire::parse_key_file(wire::text(data)); }},
   };
   return table;

@@ -2,17 +2,21 @@
 #include <sodium.h>
 #include <time.h>
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "core/lane_decoder.hpp"
 #include "decoders.hpp"
 #include "speed/error.hpp"
+#include "speed/segment.hpp"
 #include "wire/content.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
 #include "wire/entry.hpp"
 #include "wire/key_file.hpp"
 #include "wire/message.hpp"
+#include "wire/message_front.hpp"
 #include "wire/spc.hpp"
 
 namespace {
@@ -149,6 +153,43 @@ void read_name(ByteView data) {
   require(name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos && name.front() != '.');
 }
 
+// G-1, G-2: what was read can be written, and is then read as the same.
+void read_segment(ByteView data) {
+  const segment::Segment one = segment::read_segment(data);
+  const Bytes written = segment::write_segment(one);
+  const segment::Segment again = segment::read_segment(written);
+  require(written.size() <= one.payload.size() + segment::max_head_bytes);
+  require(again.hash == one.hash && again.slot() == one.slot() && again.parity_count == one.parity_count);
+  require(again.is_parity == one.is_parity && std::ranges::equal(again.payload, one.payload));
+}
+
+// G-12, G-13: whatever comes in whatever order, a payload that is delivered has its hash, and is delivered once.
+void read_segments(ByteView data) {
+  segment::Limits limits;
+  limits.sender_reconstructions = 4;
+  limits.sender_buffered_bytes = 1 << 14;
+  segment::Assembler assembler(limits);
+  std::set<segment::Hash> delivered;
+  for (double now = 0; data.size() >= 2; ++now) {
+    const std::size_t size = std::min<std::size_t>(wire::load<std::uint16_t>(data.data()), data.size() - 2);
+    const ByteView one = data.subspan(2, size);
+    data = data.subspan(2 + size);
+    try {
+      const segment::Outcome outcome = assembler.receive("sender", one, now);
+      if (!outcome.payload) continue;
+      const segment::Hash hash = segment::keccak256(*outcome.payload);
+      require(hash == segment::read_segment(one).hash && delivered.insert(hash).second);
+    } catch (const WireError&) {
+    }
+  }
+}
+
+// G-18: the value begins within the message, and the head is a message.
+void read_front(ByteView data) {
+  const wire::MessageFront front = wire::read_front(data, data.size());
+  require(front.start <= data.size());
+}
+
 void read(Decoder decoder, ByteView data) {
   switch (decoder) {
     case Decoder::lane: return read_lane(data);
@@ -164,6 +205,9 @@ void read(Decoder decoder, ByteView data) {
     case Decoder::content: return read_content(data);
     case Decoder::key_file: wire::parse_key_file(wire::text(data)); return;
     case Decoder::name: return read_name(data);
+    case Decoder::segment: return read_segment(data);
+    case Decoder::segments: return read_segments(data);
+    case Decoder::front: return read_front(data);
   }
 }
 

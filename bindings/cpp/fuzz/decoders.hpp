@@ -20,7 +20,10 @@ enum class Decoder : std::uint8_t {
   content,  // a media type, a NUL, then the bytes of a payload
   key_file,
   name,  // a name, grant, topic or file name
+  segment,
+  segments,  // several, each behind its length in two bytes, as they arrive
+  front,     // a message whose payload lies in a store
 };
-inline constexpr unsigned decoders = 13;
+inline constexpr unsigned decoders = 16;
 
 }  // namespace speed::fuzz

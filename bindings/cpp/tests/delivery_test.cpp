@@ -21,10 +21,11 @@ class DeliveryTest : public testing::Test {
   TestRoot root_;
 };
 
-TEST_F(DeliveryTest, a_payload_beyond_the_limit_is_refused_before_anything_is_written) {
+TEST_F(DeliveryTest, arguments_beyond_the_limit_are_refused_before_anything_is_written_g_18) {
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
-  EXPECT_THROW(client.send("server", Bytes(wire::limits::max_payload_bytes + 1)), PayloadTooLargeError);
+  EXPECT_THROW(client.call("server", "any", {{"big", Bytes(wire::limits::max_payload_bytes + 1)}}),
+               PayloadTooLargeError);
 }
 
 TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {

@@ -48,6 +48,22 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"max_journal_block_bytes", limits::max_journal_block_bytes},
                   {"journal_segment_bytes", limits::journal_segment_bytes},
                   {"max_journal_lanes", limits::max_journal_lanes},
+                  {"max_segments", limits::max_segments},
+                  {"data_segment_bytes", limits::data_segment_bytes},
+                  {"parity_rate", limits::parity_rate},
+                  {"min_length_trials", limits::min_length_trials},
+                  {"max_segmented_bytes", limits::max_segmented_bytes},
+                  {"max_segmented_head_bytes", limits::max_segmented_head_bytes},
+                  {"file_backed_bytes", limits::file_backed_bytes},
+                  {"max_reconstructions", limits::max_reconstructions},
+                  {"max_sender_reconstructions", limits::max_sender_reconstructions},
+                  {"max_buffered_bytes", limits::max_buffered_bytes},
+                  {"max_sender_buffered_bytes", limits::max_sender_buffered_bytes},
+                  {"max_completions", limits::max_completions},
+                  {"max_sender_completions", limits::max_sender_completions},
+                  {"reconstruction_idle_seconds", limits::reconstruction_idle_seconds},
+                  {"reconstruction_seconds", limits::reconstruction_seconds},
+                  {"completion_seconds", limits::completion_seconds},
                   {"lease_seconds", limits::lease_seconds},
                   {"heartbeat_seconds", limits::heartbeat_seconds},
                   {"call_timeout_seconds", limits::call_timeout_seconds},
@@ -72,7 +88,7 @@ std::set<std::string> listed(const char* list) {
 
 TEST(Codes, every_spc_code_has_one_exception_class_s_8) {
   EXPECT_EQ((codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError,
-                      CallTimeoutError, InternalError>()),
+                      CallTimeoutError, InternalError, SegmentsLostError>()),
             listed("spc"));
 }
 
@@ -80,7 +96,8 @@ TEST(Codes, every_local_code_has_an_exception_class) {
   EXPECT_EQ((codes_of<Error, ConfigurationError, KeyFileError, RootError, InvalidNameError, DurabilityError,
                       RegistrationError, NameTakenError, LeaseLostError, NodeClosedError, ForkedNodeError,
                       DeliveryError, UnknownNodeError, NodeLeftError, InboxFullError, StorageError,
-                      PayloadTooLargeError, UnserialisableError, NotAcknowledgedError, ServiceExistsError, CallError>()),
+                      PayloadTooLargeError, UnserialisableError, NotAcknowledgedError, ServiceExistsError, CallError,
+                      SegmentStoreError>()),
             listed("local"));
 }
 

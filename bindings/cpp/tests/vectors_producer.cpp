@@ -1,8 +1,9 @@
 // speed-vectors: makes the bytes of registry_spec/vectors from what they are made of, one JSON object a line,
 // {"kind", "name", "hex"}, so that the others can read them. Authenticated kinds are made with the first accepted key.
+// `speed-vectors segments`: instead of these, all segments of each cut of segments.json.
 #include <iostream>
 
-#include "vectors.hpp"
+#include "segments.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
 #include "wire/entry.hpp"
@@ -155,9 +156,19 @@ void message() {
   }
 }
 
+void segments() {
+  for (const auto& [name, cut] : test::cuts()) {
+    for (const Bytes& one : cut.segments) say("segment", Json{{"name", name}}, one);
+  }
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char**) {
+  if (count > 1) {
+    segments();
+    return 0;
+  }
   const Lane lane;
   envelopes(lane);
   entries(lane);

@@ -5,9 +5,9 @@
 // ├── RegistrationError    NameTakenError LeaseLostError
 // ├── NodeStateError       NodeClosedError ForkedNodeError
 // ├── DeliveryError        UnknownNodeError NodeLeftError InboxFullError StorageError PayloadTooLargeError
-// │                        UnserialisableError NotAcknowledgedError
+// │                        UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError            ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError
-// │                        CallTimeoutError InternalError
+// │                        CallTimeoutError InternalError SegmentsLostError
 // └── WireError            bytes of a peer break a rule of registry_spec/
 //
 // Threads: an error is plain data; the one that a call, future or callback throws belongs to whoever catches it.
@@ -70,6 +70,8 @@ SPEED_ERROR_CLASS(InboxFullError, DeliveryError, "INBOX_FULL");
 SPEED_ERROR_CLASS(PayloadTooLargeError, DeliveryError, "PAYLOAD_TOO_LARGE");
 SPEED_ERROR_CLASS(UnserialisableError, DeliveryError, "UNSERIALISABLE");
 SPEED_ERROR_CLASS(NotAcknowledgedError, DeliveryError, "NOT_ACKNOWLEDGED");
+// What was received in segments cannot be kept or read: the store is locked, full or damaged.
+SPEED_ERROR_CLASS(SegmentStoreError, DeliveryError, "SEGMENT_STORE");
 
 #undef SPEED_ERROR_CLASS
 
@@ -111,6 +113,8 @@ SPEED_CALL_ERROR_CLASS(InvalidArgumentsError, "INVALID_ARGUMENTS");
 SPEED_CALL_ERROR_CLASS(ExecutionFailedError, "EXECUTION_FAILED");
 SPEED_CALL_ERROR_CLASS(CallTimeoutError, "TIMEOUT");  // details: phase = queued, running or unanswered
 SPEED_CALL_ERROR_CLASS(InternalError, "INTERNAL_ERROR");
+// The other side could not put a payload together from its segments: lost, expired, or no room.
+SPEED_CALL_ERROR_CLASS(SegmentsLostError, "SEGMENTS_LOST");
 
 #undef SPEED_CALL_ERROR_CLASS
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "speed/segment.hpp"
 #include "speed/value.hpp"
 
 namespace speed {
@@ -20,6 +21,9 @@ class Message {
   // The value the sender gave, decoded at each call; WireError when it is not what its type says, or is encoded.
   Value payload() const;
   ByteView payload_bytes() const;  // as it travelled, without a copy
+  // The bytes of a payload that lies in the node's store, since it is above 16 MiB; null for all others. Readable until
+  // the handler returned, or the next `receive`; then reading throws SegmentStoreError. The two above hold all of it.
+  const segment::Source* large() const;
   const std::string& source() const;   // the authenticated sender
   std::uint64_t sequence() const;
   std::int64_t timestamp_ms() const;  // Unix time of the sender

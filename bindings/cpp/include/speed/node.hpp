@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "speed/large.hpp"
 #include "speed/message.hpp"
 #include "speed/service.hpp"
 
@@ -37,6 +38,7 @@ struct NodeOptions {
   double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
   std::string language = "c++";            // what the entry says
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
+  segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
 };
 
 struct CallOptions {
@@ -120,6 +122,14 @@ class Node {
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
   // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5) ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
+  // One message whose payload is the bytes of a file or another source; what no envelope holds (64 MiB) goes in
+  // segments and in little memory, and with each the timeout begins anew. With `ack` also SegmentsLostError, if the
+  // receiver gave it up (G-18 to G-20).
+  std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options = {},
+                         const Progress& progress = {});
+  // Sends all payloads to `target` in segments of so many bytes at most, as a bridge may need; with a parity rate, what
+  // it loses is recovered, and the size is a multiple of 64. Nothing ends it. ConfigurationError.
+  void segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate = 0);
   // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
   // that write and those after it were not accepted, except those that a StorageError counts (L-5).
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});

@@ -2,6 +2,7 @@
 // Threads: not thread-safe; the lock of the runtime's Calls guards it. Completions run outside of that lock.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -65,6 +66,10 @@ class PendingCalls {
 
   double next_deadline() const { return calls_.empty() ? never : earliest_; }  // not after the earliest one
   std::size_t size() const { return calls_.size(); }
+
+  bool waits_for(const std::string& target) const {
+    return std::ranges::any_of(calls_, [&](const auto& row) { return row.second.target == target; });
+  }
 
   std::vector<std::string> targets() const {
     std::vector<std::string> names;

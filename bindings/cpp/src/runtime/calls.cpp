@@ -32,6 +32,7 @@ std::exception_ptr call_error(const std::string& code, const std::string& messag
   if (code == "INVALID_ARGUMENTS") return std::make_exception_ptr(InvalidArgumentsError(message, details));
   if (code == "EXECUTION_FAILED") return std::make_exception_ptr(ExecutionFailedError(message, details));
   if (code == "TIMEOUT") return std::make_exception_ptr(CallTimeoutError(message, details));
+  if (code == "SEGMENTS_LOST") return std::make_exception_ptr(SegmentsLostError(message, details));
   return std::make_exception_ptr(InternalError(message, details));
 }
 
@@ -70,6 +71,13 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   return std::move(std::get<Value>(state_->outcome));
 }
 
+core::Completion answered_once(core::Completion completion) {
+  auto given = std::make_shared<std::atomic<bool>>(false);
+  return [given, completion = std::move(completion)](core::Outcome outcome) {
+    if (!given->exchange(true)) completion(std::move(outcome));
+  };
+}
+
 Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)
     : context_(context), links_(links), heed_(std::move(heed)) {}
 
@@ -84,12 +92,30 @@ void Calls::start(const Call& call, core::Completion completion) {
   track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
   try {
     const ByteView one = payload.view();
-    link->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline});
+    Outgoing request{wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline};
+    if (link->splitter() != nullptr) request.track = losses(link, id, deadline + answer_grace_seconds);
+    link->send(request);
   } catch (...) {
     forget(id);
     throw;
   }
   context_.buffers.give(std::move(payload));
+}
+
+// An ERROR under any sequence of a request in segments ends its call (G-19).
+std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std::string& id, double deadline) {
+  const auto lost = [this, target = link->target(), id](core::Outcome outcome) {
+    const auto* const error = std::get_if<std::exception_ptr>(&outcome);
+    try {
+      if (error != nullptr) std::rethrow_exception(*error);
+    } catch (const SegmentsLostError&) {
+      complete(id, target, std::move(outcome));
+    } catch (...) {  // the call ends by itself
+    }
+  };
+  return [this, target = link->target(), deadline, lost](std::uint64_t sequence) {
+    expect(target, sequence, deadline, lost);
+  };
 }
 
 void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
@@ -113,17 +139,29 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
                               double timeout_seconds, core::Completion completion) {
   const LinkPtr link = links_.granted(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  std::string key;
+  if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
+  std::vector<std::uint64_t> entered;  // several on a link with a segment size
   const auto enter = [&](std::uint64_t sequence) {
-    key = key_of(target, sequence);
-    track(key, {target, deadline, true, std::move(completion)});
+    entered.push_back(sequence);
+    expect(target, sequence, deadline, completion);
   };
   try {
     link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter});
   } catch (...) {
-    forget(key);
+    for (const std::uint64_t sequence : entered) forget(target, sequence);
     throw;
   }
+}
+
+void Calls::expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
+  track(key_of(target, sequence), {target, deadline, true, std::move(completion)});
+}
+
+void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
+
+bool Calls::waits_for(const std::string& source) const {
+  const std::lock_guard guard(lock_);
+  return table_.waits_for(source);
 }
 
 std::string Calls::next_id() { return hex(context_.generation) + "." + hex(++number_); }
@@ -142,7 +180,8 @@ void Calls::forget(const std::string& key) {
   table_.forget(key);
 }
 
-void Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome) {
+void Calls::complete(const std::string& key, const std::string& source, core::Outcome outcome,
+                     std::string_view unexpected) {
   core::Completion completion;
   {
     const std::lock_guard guard(lock_);
@@ -151,7 +190,7 @@ void Calls::complete(const std::string& key, const std::string& source, core::Ou
   if (completion) {
     completion(std::move(outcome));
   } else {
-    context_.stats.count("answers_unexpected");
+    context_.stats.count(unexpected);
   }
 }
 
@@ -174,8 +213,9 @@ void Calls::refused(const std::string& source, const Map& body) {
   const Value* const sequence = body.find("sequence");
   std::string key = wire::text_of(body, "requestId");
   if (key.empty() && sequence != nullptr && !sequence->is_nil()) key = key_of(source, sequence->as<std::uint64_t>());
-  complete(key, source,
-           call_error(wire::text_of(body, "errorCode"), source + ": " + wire::text_of(body, "errorMessage"), {}));
+  const std::string code = wire::text_of(body, "errorCode");
+  complete(key, source, call_error(code, source + ": " + wire::text_of(body, "errorMessage"), {}),
+           code == "SEGMENTS_LOST" ? "payloads_reported_lost" : "answers_unexpected");
 }
 
 void Calls::expire(double now) {

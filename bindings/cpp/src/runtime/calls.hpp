@@ -16,6 +16,7 @@ struct Interrupted {};
 class Waiter {
  public:
   core::Completion completion();
+  bool done() const { return state_->done; }
   // Blocks until completed; the deadline bounds the wait. Throws Interrupted when `interrupted`, which is asked now
   // and then, says so: the answer is then nobody's.
   Value result(Workers& workers, const std::function<bool()>& interrupted = {});
@@ -30,6 +31,9 @@ class Waiter {
   // Shared: a call that could not be written may be completed while its thread goes away.
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+// What many sequences lead to: the first outcome counts.
+core::Completion answered_once(core::Completion completion);
 
 class Calls {
  public:
@@ -51,6 +55,11 @@ class Calls {
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
                          core::Completion completion);
 
+  // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
+  void expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
+  void forget(const std::string& target, std::uint64_t sequence);
+  bool waits_for(const std::string& source) const;  // an answer of this node is awaited
+
   // --- what the reader brings; what nobody waits for is counted ---
   void answered(const std::string& source, ByteView payload);                            // SPC_RESPONSE
   void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
@@ -68,7 +77,9 @@ class Calls {
   std::string next_id();
   void track(std::string key, core::PendingCall call);
   void forget(const std::string& key);
-  void complete(const std::string& key, const std::string& source, core::Outcome outcome);
+  void complete(const std::string& key, const std::string& source, core::Outcome outcome,
+                std::string_view unexpected = "answers_unexpected");
+  std::function<void(std::uint64_t)> losses(const LinkPtr& link, const std::string& id, double deadline);
 
   Context& context_;
   Links& links_;

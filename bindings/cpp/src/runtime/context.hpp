@@ -1,6 +1,7 @@
 // What all parts of one running node share.
 //
 // Locks, in the order in which they are taken; none is held while a service, handler or completion runs:
+//   Segments      what came in segments and is not whole yet
 //   InboundLane   reading, finishing and committing one lane
 //   OutgoingLink  counting, sealing and appending of one link; its bell has a lock of its own
 //   Registration  the node's own entry
@@ -16,6 +17,7 @@
 #include "runtime/buffers.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
+#include "speed/segment.hpp"
 
 namespace speed::runtime {
 
@@ -69,6 +71,7 @@ struct Context {
   bool polling = false;
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
+  segment::Limits segment_limits;
   AccessPolicy policy;
   Stats stats;
   Buffers buffers;

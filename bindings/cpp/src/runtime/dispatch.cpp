@@ -1,7 +1,5 @@
 #include "runtime/dispatch.hpp"
 
-#include <array>
-
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
@@ -17,7 +15,19 @@ bool is_reply(const fs::Received& received) { return (received.header.flags & wi
 }  // namespace
 
 Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> left)
-    : to_(parts), left_(std::move(left)) {
+    : to_(parts),
+      left_(std::move(left)),
+      segments_(std::make_shared<Segments>(
+          parts.context, parts.workers, parts.calls,
+          Segments::Told{[this](const auto& lane, const auto& received, const auto& large) {
+                           assembled(lane, received, large);
+                         },
+                         [this](const auto& source, std::uint64_t sequence) {
+                           reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
+                         },
+                         [this](const auto& source, std::uint64_t sequence, const auto& why) {
+                           refuse(source, sequence, "SEGMENTS_LOST", why);
+                         }})) {
   const auto acknowledge = [this](const Message::State& message) {
     reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence));
   };
@@ -31,22 +41,23 @@ bool Dispatch::may_read(const std::string& source) const {
   return to_.context.policy.allows(source) || to_.links.knows(source);
 }
 
+const std::array<Dispatch::Handler, 9> Dispatch::handlers{nullptr,
+                                                         &Dispatch::message,
+                                                         &Dispatch::request,
+                                                         &Dispatch::response,
+                                                         &Dispatch::message,
+                                                         &Dispatch::discovery,
+                                                         &Dispatch::heartbeat,
+                                                         &Dispatch::error,
+                                                         &Dispatch::ack};
+
 void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
-  static constexpr std::array<Handler, 9> table{nullptr,
-                                                &Dispatch::message,
-                                                &Dispatch::request,
-                                                &Dispatch::response,
-                                                &Dispatch::message,
-                                                &Dispatch::discovery,
-                                                &Dispatch::heartbeat,
-                                                &Dispatch::error,
-                                                &Dispatch::ack};
   if (!is_reply(received) && !to_.context.policy.allows(lane->source())) {
     unauthorised(lane, received);
   } else if ((received.header.flags & wire::flag_segment) != 0) {
-    segmented(lane, received);
+    segments_->accept(lane, received);
   } else {
-    (this->*table[static_cast<std::size_t>(received.header.type)])(lane, received);
+    (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
   }
 }
 
@@ -57,18 +68,19 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   if (received.header.type == EnvelopeType::spc_request) to_.serving.refuse(lane->source(), received);
 }
 
-// One part of a larger payload is discarded (M-15); who waits for an answer is told, nobody else (S-11).
-void Dispatch::segmented(const LanePtr& lane, const fs::Received& received) {
-  const wire::Header& header = received.header;
-  to_.context.stats.count("segments_refused");
-  lane->drop(header.sequence);
-  if (header.type == EnvelopeType::spc_request || (header.flags & wire::flag_ack_requested) != 0) {
-    refuse(lane->source(), header.sequence, "INVALID_ARGUMENTS", "segmented payloads are not supported");
-  }
+// What came in segments, handed on as if it had come whole; a large message lies in the store.
+void Dispatch::assembled(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
+  if (large == nullptr) return (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+  take_message(lane, std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
+                                                      received.redelivered));
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
-  auto arrival = std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered);
+  take_message(lane,
+               std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered));
+}
+
+void Dispatch::take_message(const LanePtr& lane, Arrival arrival) {
   if (arrival->view.ttl_seconds() > 0 && arrival->view.is_expired(fs::unix_ms())) {  // M-7
     to_.context.stats.count("messages_expired");
     if (arrival->wants_answer) {
@@ -143,6 +155,7 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
 void Dispatch::expire(double now) {
   to_.calls.expire(now);
   to_.serving.expire(now);
+  segments_->expire(now);
 }
 
 double Dispatch::next_deadline() const { return std::min(to_.calls.next_deadline(), to_.serving.next_deadline()); }

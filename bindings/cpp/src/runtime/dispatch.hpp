@@ -4,9 +4,12 @@
 // Threads: for the holder of the reader's role.
 #pragma once
 
+#include <array>
+
 #include "runtime/calls.hpp"
 #include "runtime/delivery.hpp"
 #include "runtime/introspection.hpp"
+#include "runtime/segments.hpp"
 #include "runtime/serving.hpp"
 
 namespace speed::runtime {
@@ -34,12 +37,15 @@ class Dispatch {
   // Handles one authentic envelope; WireError for a payload that breaks a rule.
   void dispatch(const LanePtr& lane, const fs::Received& received);
 
+  void close() { segments_->close(); }
+
   void node_died(const std::string& name) { to_.calls.node_left(name); }
   void expire(double now);
   double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do
 
  private:
   using Handler = void (Dispatch::*)(const LanePtr&, const fs::Received&);
+  static const std::array<Handler, 9> handlers;  // by type
 
   void message(const LanePtr& lane, const fs::Received& received);
   void request(const LanePtr& lane, const fs::Received& received);
@@ -49,12 +55,14 @@ class Dispatch {
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
-  void segmented(const LanePtr& lane, const fs::Received& received);
+  void assembled(const LanePtr& lane, const fs::Received& received, const LargePtr& large);
+  void take_message(const LanePtr& lane, Arrival arrival);
   void refuse(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& text);
   void reply(const std::string& source, std::uint64_t sequence, wire::EnvelopeType type, ByteView payload);
 
   Parts to_;
   std::function<void(const std::string&)> left_;
+  const std::shared_ptr<Segments> segments_;
 };
 
 }  // namespace speed::runtime

@@ -16,8 +16,8 @@ bool is_work(wire::EnvelopeType type) {
 
 InboundLane::InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
                          std::function<void(const wire::NodeId&)> resume)
-    : source_(std::move(source)),
-      id_(wire::node_id(source_)),
+    : Lane(std::move(source)),
+      id_(wire::node_id(this->source())),
       reader_(std::move(reader)),
       resume_(std::move(resume)) {}
 

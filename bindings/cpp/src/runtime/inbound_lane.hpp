@@ -10,7 +10,25 @@
 
 namespace speed::runtime {
 
-class InboundLane {
+// Where an envelope came from, for those who finish it.
+class Lane {
+ public:
+  explicit Lane(std::string source) : source_(std::move(source)) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  virtual ~Lane() = default;
+
+  // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
+  virtual void finish(std::span<const std::uint64_t> sequences) = 0;
+  virtual void drop(std::uint64_t sequence) = 0;  // a refused envelope is done; it is committed with the next ones
+
+  const std::string& source() const { return source_; }
+
+ private:
+  const std::string source_;
+};
+
+class InboundLane : public Lane {
  public:
   // `resume(id)` has a paused lane read again.
   InboundLane(std::string source, std::unique_ptr<fs::LaneReader> reader,
@@ -19,18 +37,15 @@ class InboundLane {
   // As LaneReader::read; nothing while too much is unfinished. Types that no handler finishes are done when read.
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
 
-  // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
-  void finish(std::span<const std::uint64_t> sequences);
-  bool grew() const;                  // bytes lie behind what was read; cheap enough to ask often
-  void drop(std::uint64_t sequence);  // a refused envelope is done; it is committed with the next ones
-  void close(bool clean);             // with `clean` its position is committed
+  void finish(std::span<const std::uint64_t> sequences) override;
+  void drop(std::uint64_t sequence) override;
+  bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
+  void close(bool clean);  // with `clean` its position is committed
 
-  const std::string& source() const { return source_; }
   const wire::NodeId& id() const { return id_; }
   std::map<std::string, std::uint64_t> counts() const;
 
  private:
-  const std::string source_;
   const wire::NodeId id_;
   mutable std::mutex lock_;
   std::unique_ptr<fs::LaneReader> reader_;  // null once closed
@@ -39,6 +54,7 @@ class InboundLane {
   bool paused_ = false;
 };
 
-using LanePtr = std::shared_ptr<InboundLane>;
+using LanePtr = std::shared_ptr<Lane>;
+using InboundLanePtr = std::shared_ptr<InboundLane>;
 
 }  // namespace speed::runtime

@@ -12,12 +12,25 @@ std::optional<std::string> owned(std::optional<std::string_view> text) {
 
 }  // namespace
 
-Value Message::payload() const { return state_->view.payload(); }
-ByteView Message::payload_bytes() const { return state_->view.payload_bytes(); }
+Value Message::payload() const {
+  return state_->large == nullptr ? state_->view.payload() : state_->view.decode(state_->large->payload_bytes());
+}
+
+ByteView Message::payload_bytes() const {
+  return state_->large == nullptr ? state_->view.payload_bytes() : state_->large->payload_bytes();
+}
+
+const segment::Source* Message::large() const {
+  return state_->large == nullptr ? nullptr : &state_->large->payload();
+}
+
 const std::string& Message::source() const { return state_->source(); }
 std::uint64_t Message::sequence() const { return state_->sequence; }
 std::int64_t Message::timestamp_ms() const { return state_->timestamp_ms; }
-ByteView Message::bytes() const { return state_->view.bytes(); }
+ByteView Message::bytes() const {
+  return state_->large == nullptr ? ByteView(state_->view.bytes()) : state_->large->bytes();
+}
+
 bool Message::redelivered() const { return state_->redelivered; }
 std::string Message::message_id() const { return std::string(state_->view.message_id()); }
 std::string Message::topic() const { return std::string(state_->view.topic()); }

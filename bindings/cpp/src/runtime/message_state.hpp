@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "runtime/inbound_lane.hpp"
+#include "runtime/large_payload.hpp"
 #include "speed/message.hpp"
 #include "wire/message.hpp"
 
@@ -11,7 +12,11 @@ namespace speed {
 
 struct Message::State {
   State(ByteView data, runtime::LanePtr from, const wire::Header& header, bool again)
-      : view(Bytes(data.begin(), data.end())),
+      : State(wire::MessageView(Bytes(data.begin(), data.end())), nullptr, std::move(from), header, again) {}
+  // A view of all but the payload of a large one.
+  State(wire::MessageView seen, runtime::LargePtr held, runtime::LanePtr from, const wire::Header& header, bool again)
+      : view(std::move(seen)),
+        large(std::move(held)),
         lane(std::move(from)),
         sequence(header.sequence),
         timestamp_ms(static_cast<std::int64_t>(header.timestamp_ms)),
@@ -20,6 +25,7 @@ struct Message::State {
         wants_answer((header.flags & wire::flag_ack_requested) != 0) {}
 
   const wire::MessageView view;
+  const runtime::LargePtr large;  // null for what is held in memory
   const runtime::LanePtr lane;
   const std::uint64_t sequence;
   const std::int64_t timestamp_ms;

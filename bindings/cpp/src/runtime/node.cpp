@@ -162,20 +162,36 @@ void Node::submit(const std::string& target, const std::string& service, const M
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
   Runtime& node = open();
-  if (options.ack) {
-    Waiter waiter;
-    std::string id = node.send_acknowledged(target, payload, options, waiter.completion());
-    waiter.result(node.workers);
-    return id;
-  }
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer encoded = node.context.buffers.take();
   wire::encode_message(payload, fields, encoded);
-  const ByteView one = encoded.view();
-  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
-  node.links.granted(target)->send({EnvelopeType::message, 0, {&one, 1}, deadline});
+  node.send_message(target, segment::MemorySource(encoded.view()), options);
   node.context.buffers.give(std::move(encoded));
   return fields.message_id;
+}
+
+std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                             const Progress& progress) {
+  Runtime& node = open();
+  const wire::MessageFields fields = node.fields_of(options);
+  wire::Buffer front;
+  wire::encode_front(payload.size(), fields, front);
+  if (front.size() > wire::limits::max_segmented_head_bytes) {
+    throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
+                               " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
+  }
+  node.send_message(target, runtime::Behind(front.view(), payload), options, progress);
+  return fields.message_id;
+}
+
+void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {
+  Runtime& node = open();
+  wire::check_node_name(target);
+  std::shared_ptr<const segment::Splitter> splitter;
+  if (segment_size) {
+    splitter = std::make_shared<const segment::Splitter>(runtime::link_splitter(*segment_size, parity_rate));
+  }
+  node.links.cut(target, std::move(splitter));
 }
 
 void Node::send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options) {
@@ -221,7 +237,11 @@ std::size_t Node::publish(const std::string& topic, const Value& payload, SendOp
                        fs::grants(entry, node.context.name);
     if (!wants) continue;
     try {
-      node.links.granted(entry.name)->send({EnvelopeType::event, 0, {&one, 1}, deadline});
+      if (one.size() > wire::limits::max_payload_bytes) {
+        node.large.send(entry.name, EnvelopeType::event, segment::MemorySource(one), options.timeout_seconds);
+      } else {
+        node.links.granted(entry.name)->send({EnvelopeType::event, 0, {&one, 1}, deadline});
+      }
       ++delivered;
     } catch (const Error&) {
       node.context.stats.count("events_undelivered");  // one that cannot take it now does not stop the others

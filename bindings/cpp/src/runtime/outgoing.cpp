@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "segment/form.hpp"
 #include "speed/error.hpp"
 
 namespace speed::runtime {
@@ -26,6 +27,14 @@ fs::LaneSettings settings_of(const Context& context) {
   return settings;
 }
 
+// Whether it is cut on a link with a segment size (G-17).
+bool is_segmented(const Outgoing& outgoing) {
+  using wire::EnvelopeType;
+  const bool may_be = outgoing.type == EnvelopeType::message || outgoing.type == EnvelopeType::event ||
+                      outgoing.type == EnvelopeType::spc_request || outgoing.type == EnvelopeType::spc_response;
+  return may_be && (outgoing.flags & wire::flag_segment) == 0;
+}
+
 }  // namespace
 
 OutgoingLink::OutgoingLink(Context& context, const std::string& target)
@@ -38,6 +47,9 @@ OutgoingLink::OutgoingLink(Context& context, const std::string& target)
               context.keyring->lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
 
 std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
+  if (is_cut_ && is_segmented(outgoing)) {
+    if (const auto cutting = splitter()) return send_cut(*cutting, outgoing);
+  }
   for (const ByteView payload : outgoing.payloads) {
     if (payload.size() <= wire::limits::max_payload_bytes) continue;
     throw PayloadTooLargeError(std::to_string(payload.size()) + " bytes for '" + target_ + "'; the limit is " +
@@ -48,6 +60,38 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
   if (context_.durable) sync(appended);
   ring();
   return appended.sequence;
+}
+
+std::uint64_t OutgoingLink::send_cut(const segment::Splitter& splitter, const Outgoing& outgoing) {
+  std::uint64_t sequence = 0;
+  for (const ByteView payload : outgoing.payloads) {
+    splitter.split(payload, [&](const segment::Segment& one) { sequence = send_segment(one, outgoing); });
+  }
+  return sequence;
+}
+
+std::uint64_t OutgoingLink::send_segment(const segment::Segment& segment, const Outgoing& outgoing) {
+  wire::Buffer written = context_.buffers.take();
+  written.reserve(segment.payload.size() + segment::max_head_bytes);
+  segment::write_segment(segment, written);
+  const ByteView one = written.view();
+  Outgoing each = outgoing;
+  each.flags |= wire::flag_segment;
+  each.payloads = {&one, 1};
+  const std::uint64_t sequence = send(each);
+  context_.buffers.give(std::move(written));
+  return sequence;
+}
+
+void OutgoingLink::cut(std::shared_ptr<const segment::Splitter> splitter) {
+  const std::lock_guard guard(cut_lock_);
+  is_cut_ = splitter != nullptr;
+  splitter_ = std::move(splitter);
+}
+
+std::shared_ptr<const segment::Splitter> OutgoingLink::splitter() const {
+  const std::lock_guard guard(cut_lock_);
+  return splitter_;
 }
 
 // One lock covers counting, sealing and appending, so that the order in the file is that of the sequence (L-3).
@@ -166,6 +210,9 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     is_new = row.link == nullptr;
     // A new link is complete: nobody else may take it for one of an older generation, and close what is being opened.
     if (is_new) row = {std::make_shared<OutgoingLink>(context_, target), generation};
+    if (const auto cutting = splitters_.find(target); is_new && cutting != splitters_.end()) {
+      row.link->cut(cutting->second);
+    }
     link = row.link;
   }
   if (!is_new) link->reopen();  // may wait for a sender, so the table is not locked
@@ -180,6 +227,23 @@ LinkPtr Links::find(const std::string& target) const {
   const std::lock_guard guard(lock_);
   const auto found = links_.find(target);
   return found == links_.end() ? nullptr : found->second.link;
+}
+
+void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter) {
+  const std::lock_guard guard(lock_);
+  if (const auto found = links_.find(target); found != links_.end()) found->second.link->cut(splitter);
+  if (splitter == nullptr) {
+    splitters_.erase(target);
+  } else {
+    splitters_[target] = std::move(splitter);
+  }
+}
+
+std::size_t Links::most_bytes(const std::string& target) const {
+  const std::lock_guard guard(lock_);
+  const auto cutting = splitters_.find(target);
+  if (cutting == splitters_.end()) return wire::limits::max_payload_bytes;
+  return std::min(wire::limits::max_payload_bytes, cutting->second->most_bytes());
 }
 
 bool Links::knows(const std::string& name) const { return find(name) != nullptr; }

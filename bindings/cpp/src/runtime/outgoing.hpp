@@ -33,6 +33,13 @@ class OutgoingLink {
   // LeaseLostError: then nothing was accepted.
   std::uint64_t send(const Outgoing& outgoing);
 
+  // Sends one segment of what `outgoing` says all but the payload of; returns its sequence.
+  std::uint64_t send_segment(const segment::Segment& segment, const Outgoing& outgoing);
+
+  // Cuts all that goes out from now on, or no longer (G-18).
+  void cut(std::shared_ptr<const segment::Splitter> splitter);
+  std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
+
   void reopen();     // the next envelope begins a new segment and opens the bell again
   int bell_fd();     // for polling POLLERR; -1 where nobody listens
   const std::string& target() const { return target_; }
@@ -43,6 +50,7 @@ class OutgoingLink {
     std::uint64_t failed_flushes;  // before it
   };
 
+  std::uint64_t send_cut(const segment::Splitter& splitter, const Outgoing& outgoing);
   Appended append(const Outgoing& outgoing);
   void wait_for_room(std::uint64_t bytes, const Outgoing& outgoing);
   void sync(const Appended& appended);
@@ -64,6 +72,9 @@ class OutgoingLink {
   fs::LaneWriter writer_;
   wire::Buffer sealed_;
   std::vector<std::size_t> ends_;
+  std::atomic<bool> is_cut_ = false;
+  mutable std::mutex cut_lock_;
+  std::shared_ptr<const segment::Splitter> splitter_;  // guarded by cut_lock_
 };
 
 using LinkPtr = std::shared_ptr<OutgoingLink>;
@@ -84,6 +95,9 @@ class Links {
   // A new generation of the target gets a new segment: it may have put the old lane into quarantine.
   LinkPtr open(const std::string& target, std::uint32_t generation);
 
+  void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);
+  std::size_t most_bytes(const std::string& target) const;  // of a request or response (G-18)
+
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;
   void close();
@@ -99,6 +113,7 @@ class Links {
   std::function<void(OutgoingLink&)> opened_;
   mutable std::mutex lock_;
   std::unordered_map<std::string, Row> links_;
+  std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_;
 };
 
 }  // namespace speed::runtime

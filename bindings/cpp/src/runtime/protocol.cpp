@@ -24,12 +24,6 @@ constexpr double bell_seconds = 0.0005;   // how long busy lanes may keep the re
 constexpr std::size_t busy_lanes = 4;     // polled at most
 constexpr unsigned looks_a_yield = 4;
 
-std::string lower(std::string_view code) {
-  std::string text(code);
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
-}
-
 }  // namespace
 
 Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox)
@@ -95,7 +89,7 @@ void Protocol::step(bool wait) {
 }
 
 void Protocol::read_rung(const wire::NodeId& id, double now) {
-  LanePtr lane;
+  InboundLanePtr lane;
   {
     const std::lock_guard guard(lock_);
     if (const auto found = lanes_.find(id); found != lanes_.end()) lane = found->second;
@@ -176,7 +170,7 @@ std::optional<fs::Rings> Protocol::poll_once(double now) {
     fs::Rings rings = look_at_bell(now);
     if (!rings.sources.empty() || rings.everything) return rings;
   }
-  for (const LanePtr& lane : busy_) {
+  for (const InboundLanePtr& lane : busy_) {
     if (lane->grew()) return fs::Rings{{lane->id()}, false};
   }
   return std::nullopt;
@@ -221,12 +215,12 @@ void Protocol::reader_died(int fd) {
 void Protocol::full_scan(double now) {
   next_scan_ = now + wire::limits::full_scan_seconds;
   for (const std::string& source : inbox_->scan()) open_lane(source, now);
-  std::vector<LanePtr> lanes;
+  std::vector<InboundLanePtr> lanes;
   {
     const std::lock_guard guard(lock_);
     for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
   }
-  for (const LanePtr& lane : lanes) drain(lane, now, true);
+  for (const InboundLanePtr& lane : lanes) drain(lane, now, true);
 }
 
 // Opens the lane of a sender that may write here; puts others aside after a time of grace (L-21), which lets a
@@ -262,16 +256,17 @@ void Protocol::resume(const wire::NodeId& lane_id) {
   if (bell_ != nullptr) bell_->wake(lane_id);
 }
 
-void Protocol::drain(const LanePtr& lane, double now, bool scan) {
+void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   if (!accepting_) return;
   std::size_t envelopes = 0;
   std::size_t bytes = 0;
   bool more = true;
+  const LanePtr from = lane;
   try {
     while (more && envelopes < read_envelopes && bytes < read_bytes) {
       more = lane->read(received_, read_envelopes - envelopes, now, std::exchange(scan, false));
       for (const fs::Received& received : received_) {
-        deliver(lane, received);
+        deliver(from, received);
         bytes += received.payload.size();
       }
       envelopes += received_.size();
@@ -284,7 +279,7 @@ void Protocol::drain(const LanePtr& lane, double now, bool scan) {
   if (more) unread_.push_back(lane->id());
 }
 
-void Protocol::was_busy(const LanePtr& lane) {
+void Protocol::was_busy(const InboundLanePtr& lane) {
   idle_seconds_ = shortest_pause_seconds;
   if (!busy_.empty() && busy_.front() == lane) return;
   std::erase(busy_, lane);
@@ -296,7 +291,7 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
   try {
     dispatch_->dispatch(lane, received);
   } catch (const WireError& error) {
-    context_.stats.count("rejected_" + lower(error.reason()));
+    context_.stats.rejected(error.reason());
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
     context_.stats.count("dispatch_failures");
@@ -305,7 +300,7 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
 }
 
 // Closes a lane in disorder; the next scan opens it at its last commit.
-void Protocol::give_up(const LanePtr& lane) {
+void Protocol::give_up(const InboundLanePtr& lane) {
   context_.stats.count("lanes_failed");
   lane->close(false);
   std::erase(busy_, lane);
@@ -323,7 +318,7 @@ void Protocol::close() {
 }
 
 Introspection::LaneFacts Protocol::facts() const {
-  std::vector<LanePtr> lanes;
+  std::vector<InboundLanePtr> lanes;
   Introspection::LaneFacts facts;
   {
     const std::lock_guard guard(lock_);
@@ -332,7 +327,7 @@ Introspection::LaneFacts Protocol::facts() const {
   }
   if (const std::uint64_t junk = inbox_->junk(); junk > 0) facts.counts["foreign_files"] += junk;
   facts.lanes = lanes.size();
-  for (const LanePtr& lane : lanes) {
+  for (const InboundLanePtr& lane : lanes) {
     for (const auto& [what, number] : lane->counts()) facts.counts[what] += number;
   }
   return facts;

@@ -45,11 +45,11 @@ class Protocol {
   void reader_died(int fd);
   void full_scan(double now);
   void open_lane(const std::string& source, double now);
-  void drain(const LanePtr& lane, double now, bool scan);
+  void drain(const InboundLanePtr& lane, double now, bool scan);
   void deliver(const LanePtr& lane, const fs::Received& received);
-  void give_up(const LanePtr& lane);
+  void give_up(const InboundLanePtr& lane);
   void resume(const wire::NodeId& lane_id);
-  void was_busy(const LanePtr& lane);
+  void was_busy(const InboundLanePtr& lane);
   void read_rung(const wire::NodeId& id, double now);
   void fail_departed();
 
@@ -62,7 +62,7 @@ class Protocol {
   OwnCore core_{getpid()};
   double idle_seconds_;  // between two looks, without a bell
   std::vector<fs::Received> received_;
-  std::vector<LanePtr> busy_;          // that brought something lately, the latest first
+  std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
   std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
@@ -70,7 +70,7 @@ class Protocol {
   std::atomic<double> waits_until_;
   std::atomic<bool> accepting_ = true;
   mutable std::mutex lock_;  // guards what follows
-  std::unordered_map<wire::NodeId, LanePtr, wire::NodeIdHash> lanes_;
+  std::unordered_map<wire::NodeId, InboundLanePtr, wire::NodeIdHash> lanes_;
   std::map<std::string, std::uint64_t> closed_counts_;
   std::map<int, std::string> watched_;  // bells of others by descriptor
   std::deque<std::string> departed_;

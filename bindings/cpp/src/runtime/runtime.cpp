@@ -43,6 +43,7 @@ Runtime::Runtime(std::size_t size)
       workers(size),
       answers(context, links),
       calls(context, links, [this](double deadline) { protocol->heed(deadline); }),
+      large(context, links, calls, workers),
       serving(context, links, workers, answers),
       delivery(context, workers),
       introspection(
@@ -65,6 +66,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
+  context.segment_limits = options.segment_limits;
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
@@ -146,6 +148,7 @@ void Runtime::end(const std::exception_ptr& why) {
   workers.stop(join_seconds);
   registrar->stop();
   protocol->close();
+  if (dispatch_ != nullptr) dispatch_->close();
 }
 
 // Tells every node that this one wrote to and that still allows it; the registry tells the rest.
@@ -203,6 +206,25 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
     const std::string why = entry == nullptr ? "is not live" : "does not allow '" + context.name + "'";
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
+}
+
+void Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                           const Progress& progress) {
+  constexpr auto type = wire::EnvelopeType::message;
+  if (message.size() > wire::limits::max_payload_bytes) {
+    const auto send = options.ack ? &LargeSender::send_acknowledged : &LargeSender::send;
+    return (large.*send)(target, type, message, options.timeout_seconds, progress);
+  }
+  Bytes room;
+  const ByteView one = message.read(0, message.size(), room);
+  if (options.ack) {
+    Waiter waiter;
+    calls.send_acknowledged(target, type, one, options.timeout_seconds, waiter.completion());
+    waiter.result(workers);
+  } else {
+    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + options.timeout_seconds});
+  }
+  if (progress) progress(message.size(), message.size());
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

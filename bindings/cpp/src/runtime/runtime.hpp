@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fs/fork_mark.hpp"
+#include "runtime/large_sender.hpp"
 #include "runtime/protocol.hpp"
 #include "runtime/registrar.hpp"
 
@@ -22,6 +23,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Sends a message and returns its id; `completion` hears of its acknowledgement.
   std::string send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
                                 core::Completion completion);
+  // Sends a whole message, in segments if no envelope holds it; waits for its acknowledgement if the options say so.
+  void send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                    const Progress& progress = {});
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
@@ -37,6 +41,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Answers answers;
   std::unique_ptr<Protocol> protocol;
   Calls calls;
+  LargeSender large;
   Serving serving;
   Delivery delivery;
   Introspection introspection;

@@ -92,10 +92,11 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
   if (response.ok()) {
     try {
       wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
-      if (reply.size() <= wire::limits::max_payload_bytes) return reply;
+      const std::size_t most = links_.most_bytes(running.lane->source());
+      if (reply.size() <= most) return reply;
       response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
                                                     " bytes; the limit is " +
-                                                    std::to_string(wire::limits::max_payload_bytes));
+                                                    std::to_string(most));
     } catch (const UnserialisableError& unserialisable) {
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
     }

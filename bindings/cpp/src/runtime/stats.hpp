@@ -40,6 +40,13 @@ class Stats {
     }
   }
 
+  // What broke a rule of the wire, by its code.
+  void rejected(std::string_view reason) {
+    std::string name = "rejected_";
+    for (const char c : reason) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    count(name);
+  }
+
   // One answered request; `error` is its code and text, empty on success.
   void served(const std::string& service, double seconds, const std::string& error) {
     const std::lock_guard guard(lock_);

@@ -84,4 +84,20 @@ std::vector<Key> Keyring::lane_keys(const NodeId& source, const NodeId& target) 
   return derived;
 }
 
+const Key& Keyring::known(const KeyId& id) const {
+  if (const Key* const key = find(id)) return *key;
+  throw WireError("UNKNOWN_KEY", "key id " + to_hex(id) + " is not in the key file");
+}
+
+Key Keyring::segments_key(const KeyId& id, ByteView info) const {
+  return label_key(known(id), "speed/1 segments", {info});
+}
+
+Block<16> Keyring::segments_name(const KeyId& id, ByteView name) const {
+  const Mac mac = hmac(label_key(known(id), "speed/1 segments name", {}), name);
+  Block<16> out;
+  std::copy_n(mac.begin(), out.size(), out.begin());
+  return out;
+}
+
 }  // namespace speed::wire

@@ -32,8 +32,14 @@ class Keyring {
   const KeyId& key_id() const { return ids_.front(); }
   const std::vector<Key>& registry_keys() const { return registry_keys_; }
   std::vector<Key> lane_keys(const NodeId& source, const NodeId& target) const;
+  // What a node keeps of payloads in segments: the key that seals it, and 16 bytes that tell nothing about a name
+  // without the key (G-14). WireError UNKNOWN_KEY.
+  Key segments_key(const KeyId& id, ByteView info) const;
+  Block<16> segments_name(const KeyId& id, ByteView name) const;
 
  private:
+  const Key& known(const KeyId& id) const;
+
   std::vector<Key> keys_;
   std::vector<KeyId> ids_;
   std::vector<Key> registry_keys_;

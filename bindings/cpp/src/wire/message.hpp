@@ -30,6 +30,9 @@ struct MessageFields {
 // Appends one message; WireError BAD_MESSAGE names the field that breaks a rule.
 void encode_message(const Value& payload, const MessageFields& fields, Buffer& out);
 
+// Appends all of a message that stands before the bytes of a payload of this size, which come last.
+void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buffer& out);
+
 // A UUIDv7 of a time in Unix ms and 10 random bytes (M-13).
 std::string new_message_id(std::uint64_t unix_ms, const Block<10>& random);
 
@@ -64,6 +67,7 @@ class MessageView {
 
   ByteView payload_bytes() const { return payload_; }  // as sent
   Value payload() const;  // decoded anew at each call; WireError when it is not what its type says
+  Value decode(ByteView payload) const;  // likewise, a payload that lies elsewhere
   const Bytes& bytes() const { return data_; }  // exactly what was received (M-12)
 
  private:

@@ -118,6 +118,13 @@ void put_observability(const MessageFields& fields, Writer& out) {
   });
 }
 
+void put_head(std::string_view media_type, const MessageFields& fields, Writer& out) {
+  put_metadata(media_type, fields, out);
+  put_security(fields, out);
+  put_observability(fields, out);
+  for (const auto& [key, bytes] : fields.extensions) out.record(97, bytes_pair(key, bytes));
+}
+
 // The payload is a google.protobuf.Any of which only the value is written; it stands last.
 void put_payload(ByteView content, Writer& out) {
   out.record(99, [&](auto& sink) { sink.bytes(2, content); });
@@ -127,15 +134,22 @@ void put_payload(ByteView content, Writer& out) {
 
 void encode_message(const Value& payload, const MessageFields& fields, Buffer& out) {
   Writer writer{out};
-  put_metadata(media_type_of(payload), fields, writer);
-  put_security(fields, writer);
-  put_observability(fields, writer);
-  for (const auto& [key, bytes] : fields.extensions) writer.record(97, bytes_pair(key, bytes));
+  put_head(media_type_of(payload), fields, writer);
   // The payload's length stands before it, so it is written aside first, unless it is bytes already.
   if (const auto* const bytes = payload.get_if<Bytes>()) return put_payload(*bytes, writer);
   Buffer packed;
   encode_content(payload, packed);
   put_payload(packed.view(), writer);
+}
+
+void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buffer& out) {
+  Writer writer{out};
+  put_head(media_type_of(Value(Bytes())), fields, writer);
+  const std::uint64_t any_bytes = varint_bytes(tag(2, 2)) + varint_bytes(payload_bytes) + payload_bytes;
+  put_varint(tag(99, 2), out);
+  put_varint(any_bytes, out);
+  put_varint(tag(2, 2), out);
+  put_varint(payload_bytes, out);
 }
 
 }  // namespace speed::wire

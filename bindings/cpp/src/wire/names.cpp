@@ -139,6 +139,10 @@ std::string quarantine_dir(std::string_view root, std::string_view name) {
   return joined({root, "/", name, "/quarantine"});
 }
 
+std::string segments_dir(std::string_view root, std::string_view name) {
+  return joined({root, "/", name, "/segments"});
+}
+
 std::string default_key_path(std::string_view root) { return joined({root, "/speed.key"}); }
 
 std::string child_path(std::string_view directory, std::string_view filename) {
@@ -146,6 +150,15 @@ std::string child_path(std::string_view directory, std::string_view filename) {
 }
 
 std::string temporary_name(std::string_view token) { return joined({".tmp-", token}); }
+std::string shards_name(const Block<16>& payload_id) { return to_hex(payload_id) + ".shards"; }
+
+bool is_shards(std::string_view filename) {
+  constexpr std::string_view ending = ".shards";
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return filename.size() == 32 + ending.size() && filename.ends_with(ending) &&
+         std::ranges::all_of(filename.substr(0, 32), is_digit);
+}
+
 bool is_temporary(std::string_view filename) { return filename.starts_with(".tmp-"); }
 
 std::string segment_name(SegmentName segment) {

@@ -58,6 +58,7 @@ std::string bell_path(std::string_view root, std::string_view name);
 std::string inbox_dir(std::string_view root, std::string_view name);
 std::string lane_dir(std::string_view root, std::string_view target, std::string_view source);
 std::string quarantine_dir(std::string_view root, std::string_view name);
+std::string segments_dir(std::string_view root, std::string_view name);  // what a node received in segments (G-14)
 std::string default_key_path(std::string_view root);
 std::string child_path(std::string_view directory, std::string_view filename);
 
@@ -65,6 +66,9 @@ std::string temporary_name(std::string_view token);
 std::string segment_name(SegmentName segment);
 std::string cursor_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
+inline constexpr std::string_view segment_index_name = "index.sqlite";
+std::string shards_name(const Block<16>& payload_id);  // the file that holds the segments of one payload
+bool is_shards(std::string_view filename);
 bool is_temporary(std::string_view filename);
 
 // Null for a file name of another form, or of another spelling of the same number (L-1).

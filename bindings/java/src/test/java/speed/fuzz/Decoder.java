@@ -55,6 +55,7 @@ enum Decoder {
     KEYFILE(KeyFile::parse),
     NAME(data -> readNames(text(data))),
     SEGMENT(Decoder::readSegment),
+    SEGMENTS(Decoder::readSegments),
     FRONT(Decoder::readFront);
 
     /** Made on first use: an enum's constants come before its other fields. */
@@ -169,6 +170,21 @@ enum Decoder {
         Segment again = Segment.read(segment.write());
         require(Arrays.equals(segment.write(), again.write()), "a segment changed on its way");
         new Assembler().receive("analytics", data, 0);
+    }
+
+    /** Several, each behind its length in two bytes, as they arrive: what is delivered has its hash (G-12, G-13). */
+    private static void readSegments(byte[] data) {
+        Assembler assembler = new Assembler();
+        for (int at = 0; at + 2 <= data.length; ) {
+            int size = Math.min((data[at] & 0xFF) << 8 | data[at + 1] & 0xFF, data.length - at - 2);
+            byte[] one = Arrays.copyOfRange(data, at + 2, at + 2 + size);
+            at += 2 + size;
+            try {
+                assembler.receive("analytics", one, at);
+            } catch (WireException refused) {
+                // The others are read all the same.
+            }
+        }
     }
 
     /** The front of a message that came in segments (G-18). */

@@ -1,0 +1,28 @@
+// The lane of a payload that was put together: it is complete before its last segment is committed (G-14).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include "runtime/inbound_lane.hpp"
+
+namespace speed::runtime {
+
+class AssembledLane : public Lane {
+ public:
+  AssembledLane(LanePtr lane, std::function<void()> completed)
+      : Lane(lane->source()), lane_(std::move(lane)), completed_(std::move(completed)) {}
+
+  void finish(std::span<const std::uint64_t> sequences) override {
+    completed_();
+    lane_->finish(sequences);
+  }
+  void drop(std::uint64_t sequence) override {
+    completed_();
+    lane_->drop(sequence);
+  }
+
+ private:
+  LanePtr lane_;
+  std::function<void()> completed_;
+};
+
+}  // namespace speed::runtime

@@ -1,0 +1,33 @@
+// Payloads that go out in segments because no envelope holds them: streamed, acknowledged once (G-18 to G-20).
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include "runtime/calls.hpp"
+#include "speed/large.hpp"
+
+namespace speed::runtime {
+
+class LargeSender {
+ public:
+  LargeSender(Context& context, Links& links, Calls& calls, Workers& workers)
+      : context_(context), links_(links), calls_(calls), workers_(workers) {}
+
+  // Each segment waits for room as long as `timeout_seconds`. PayloadTooLargeError, and as OutgoingLink::send.
+  void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, double timeout_seconds,
+            const Progress& progress = {}) const;
+  // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on. SegmentsLostError if
+  // the receiver gave it up.
+  void send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
+                         double timeout_seconds, const Progress& progress = {}) const;
+
+ private:
+  Context& context_;
+  Links& links_;
+  Calls& calls_;
+  Workers& workers_;
+};
+
+// What cuts all that goes out on a link. ConfigurationError for a size that no envelope holds.
+segment::Splitter link_splitter(std::size_t segment_size, double parity_rate);
+
+}  // namespace speed::runtime

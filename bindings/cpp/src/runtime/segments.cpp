@@ -1,0 +1,338 @@
+#include "runtime/segments.hpp"
+
+#include <algorithm>
+
+#include "fs/clock.hpp"
+#include "runtime/assembled_lane.hpp"
+#include "segment/rebuild.hpp"
+#include "speed/error.hpp"
+
+namespace speed::runtime {
+
+using segment::Segment;
+using wire::EnvelopeType;
+
+namespace {
+
+constexpr double expire_seconds = 1.0;
+constexpr std::size_t inline_bytes = 1 << 20;  // up to this size a payload is put together by the thread that reads
+constexpr std::size_t max_error_characters = 500;
+
+bool is_message(const segment::Key& key) {
+  const auto type = static_cast<EnvelopeType>(key.kind);
+  return type == EnvelopeType::message || type == EnvelopeType::event;
+}
+
+double unix_seconds() { return static_cast<double>(fs::unix_ms()) / 1000; }
+
+// What to add to Unix time for the monotonic clock, in which the reassembly counts.
+double monotonic_offset() { return fs::monotonic_seconds() - unix_seconds(); }
+
+}  // namespace
+
+// An envelope as it came, without its payload, which is gone when the next one is read.
+struct Segments::Arrived {
+  LanePtr lane;
+  wire::Header header;
+  bool redelivered;
+
+  void drop() const { lane->drop(header.sequence); }
+};
+
+Segments::Segments(Context& context, Workers& workers, Calls& calls, Told told)
+    : context_(context),
+      workers_(workers),
+      calls_(calls),
+      told_(std::move(told)),
+      reassembly_(context.segment_limits),
+      store_(context.root, context.name, *context.keyring, context.durable) {}
+
+void Segments::accept(const LanePtr& lane, const fs::Received& received) {
+  const Segment one = segment::read_segment(received.payload);
+  const Key key{lane->source(), static_cast<unsigned>(received.header.type), one.hash};
+  const Arrived arrived{lane, received.header, received.redelivered};
+  if (received.header.type == EnvelopeType::spc_response && !calls_.waits_for(lane->source())) {  // S-6
+    context_.stats.count("answers_unexpected");
+    return arrived.drop();
+  }
+  Task ready;
+  {
+    const std::lock_guard guard(lock_);
+    if (closed_) return;
+    latest_[key] = received.header.sequence;
+    try {
+      ready = take(key, one, arrived);
+    } catch (const WireError& error) {
+      if (error.reason() == "SEGMENT_LIMIT") lost(key, error.what());
+      forget_sequence(key);
+      throw;
+    } catch (const SegmentStoreError& error) {
+      store_failed(&key, error);
+      arrived.drop();
+    }
+    forget_sequence(key);
+  }
+  if (ready) ready();
+}
+
+// Keeps a segment; returns what is to be done without the lock.
+Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) {
+  using Verdict = segment::Reassembly::Verdict;
+  restore();
+  const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_payload_bytes;
+  const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
+  for (const Key& other : admission.evicted) {
+    context_.stats.count("segments_evicted");
+    lost(other, "its segments were given up to make room for newer ones");
+  }
+  store_.remove(admission.evicted);
+  if (admission.verdict == Verdict::done || in_hand_.contains(key)) {
+    repeated(key, arrived);
+    return {};
+  }
+  const segment::Reconstruction& known = *reassembly_.find(key);
+  if (admission.verdict == Verdict::held) {
+    compare(key, one);
+  } else if (one.data_count == 1 && !one.is_parity) {
+    in_hand_[key] = nullptr;
+    return [this, key, one, arrived] { whole(key, one, arrived); };
+  } else {
+    const fs::Listed head{key, known.data_count, known.parity_count, known.begun - monotonic_offset()};
+    store_.put(head, one, unix_seconds());
+  }
+  if (!known.is_ready()) {
+    arrived.drop();
+    return {};
+  }
+  in_hand_[key] = nullptr;
+  Task put_together = [this, key, arrived] { finish(key, arrived); };
+  const bool is_small = known.data_count * known.segment_size <= inline_bytes || !is_message(key);
+  if (is_small) return put_together;
+  return [this, put_together] { workers_.submit(put_together); };
+}
+
+void Segments::compare(const Key& key, const Segment& one) {
+  context_.stats.count("segments_duplicate");
+  const auto shards = store_.shards(key);
+  Bytes room;
+  const ByteView held = shards->read(one.slot(), 0, shards->size_of(one.slot()), room);
+  if (std::ranges::equal(held, one.payload)) return;
+  throw WireError("SEGMENT_CONFLICT", "has other bytes than the segment that came before");
+}
+
+void Segments::repeated(const Key& key, const Arrived& arrived) {
+  context_.stats.count("segments_repeated");
+  arrived.drop();
+  if (reassembly_.is_complete(key) && (arrived.header.flags & wire::flag_ack_requested) != 0) {
+    told_.acknowledge(key.sender, arrived.header.sequence);
+  }
+}
+
+// --- a payload with enough segments ---
+
+void Segments::whole(const Key& key, const Segment& one, const Arrived& arrived) {
+  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, one.payload, nullptr);
+  failed(key, arrived, WireError("SEGMENT_HASH", "the payload is not what its hash says"));
+}
+
+// Proves a payload and hands it on.
+void Segments::finish(const Key& key, const Arrived& arrived) {
+  std::shared_ptr<fs::StoredShards> shards;
+  LargePtr large;
+  Bytes payload;
+  try {
+    {
+      const std::lock_guard guard(lock_);
+      if (closed_) return;
+      shards = store_.shards(key);
+      in_hand_[key] = shards;
+    }
+    const std::size_t size = segment::rebuild(*shards, key.hash);
+    const bool is_parted = is_message(key) && shards->data_count() > 1;
+    if (is_parted && size > wire::limits::file_backed_bytes) {
+      large = std::make_shared<LargeMessage>(shards, size);
+    } else {
+      payload = all_of(StoredPayload(shards, 0, size));
+      if (is_parted) {
+        wire::read_front(ByteView(payload).first(std::min(size, wire::limits::max_segmented_head_bytes)), size);
+      }
+    }
+  } catch (const WireError& error) {
+    return failed(key, arrived, error);
+  } catch (const SegmentStoreError& error) {
+    return failed(key, arrived, error);
+  } catch (const std::exception& error) {
+    return failed(key, arrived, SegmentStoreError(std::string("segments cannot be read: ") + error.what()));
+  }
+  hand_on(key, arrived, payload, large);
+}
+
+void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large) {
+  context_.stats.count("payloads_from_segments");
+  fs::Received received{arrived.header, payload, arrived.redelivered};
+  received.header.flags = static_cast<std::uint16_t>(received.header.flags & ~wire::flag_segment);
+  // A program may keep a message longer than the node lives.
+  const auto done = [self = weak_from_this(), key] {
+    if (const auto segments = self.lock()) segments->completed(key);
+  };
+  const auto lane = std::make_shared<AssembledLane>(arrived.lane, done);
+  try {
+    told_.deliver(lane, received, large);
+  } catch (const WireError& error) {
+    context_.stats.rejected(error.reason());
+    lane->drop(arrived.header.sequence);
+  } catch (const std::exception&) {
+    context_.stats.count("dispatch_failures");
+    lane->drop(arrived.header.sequence);
+  }
+  if (arrived.header.type == EnvelopeType::spc_response) completed(key);
+}
+
+// The payload was handled: it is never delivered again.
+void Segments::completed(const Key& key) {
+  const std::lock_guard guard(lock_);
+  if (closed_ || reassembly_.is_complete(key)) return;
+  let_go(key);
+  latest_.erase(key);
+  const std::vector<Key> forgotten = reassembly_.complete(key, fs::monotonic_seconds());
+  try {
+    store_.complete({key, unix_seconds()}, forgotten);
+  } catch (const SegmentStoreError& error) {
+    store_failed(nullptr, error);
+  }
+}
+
+// The payload cannot be put together: it is discarded, and may be sent anew.
+void Segments::failed(const Key& key, const Arrived& arrived, const Error& error) {
+  const std::lock_guard guard(lock_);
+  if (closed_) return;
+  let_go(key);
+  if (const auto* const store_error = dynamic_cast<const SegmentStoreError*>(&error)) {
+    store_failed(&key, *store_error);
+    discard(key);
+  } else {
+    const auto& refused = dynamic_cast<const WireError&>(error);
+    context_.stats.rejected(refused.reason());
+    discard(key);
+    if (refused.reason() != "BAD_MESSAGE") lost(key, error.what());
+    latest_.erase(key);
+  }
+  arrived.drop();
+}
+
+// --- what is lost ---
+
+void Segments::discard(const Key& key) {
+  reassembly_.discard(key);
+  try {
+    store_.remove({key});
+  } catch (const SegmentStoreError& error) {
+    store_failed(nullptr, error);
+  }
+}
+
+// Tells the sender that a payload will not be delivered (G-19).
+void Segments::lost(const Key& key, const std::string& why) {
+  context_.stats.count("payloads_lost");
+  const auto latest = latest_.find(key);
+  if (latest == latest_.end()) return;
+  const std::uint64_t sequence = latest->second;
+  latest_.erase(latest);
+  if (!context_.policy.allows(key.sender)) return;
+  told_.report_lost(key.sender, sequence, why.substr(0, max_error_characters));
+}
+
+void Segments::store_failed(const Key* key, const SegmentStoreError& error) {
+  context_.stats.count("segment_store_failures");
+  if (key != nullptr) lost(*key, error.what());
+  if (dynamic_cast<const fs::StoreDamagedError*>(&error) != nullptr) {
+    begin_anew();
+  } else if (key != nullptr) {
+    reassembly_.discard(*key);
+    try {
+      store_.remove({*key});
+    } catch (const SegmentStoreError&) {  // it goes when the store is read again
+    }
+  }
+}
+
+// The store was damaged: what it held is lost, and whoever waits for it is told.
+void Segments::begin_anew() {
+  reassembly_ = segment::Reassembly(context_.segment_limits);
+  std::vector<Key> gone;
+  for (const auto& [key, sequence] : latest_) {
+    if (!in_hand_.contains(key)) gone.push_back(key);
+  }
+  for (const Key& key : gone) lost(key, "the receiver's store of segments was damaged");
+  try {
+    store_.start_anew();
+  } catch (const SegmentStoreError&) {  // it is opened again by the next segment
+  }
+}
+
+void Segments::let_go(const Key& key) {
+  const auto found = in_hand_.find(key);
+  if (found == in_hand_.end()) return;
+  if (found->second != nullptr) found->second->close();
+  in_hand_.erase(found);
+}
+
+void Segments::forget_sequence(const Key& key) {
+  if (!in_hand_.contains(key) && reassembly_.find(key) == nullptr) latest_.erase(key);
+}
+
+void Segments::expire(double now) {
+  if (now < expire_at_) return;
+  expire_at_ = now + expire_seconds;
+  const std::lock_guard guard(lock_);
+  if (closed_ || (!restored_ && !store_.exists())) return;
+  try {
+    restore();
+    const auto expired = reassembly_.expire(now);
+    store_.remove(expired.incomplete);
+    store_.forget(expired.completions);
+    for (const Key& key : expired.incomplete) {
+      context_.stats.count("segments_expired");
+      lost(key, "not all of its segments came in time");
+    }
+  } catch (const SegmentStoreError& error) {
+    store_failed(nullptr, error);
+  }
+}
+
+// --- what an earlier process kept ---
+
+void Segments::restore() {
+  if (restored_) return;
+  fs::SegmentStore::Contents contents = store_.load();
+  restored_ = true;
+  const double offset = monotonic_offset();
+  std::vector<segment::Reconstruction> kept;
+  for (const fs::Listed& listed : contents.payloads) {
+    segment::Reconstruction& one = kept.emplace_back();
+    one.key = listed.key;
+    one.data_count = listed.data_count;
+    one.parity_count = listed.parity_count;
+    one.begun = one.touched = listed.begun + offset;
+    for (const fs::Place& place : listed.places) {
+      one.place(place.slot, place.size);
+      one.touched = std::max(one.touched, place.at + offset);
+    }
+  }
+  std::ranges::sort(kept, {}, &segment::Reconstruction::touched);
+  for (segment::Reconstruction& one : kept) reassembly_.restore(std::move(one));
+  std::ranges::sort(contents.completions, {}, &fs::Completion::at);
+  for (const fs::Completion& done : contents.completions) reassembly_.restore(done.key, done.at + offset);
+}
+
+void Segments::close() {
+  const std::lock_guard guard(lock_);
+  closed_ = true;
+  for (const auto& [key, shards] : in_hand_) {
+    if (shards != nullptr) shards->close();
+  }
+  in_hand_.clear();
+  store_.close();
+}
+
+}  // namespace speed::runtime

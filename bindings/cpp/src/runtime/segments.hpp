@@ -1,0 +1,66 @@
+// Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-19).
+// Large payloads are proven and handed on by a worker.
+// Threads: `accept` and `expire` are for the holder of the reader's role; what is in hand ends on any thread.
+#pragma once
+
+#include "runtime/calls.hpp"
+#include "runtime/inbound_lane.hpp"
+#include "runtime/large_payload.hpp"
+#include "runtime/workers.hpp"
+#include "segment/reassembly.hpp"
+
+namespace speed::runtime {
+
+class Segments : public std::enable_shared_from_this<Segments> {
+ public:
+  // How the parts around it hear of a payload; `large` holds it when it is too large for `received`.
+  struct Told {
+    std::function<void(const LanePtr& lane, const fs::Received& received, const LargePtr& large)> deliver;
+    std::function<void(const std::string& source, std::uint64_t sequence)> acknowledge;
+    std::function<void(const std::string& source, std::uint64_t sequence, const std::string& why)> report_lost;
+  };
+
+  Segments(Context& context, Workers& workers, Calls& calls, Told told);
+
+  // Takes one segment; WireError for one that is refused. Its sender is told where G-19 says so.
+  void accept(const LanePtr& lane, const fs::Received& received);
+  void expire(double now);  // gives up what waited too long; looks about every second
+  void close();             // what is still in hand is not complete then, and comes again
+
+ private:
+  using Key = segment::Key;
+  struct Arrived;
+
+  Task take(const Key& key, const segment::Segment& one, const Arrived& arrived);
+  void compare(const Key& key, const segment::Segment& one);
+  void repeated(const Key& key, const Arrived& arrived);
+  void finish(const Key& key, const Arrived& arrived);
+  void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
+  void hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large);
+  void completed(const Key& key);
+  void failed(const Key& key, const Arrived& arrived, const Error& error);
+
+  // With the lock held:
+  void discard(const Key& key);
+  void lost(const Key& key, const std::string& why);
+  void store_failed(const Key* key, const SegmentStoreError& error);
+  void begin_anew();
+  void let_go(const Key& key);
+  void restore();
+  void forget_sequence(const Key& key);
+
+  Context& context_;
+  Workers& workers_;
+  Calls& calls_;
+  const Told told_;
+  std::mutex lock_;  // guards what follows
+  segment::Reassembly reassembly_;
+  fs::SegmentStore store_;
+  bool closed_ = false;
+  bool restored_ = false;
+  double expire_at_ = 0;
+  std::map<Key, std::uint64_t> latest_;  // sequence of the last segment of each payload that is not complete
+  std::map<Key, std::shared_ptr<fs::StoredShards>> in_hand_;  // enough of them came, until they were handled
+};
+
+}  // namespace speed::runtime

@@ -1,0 +1,120 @@
+#include "segment/form.hpp"
+
+#include "speed/error.hpp"
+#include "wire/limits.hpp"
+#include "wire/records.hpp"
+
+namespace speed::segment {
+
+using wire::number_tag;
+using wire::text_tag;
+
+namespace {
+
+enum Field : std::uint32_t { hash = 1, data_index, data_count, payload, parity_index, parity_count, is_parity };
+
+// The fields as they were written, not yet checked.
+struct Fields {
+  ByteView hash;
+  ByteView payload;
+  std::uint32_t data_index = 0;
+  std::uint32_t data_count = 0;
+  std::uint32_t parity_index = 0;
+  std::uint32_t parity_count = 0;
+  bool is_parity = false;
+};
+
+void put_number(Field field, std::uint32_t number, wire::Buffer& out) {
+  if (number == 0) return;
+  wire::put_varint(number_tag(field), out);
+  wire::put_varint(number, out);
+}
+
+void put_bytes(Field field, std::size_t size, wire::Buffer& out) {
+  if (size == 0) return;
+  wire::put_varint(text_tag(field), out);
+  wire::put_varint(size, out);
+}
+
+// What is not among the fields of G-1, in their wire types, is ignored.
+void take(const wire::Part& part, Fields& fields) {
+  const auto low = static_cast<std::uint32_t>(part.number);
+  switch (part.tag) {
+    case text_tag(hash): fields.hash = part.content; break;
+    case text_tag(payload): fields.payload = part.content; break;
+    case number_tag(data_index): fields.data_index = low; break;
+    case number_tag(data_count): fields.data_count = low; break;
+    case number_tag(parity_index): fields.parity_index = low; break;
+    case number_tag(parity_count): fields.parity_count = low; break;
+    case number_tag(is_parity): fields.is_parity = part.number != 0; break;
+    default: break;
+  }
+}
+
+Fields fields_in(ByteView data) {
+  Fields fields;
+  wire::Parts parts(data);
+  wire::Part part;
+  try {
+    while (parts.next(part)) take(part, fields);
+  } catch (const WireError&) {
+    throw WireError("BAD_SEGMENT", "records: no records of a segment");
+  }
+  return fields;
+}
+
+[[noreturn]] void refuse(const char* field, std::uint64_t number, std::uint64_t most) {
+  throw WireError("BAD_SEGMENT", std::string(field) + ": " + std::to_string(number) + " of " + std::to_string(most) +
+                                     " is not allowed");
+}
+
+void check(const Fields& fields) {
+  const std::uint64_t count = std::uint64_t{fields.data_count} + fields.parity_count;
+  const std::uint32_t data_bound = fields.is_parity ? 1 : fields.data_count;
+  const std::uint32_t parity_bound = fields.is_parity ? fields.parity_count : 1;
+  const std::size_t size = fields.payload.size();
+  if (fields.hash.size() != Hash{}.size()) refuse("entire_message_hash", fields.hash.size(), Hash{}.size());
+  if (fields.data_count == 0) refuse("data_segment_count", 0, wire::limits::max_segments);
+  if (count > wire::limits::max_segments || (fields.is_parity && fields.parity_count == 0)) {
+    refuse("parity_segment_count", fields.parity_count, count);
+  }
+  if (fields.data_index >= data_bound) refuse("data_segment_index", fields.data_index, data_bound);
+  if (fields.parity_index >= parity_bound) refuse("parity_segment_index", fields.parity_index, parity_bound);
+  if (size == 0 && (fields.is_parity || fields.data_count > 1)) refuse("payload", 0, fields.data_count);
+  if (fields.is_parity && size % shard_unit != 0) refuse("payload", size, shard_unit);
+}
+
+}  // namespace
+
+void write_segment(const Segment& segment, wire::Buffer& out) {
+  put_bytes(hash, segment.hash.size(), out);
+  out.append(segment.hash);
+  if (!segment.is_parity) put_number(data_index, segment.index, out);
+  put_number(data_count, segment.data_count, out);
+  put_bytes(payload, segment.payload.size(), out);
+  out.append(segment.payload);
+  if (segment.is_parity) put_number(parity_index, segment.index, out);
+  put_number(parity_count, segment.parity_count, out);
+  put_number(is_parity, segment.is_parity ? 1 : 0, out);
+}
+
+Bytes write_segment(const Segment& segment) {
+  wire::Buffer out;
+  out.reserve(max_head_bytes + segment.payload.size());
+  write_segment(segment, out);
+  return {out.view().begin(), out.view().end()};
+}
+
+Segment read_segment(ByteView data) {
+  const Fields fields = fields_in(data);
+  check(fields);
+  Segment segment{.data_count = fields.data_count,
+                  .parity_count = fields.parity_count,
+                  .index = fields.is_parity ? fields.parity_index : fields.data_index,
+                  .is_parity = fields.is_parity,
+                  .payload = fields.payload};
+  wire::copy_to(segment.hash.data(), fields.hash);
+  return segment;
+}
+
+}  // namespace speed::segment

@@ -1,0 +1,24 @@
+// Keccak-256 a part at a time (G-3). A copy goes on from the same state, so that lengths can be tried (G-11).
+#pragma once
+
+#include "speed/segment.hpp"
+
+namespace speed::segment {
+
+class Keccak {
+ public:
+  void update(ByteView data);
+  Hash digest() const;
+
+ private:
+  static constexpr std::size_t lanes = 25;
+  static constexpr std::size_t rate_bytes = 136;
+
+  void absorb(const std::byte* block);
+
+  std::array<std::uint64_t, lanes> state_{};
+  std::array<std::byte, rate_bytes> block_{};
+  std::size_t filled_ = 0;
+};
+
+}  // namespace speed::segment
