@@ -1,7 +1,8 @@
 """The shape of the source tree: which layer may import which, and what keeps modules readable.
 
-The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <- the
-public face ``speed`` <- journal <- spark, daemon, cli, gateway, bridges. A module may import its own layer and lower ones.
+The layers are those of the design: errors <- wire <- message, segment <- core <- fs <- trust <- runtime <- native <-
+the public face ``speed`` <- journal <- spark, daemon, cli, gateway, bridges. A module may import its own layer and
+those below.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ struct Nested {
   std::vector<Nested> inside;
 };
 
-// metadata, security (encryption), observability (baggage, labels), schema, extensions
-const std::vector<Nested> nested{{1, {}}, {2, {{6, {}}}}, {3, {{5, {}}, {6, {}}}}, {4, {}}, {97, {}}};
+// metadata, security (encryption (recipients)), observability (baggage, labels), schema, extensions
+const std::vector<Nested> nested{{1, {}}, {2, {{6, {{9, {}}}}}}, {3, {{5, {}}, {6, {}}}}, {4, {}}, {97, {}}};
 
 // M-4 holds at every depth; protobuf's parser is not as strict.
 void check_nested(ByteView message, const std::vector<Nested>& parts) {

@@ -40,7 +40,7 @@ class ClaimsTest {
     }
 
     private Registrant registrant(long lease, long heartbeat) {
-        return new Registrant(registry, "billing", lease, heartbeat, List.of(), List.of());
+        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of());
     }
 
     private Registration register() {
