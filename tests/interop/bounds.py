@@ -137,6 +137,7 @@ _MORE: dict[str, Callable[[bytes], None]] = {
 def more_seeds() -> dict[str, list[bytes]]:
     published = load("names")
     values = [bytes.fromhex(case["hex"]) for case in load("values")["valid"]]
+    segments = [bytes.fromhex(case["hex"]) for case in load("segments")["also_read"] + load("segments")["invalid"]]
     told = [case["name"] for case in published["valid_names"] + published["invalid_names"]]
     told += [case["file"] for case in published["files"]]
     return {
@@ -144,5 +145,6 @@ def more_seeds() -> dict[str, list[bytes]]:
         + [b"application/msgpack\0" + value for value in values]
         + [b"text/plain\0some text"],
         "name": [name.encode("utf-8", "surrogatepass") for name in told],
+        "segments": [b"".join(len(one).to_bytes(2, "big") + one for one in segments)],
         "front": [bytes.fromhex(case["hex"]) for case in load("messages")["valid"]],
     }

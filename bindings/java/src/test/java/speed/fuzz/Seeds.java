@@ -1,5 +1,6 @@
 package speed.fuzz;
 
+import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -44,7 +45,15 @@ final class Seeds {
             add(Decoder.MESSAGE, one.bytes("hex"));
             add(Decoder.FRONT, one.bytes("hex"));
         }
-        cases("segments", "also_read", "invalid").forEach(one -> add(Decoder.SEGMENT, one.bytes("hex")));
+        ByteArrayOutputStream several = new ByteArrayOutputStream();
+        cases("segments", "also_read", "invalid").forEach(one -> {
+            byte[] segment = one.bytes("hex");
+            add(Decoder.SEGMENT, segment);
+            several.write(segment.length >> 8);
+            several.write(segment.length);
+            several.writeBytes(segment);
+        });
+        add(Decoder.SEGMENTS, several.toByteArray());
         cases("envelopes", "valid", "invalid").forEach(one -> {
             byte[] envelope = one.bytes("envelope");
             add(Decoder.LANE, envelope);
