@@ -83,6 +83,10 @@ class AccessPolicy:
             rules.cache[name] = decision
         return decision
 
+    def publishes(self, name: str) -> bool:
+        """True when a published grant covers ``name``, even if a denial excepts it (rule L-21)."""
+        return self.allows(name) or granted(self._rules.allow, name)
+
     def allowed(self) -> tuple[str, ...]:
         """The grant patterns in force, sorted, as published in the registry entry (rule A-3)."""
         return self._rules.allow

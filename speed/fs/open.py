@@ -12,6 +12,7 @@ from speed.wire.names import temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TRIES = 3
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PRIVATE_DIRECTORY = 0o700
@@ -32,8 +33,25 @@ def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
 
     A FIFO or device is opened without blocking and closed again; links are refused by the kernel (ELOOP).
     """
+    for _ in range(_TRIES):
+        fd = _open_any(name, dir_fd, owners)
+        try:
+            status = os.fstat(fd)
+            reason = _untrusted(status, owners)
+            if reason:
+                raise UntrustedFileError(errno.EPERM, reason, name)
+        except OSError:
+            os.close(fd)
+            raise
+        if status.st_nlink:
+            return fd
+        os.close(fd)  # replaced or removed since it was opened
+    raise FileNotFoundError(errno.ENOENT, "replaced again and again", name)
+
+
+def _open_any(name: str, dir_fd: int, owners: frozenset[int]) -> int:
     try:
-        fd = os.open(name, _READ, dir_fd=dir_fd)
+        return os.open(name, _READ, dir_fd=dir_fd)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -41,14 +59,6 @@ def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
         if _untrusted(status, owners) or not status.st_mode & stat.S_IRUSR:
             raise UntrustedFileError(error.errno, "cannot be opened by its kind or mode", name) from error
         raise  # a sound file: it was the system that failed
-    try:
-        reason = _untrusted(os.fstat(fd), owners)
-        if reason:
-            raise UntrustedFileError(errno.EPERM, reason, name)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
 
 
 def _untrusted(status: os.stat_result, owners: frozenset[int]) -> str:
@@ -56,7 +66,7 @@ def _untrusted(status: os.stat_result, owners: frozenset[int]) -> str:
         return "not a regular file"
     if status.st_uid not in owners:
         return "foreign owner"
-    return "" if status.st_nlink == 1 else "has several names"
+    return "has several names" if status.st_nlink > 1 else ""
 
 
 def create_file(name: str, dir_fd: int, *, append: bool) -> int:

@@ -73,8 +73,8 @@ class Dispatch:
         }
 
     def may_read(self, source: str) -> bool:
-        """Whether a lane of ``source`` is to be read: it has a grant, or owes this node an answer."""
-        return self._context.policy.allows(source) or self._links.known(source)
+        """Whether a lane of ``source`` is to be read: published grants cover it, or it owes an answer (L-21)."""
+        return self._context.policy.publishes(source) or self._links.known(source)
 
     def dispatch(self, lane: Lane, received: Received) -> None:
         """Handle one authentic envelope; raises WireError for a payload that breaks a rule."""

@@ -1,13 +1,15 @@
-"""When a lane directory has changed since it was listed (L-18)."""
+"""When a lane directory has changed since it was listed (L-18); files that change while they are opened (L-10)."""
 
 from __future__ import annotations
 
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from speed.fs import open as opening
 from speed.fs.lane_files import LaneFiles
 
 
@@ -48,3 +50,47 @@ def test_a_directory_at_rest_is_soon_listed_no_more(files: LaneFiles, tmp_path: 
         files.list()
         assert time.monotonic() < give_up
     assert not files.changed()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """L-10."""
+    file, beside = tmp_path / "one", tmp_path / "two"
+    file.write_text("old")
+    open_any, left = opening._open_any, [times]
+
+    def open_and_replace(*arguments: Any) -> int:
+        fd = open_any(*arguments)
+        if left[0]:
+            left[0] -= 1
+            beside.write_text("new")
+            beside.rename(file)
+        return fd
+
+    monkeypatch.setattr(opening, "_open_any", open_and_replace)
+    assert _read(tmp_path) == b"new"
+
+
+def test_a_file_that_is_removed_while_it_is_opened_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-10: it is not mistaken for a file with several names."""
+    (tmp_path / "one").write_text("old")
+    open_any = opening._open_any
+
+    def open_and_remove(*arguments: Any) -> int:
+        fd = open_any(*arguments)
+        (tmp_path / "one").unlink()
+        return fd
+
+    monkeypatch.setattr(opening, "_open_any", open_and_remove)
+    with pytest.raises(FileNotFoundError):
+        _read(tmp_path)
+
+
+def _read(directory: Path) -> bytes:
+    fd = opening.open_directory(str(directory))
+    try:
+        return opening.read_small("one", fd, frozenset([os.geteuid()]), 100)
+    finally:
+        os.close(fd)

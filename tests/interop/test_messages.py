@@ -81,13 +81,15 @@ def test_access_that_was_not_granted(agents: Agents, source: str, target: str) -
 
 @pairs("is refused by")
 def test_access_that_was_taken_back(agents: Agents, source: str, target: str) -> None:
-    """A-2, A-4: grants and denials hold for the next call."""
-    caller, closed = agents.shared("caller", source), agents.shared("server", target)
+    """A-2, A-4, L-21: grants and denials hold for the next call, be it the first one to this server."""
+    caller = agents.shared("caller", source)
+    closed = agents.start(target, f"server.closing-{source}-{target}", allow=["caller.*"]).ready()
     closed.ask("deny", patterns=[caller.name])
     denied = caller.refusal("call", target=closed.name, service="add", arguments={"a": 1, "b": 1})
     closed.ask("allow", patterns=[caller.name])
     assert denied.code == "ACCESS_DENIED"
     assert caller.call(closed, "add", {"a": 1, "b": 1}) == 2
+    assert closed.close() == 0
 
 
 @pairs("watches")

@@ -37,6 +37,15 @@ TEST(Access, the_longest_family_decides_a_4) {
   EXPECT_TRUE(policy.allows("etl.us.1"));
 }
 
+TEST(Access, what_a_denial_excepts_is_still_published_l_21) {
+  AccessPolicy policy({"etl.*", "billing"});
+  policy.deny({"etl.1", "billing"});
+  EXPECT_TRUE(policy.publishes("etl.1"));
+  EXPECT_TRUE(policy.publishes("etl.2"));
+  EXPECT_FALSE(policy.publishes("billing"));
+  EXPECT_FALSE(policy.publishes("etl"));
+}
+
 TEST(Access, denying_a_family_takes_back_the_grants_it_covers_a_4) {
   AccessPolicy policy({"etl.1", "billing"});
   policy.deny({"etl.*"});

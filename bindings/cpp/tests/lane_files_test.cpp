@@ -1,4 +1,4 @@
-// When a lane directory has changed since it was listed (L-18).
+// When a lane directory has changed since it was listed (L-18); files that change while they are opened (L-10).
 #include "fs/lane_files.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "fabric.hpp"
 #include "wire/names.hpp"
@@ -67,6 +68,20 @@ TEST_F(LaneFilesTest, a_directory_at_rest_is_soon_listed_no_more) {
     ASSERT_LT(Clock::now(), give_up);
   }
   EXPECT_FALSE(files_->changed());
+}
+
+TEST_F(LaneFilesTest, a_file_that_is_replaced_while_it_is_opened_is_opened_again) {
+  const Fd directory = open_directory(path_);
+  touch("one");
+  std::jthread replacing([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      touch("two");
+      std::filesystem::rename(path_ + "/two", path_ + "/one");
+    }
+  });
+  for (int round = 0; round < 20'000; ++round) {
+    ASSERT_NO_THROW(open_regular(directory.get(), "one", owners_of(directory.get()))) << "round " << round;
+  }
 }
 
 }  // namespace

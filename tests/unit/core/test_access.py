@@ -53,6 +53,16 @@ def test_a_denied_name_stays_denied_under_its_granted_family():
         assert policy.allows("etl.2")
 
 
+def test_what_a_denial_excepts_is_still_published():
+    """L-21: its lane is read, so that its requests are answered; a denial that takes the grant away leaves nothing."""
+    policy = AccessPolicy(["etl.*", "billing"])
+    policy.deny("etl.1", "billing")
+    assert policy.publishes("etl.1")
+    assert policy.publishes("etl.2")
+    assert not policy.publishes("billing")
+    assert not policy.publishes("etl")
+
+
 def test_an_exact_grant_lifts_an_exact_denial():
     """A-4."""
     policy = AccessPolicy(["etl.*"])

@@ -25,6 +25,7 @@ class AccessPolicy {
   void deny(const std::vector<std::string>& patterns);
 
   bool allows(std::string_view name) const;
+  bool publishes(std::string_view name) const;  // whether a published grant covers it, even if a denial excepts it
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
  private:

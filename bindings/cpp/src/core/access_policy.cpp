@@ -1,5 +1,7 @@
 #include "speed/access_policy.hpp"
 
+#include <algorithm>
+
 #include "wire/names.hpp"
 
 namespace speed {
@@ -41,6 +43,11 @@ bool AccessPolicy::allows(std::string_view name) const {
     if (family != rules_.end()) return family->second;
   }
   return false;
+}
+
+bool AccessPolicy::publishes(std::string_view name) const {
+  const std::lock_guard guard(lock_);
+  return std::ranges::any_of(rules_, [&](const auto& rule) { return rule.second && wire::matches(rule.first, name); });
 }
 
 std::vector<std::string> AccessPolicy::allowed() const {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int read_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int most_tries = 3;
 constexpr int create_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 Fd checked(int fd, const std::string& doing) {
@@ -26,13 +27,24 @@ Fd checked(int fd, const std::string& doing) {
 const char* why_untrusted(const struct stat& status, const Owners& owners) {
   if (!S_ISREG(status.st_mode)) return "not a regular file";
   if (!owners.hold(status.st_uid)) return "foreign owner";
-  return status.st_nlink == 1 ? nullptr : "has several names";
+  return status.st_nlink > 1 ? "has several names" : nullptr;
 }
 
 bool is_directory(int dir_fd, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
   struct stat status {};
   return fstatat(dir_fd, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+}
+
+Fd open_any(int dir_fd, const std::string& name, const Owners& owners) {
+  Fd fd(openat(dir_fd, name.c_str(), read_flags));
+  if (fd) return fd;
+  const std::system_error error(errno, std::generic_category(), name);
+  struct stat status {};
+  if (is_gone(error) || fstatat(dir_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) throw error;
+  if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
+  if ((status.st_mode & S_IRUSR) == 0) throw UntrustedFileError("not readable");
+  throw error;  // a sound file: it was the system that failed
 }
 
 struct CloseDirectory {
@@ -80,17 +92,13 @@ Fd open_directory_at(int dir_fd, const std::string& name) {
 }
 
 Fd open_regular(int dir_fd, const std::string& name, const Owners& owners) {
-  Fd fd(openat(dir_fd, name.c_str(), read_flags));
-  if (!fd) {
-    const std::system_error error(errno, std::generic_category(), name);
-    struct stat status {};
-    if (is_gone(error) || fstatat(dir_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) throw error;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    Fd fd = open_any(dir_fd, name, owners);
+    const struct stat status = status_of(fd.get());
     if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
-    if ((status.st_mode & S_IRUSR) == 0) throw UntrustedFileError("not readable");
-    throw error;  // a sound file: it was the system that failed
+    if (status.st_nlink > 0) return fd;  // else it was replaced or removed since it was opened
   }
-  if (const char* const why = why_untrusted(status_of(fd.get()), owners)) throw UntrustedFileError(why);
-  return fd;
+  throw std::system_error(ENOENT, std::generic_category(), name);
 }
 
 Fd create_file(int dir_fd, const std::string& name, bool append) {

@@ -38,7 +38,7 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
 }
 
 bool Dispatch::may_read(const std::string& source) const {
-  return to_.context.policy.allows(source) || to_.links.knows(source);
+  return to_.context.policy.publishes(source) || to_.links.knows(source);
 }
 
 const std::array<Dispatch::Handler, 9> Dispatch::handlers{nullptr,

@@ -68,6 +68,16 @@ public final class AccessPolicy {
     }
 
     /**
+     * Whether a published grant covers a node, even if a denial excepts it (L-21).
+     *
+     * @param name of the node
+     * @return true when it does
+     */
+    public boolean publishes(String name) {
+        return rules.allows(name) || rules.allowed.stream().anyMatch(pattern -> Names.matches(pattern, name));
+    }
+
+    /**
      * The grants in force, as published in the registry entry (A-2).
      *
      * @return sorted patterns

@@ -21,6 +21,7 @@ final class Directory implements Closeable {
     static final int PRIVATE_DIRECTORY = 0700;
     static final int PRIVATE_FILE = 0600;
     private static final int OWNER_READS = 0400;
+    private static final int MOST_TRIES = 3;
     private static final int LISTING_BYTES = 32 << 10;
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
@@ -90,14 +91,21 @@ final class Directory implements Closeable {
 
     /** A descriptor for reading a regular file of this directory's owner or this user; EPERM for anything else. */
     int openRegular(String name) throws PosixException {
-        int file = openAny(name);
-        try {
-            checkTrusted(name, Posix.status(file));
-            return file;
-        } catch (PosixException error) {
-            Posix.close(file);
-            throw error;
+        for (int tries = 0; tries < MOST_TRIES; tries++) {
+            int file = openAny(name);
+            try {
+                FileStatus status = Posix.status(file);
+                checkTrusted(name, status);
+                if (status.links() > 0) {
+                    return file;
+                }
+            } catch (PosixException error) {
+                Posix.close(file);
+                throw error;
+            }
+            Posix.close(file); // replaced or removed since it was opened
         }
+        throw new PosixException(PosixException.ENOENT, name + ": replaced again and again");
     }
 
     private int openAny(String name) throws PosixException {
@@ -117,7 +125,7 @@ final class Directory implements Closeable {
 
     private void checkTrusted(String name, FileStatus status) throws PosixException {
         boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
-        if (!status.isRegular() || !owned || status.links() != 1) {
+        if (!status.isRegular() || !owned || status.links() > 1) {
             throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
         }
     }

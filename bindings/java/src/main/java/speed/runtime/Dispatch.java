@@ -42,9 +42,9 @@ final class Dispatch {
         this.left = left;
     }
 
-    /** Whether a lane is to be read: its sender has a grant, or owes this node an answer (L-21). */
+    /** Whether a lane is to be read: a published grant covers its sender, or it owes this node an answer (L-21). */
     boolean mayRead(String source) {
-        return context.policy.allows(source) || links.knows(source);
+        return context.policy.publishes(source) || links.knows(source);
     }
 
     /** Handles one authentic envelope; WireException for a payload that breaks a rule. */

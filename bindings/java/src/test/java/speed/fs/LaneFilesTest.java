@@ -1,14 +1,19 @@
 package speed.fs;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.time.Instant;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -17,7 +22,7 @@ import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.NodeId;
 
-/** When a lane directory has changed since it was listed (L-18). */
+/** When a lane directory has changed since it was listed (L-18); files that change while they are opened (L-10). */
 @Timeout(60)
 class LaneFilesTest {
     @TempDir
@@ -69,5 +74,26 @@ class LaneFilesTest {
             files.list();
         }
         assertFalse(files.changed());
+    }
+
+    @Test
+    void aFileThatIsReplacedWhileItIsOpenedIsOpenedAgain() throws Exception {
+        Path file = directory.resolve("one");
+        Path beside = directory.resolve("two");
+        Files.createFile(file);
+        AtomicBoolean stop = new AtomicBoolean();
+        CompletableFuture<Void> replacing = CompletableFuture.runAsync(() -> {
+            while (!stop.get()) {
+                assertDoesNotThrow(() -> Files.move(Files.createFile(beside), file, StandardCopyOption.ATOMIC_MOVE));
+            }
+        });
+        try (Directory opened = Directory.open(directory.toString())) {
+            for (int round = 0; round < 20_000; round++) {
+                Posix.close(opened.openRegular("one"));
+            }
+        } finally {
+            stop.set(true);
+        }
+        replacing.get(20, TimeUnit.SECONDS);
     }
 }
