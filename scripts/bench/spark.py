@@ -25,6 +25,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+PYTHON = Path(os.environ.get("VENV", ROOT / ".venv")) / "bin" / "python"
+if not PYTHON.exists():
+    sys.exit(f"spark.py: {PYTHON} is missing: run scripts/setup bench")
+if not Path(sys.prefix).samefile(PYTHON.parents[1]):  # called as it stands: the project's environment has what it needs
+    os.execv(PYTHON, [str(PYTHON), *sys.argv])
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 from on_spark import enrich, figures, session, steady, streams  # noqa: E402
