@@ -21,10 +21,12 @@ from speed.wire.content import (
     encode_content,
 )
 from speed.wire.message_form import Form, form_of
-from speed.wire.message_head import encode_head
+from speed.wire.message_frame import frame_of
+from speed.wire.message_head import encode_head, usual_head
 from speed.wire.message_id import new_message_id
+from speed.wire.message_known import own_id, own_time, recall, remember
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, begins_value, varint, walk
+from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -42,9 +44,8 @@ DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
 
-_PAYLOAD_FIELD = 99
-_PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
+_NOTHING = (None,) * 8
 
 
 def encode_message(
@@ -77,27 +78,33 @@ def encode_message(
     Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
     """
     content = payload if type(payload) is Content else encode_content(payload, content_type)
-    head = encode_head(
-        content,
-        topic=topic,
-        namespace=namespace,
-        message_id=message_id,
-        published_at_ms=published_at_ms,
-        priority=priority,
-        ttl_seconds=ttl_seconds,
-        publisher_id=publisher_id,
-        correlation_id=correlation_id,
-        causality_parent=causality_parent,
-        traceparent=traceparent,
-        labels=labels,
-        baggage=baggage,
-        extensions=extensions,
-        security=security,
-        schema=schema,
-        content_encoding=content_encoding,
-        uncompressed_bytes=uncompressed_bytes,
-    )
-    return _frame(head, content)
+    others = (correlation_id, causality_parent, traceparent, labels, baggage, extensions, security, schema)
+    head = None
+    if others == _NOTHING and content_encoding is None and uncompressed_bytes is None:
+        head = usual_head(content, topic, namespace, message_id, published_at_ms, priority, ttl_seconds, publisher_id)
+    if head is None:
+        head = encode_head(
+            content,
+            topic=topic,
+            namespace=namespace,
+            message_id=message_id,
+            published_at_ms=published_at_ms,
+            priority=priority,
+            ttl_seconds=ttl_seconds,
+            publisher_id=publisher_id,
+            correlation_id=correlation_id,
+            causality_parent=causality_parent,
+            traceparent=traceparent,
+            labels=labels,
+            baggage=baggage,
+            extensions=extensions,
+            security=security,
+            schema=schema,
+            content_encoding=content_encoding,
+            uncompressed_bytes=uncompressed_bytes,
+        )
+    frame = frame_of(len(content.data), content.type_url or "")
+    return b"".join((head, frame, content.data))  # the one copy of the payload's bytes
 
 
 class MessageView:
@@ -106,17 +113,22 @@ class MessageView:
     Every property may raise WireError(BAD_MESSAGE); after ``validate()`` only ``payload`` still may.
     """
 
-    __slots__ = ("_data", "_head", "_payload", "_spans", "_type_url")
+    __slots__ = ("_data", "_head", "_payload", "_places", "_spans", "_type_url")
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
         self._spans: Form | None = None
         self._head: Any = None
+        self._places: tuple[int, int] | None = None
+        """Where this message's own id and time begin, where ``_head`` is shared with others like it."""
         self._payload: memoryview | None = None
         self._type_url = ""
 
     def validate(self) -> MessageView:
         """Check every rule that needs no decoded payload (M-5 to M-9); return self."""
+        data = self._data
+        if type(data) is bytes and self._recall(data):
+            return self
         head = self._parsed()
         if not head.HasField("metadata"):
             raise WireError("BAD_MESSAGE", "metadata: is required")
@@ -124,6 +136,8 @@ class MessageView:
         self._find_payload()
         if head.metadata.content_type == PROTOBUF and not self._type_url:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
+        if type(data) is bytes:
+            remember(data, self._form(), head)
         return self
 
     @property
@@ -143,6 +157,8 @@ class MessageView:
     @property
     def message_id(self) -> str:
         """Unique id of the message."""
+        if self._places is not None:
+            return own_id(bytes(self._data), self._places[0])
         return str(self._parsed().metadata.message_id)
 
     @property
@@ -158,6 +174,8 @@ class MessageView:
     @property
     def published_at_ms(self) -> int:
         """Publisher's clock, Unix ms."""
+        if self._places is not None:
+            return own_time(bytes(self._data), self._places[1])
         return int(self._parsed().metadata.published_at_ms)
 
     @property
@@ -231,7 +249,7 @@ class MessageView:
     @property
     def security(self) -> Any:
         """The SecurityContext, as protobuf parsed it, without its token; empty when absent."""
-        context = self._parsed().security
+        context = self._own().security
         if context.HasField("auth_token"):  # whoever prints the context must not print the token (M-26)
             context = type(context).FromString(context.SerializeToString())
             context.ClearField("auth_token")
@@ -245,7 +263,7 @@ class MessageView:
     @property
     def schema(self) -> Any:
         """The SchemaContext, as protobuf parsed it; empty when absent."""
-        return self._parsed().schema
+        return self._own().schema
 
     @property
     def uncompressed_bytes(self) -> int:
@@ -283,6 +301,22 @@ class MessageView:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
         data = self.plain_bytes
         return decode_content(self.content_type, self.type_url, data)
+
+    def _recall(self, data: bytes) -> bool:
+        """Whether a message like this was valid, and this is too."""
+        recalled = recall(data)
+        if recalled is None:
+            return False
+        self._head, id_place, time_place, payload_place = recalled
+        self._places = id_place, time_place
+        self._payload = memoryview(data)[payload_place:]
+        return True
+
+    def _own(self) -> Any:
+        """As ``_parsed``, but shared with no other message: what is given away may be altered."""
+        if self._places is not None:
+            self._places = self._head = None
+        return self._parsed()
 
     def _form(self) -> Form:
         if self._spans is None:
@@ -332,16 +366,6 @@ def _runtime() -> tuple[Any, type[Exception]]:
     """The generated module and protobuf's DecodeError, imported once, at first use."""
     module = lazily.load("speed.wire.message_pb2")
     return module, lazily.load("google.protobuf.message").DecodeError
-
-
-def _frame(head: bytes, content: Content) -> bytes:
-    """Head, then the payload record: the one copy of the payload's bytes."""
-    data = content.data
-    fields = b"\x12" + varint(len(data))
-    if content.type_url:
-        url = content.type_url.encode()
-        fields = b"\x0a" + varint(len(url)) + url + fields
-    return b"".join((head, _PAYLOAD_TAG, varint(len(fields) + len(data)), fields, data))
 
 
 def _optional(message: Any, field: str) -> str | None:
