@@ -1,31 +1,22 @@
-"""The payload of MESSAGE and EVENT: made in one pass, read lazily (registry_spec/messages.md, M-n).
+"""The payload of MESSAGE and EVENT, read lazily (registry_spec/messages.md, M-n); ``message_writing`` makes it.
 
 The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
-The payload record is framed and found by hand: its bytes are copied once when written and never when read.
+The payload record is found by hand, and its bytes are never copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
-from speed.wire.content import (
-    PROTOBUF,
-    Content,
-    content_encoding_text,
-    content_type_text,
-    decode_content,
-    encode_content,
-)
+from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
 from speed.wire.message_form import Form, form_of
-from speed.wire.message_frame import frame_of
-from speed.wire.message_head import encode_head, usual_head
 from speed.wire.message_id import new_message_id
 from speed.wire.message_known import own_id, own_time, recall, remember
 from speed.wire.message_rules import check_metadata
+from speed.wire.message_writing import encode_message
 from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
@@ -45,66 +36,6 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
 
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-_NOTHING = (None,) * 8
-
-
-def encode_message(
-    payload: Any,
-    *,
-    topic: str,
-    namespace: str,
-    message_id: str,
-    published_at_ms: int,
-    content_type: str | None = None,
-    priority: int | None = None,
-    ttl_seconds: int | None = None,
-    correlation_id: str | None = None,
-    causality_parent: str | None = None,
-    traceparent: str | None = None,
-    publisher_id: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    baggage: Mapping[str, str] | None = None,
-    extensions: Mapping[str, bytes] | None = None,
-    security: bytes | None = None,
-    schema: Mapping[str, Any] | None = None,
-    content_encoding: str | None = None,
-    uncompressed_bytes: int | None = None,
-) -> bytes:
-    """The bytes of one message; times in Unix ms. ``content_type`` is inferred unless given (M-8).
-
-    A ``payload`` that is a Content is written as it is. ``security`` is a serialized SecurityContext, to which
-    ``publisher_id`` is added; ``schema`` maps fields of M-29 to values.
-
-    Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
-    """
-    content = payload if type(payload) is Content else encode_content(payload, content_type)
-    others = (correlation_id, causality_parent, traceparent, labels, baggage, extensions, security, schema)
-    head = None
-    if others == _NOTHING and content_encoding is None and uncompressed_bytes is None:
-        head = usual_head(content, topic, namespace, message_id, published_at_ms, priority, ttl_seconds, publisher_id)
-    if head is None:
-        head = encode_head(
-            content,
-            topic=topic,
-            namespace=namespace,
-            message_id=message_id,
-            published_at_ms=published_at_ms,
-            priority=priority,
-            ttl_seconds=ttl_seconds,
-            publisher_id=publisher_id,
-            correlation_id=correlation_id,
-            causality_parent=causality_parent,
-            traceparent=traceparent,
-            labels=labels,
-            baggage=baggage,
-            extensions=extensions,
-            security=security,
-            schema=schema,
-            content_encoding=content_encoding,
-            uncompressed_bytes=uncompressed_bytes,
-        )
-    frame = frame_of(len(content.data), content.type_url or "")
-    return b"".join((head, frame, content.data))  # the one copy of the payload's bytes
 
 
 class MessageView:

@@ -20,7 +20,8 @@ _METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
 _ID_BYTES = 36
 _TIMES = range(1 << 35, 1 << 42)
 """Unix ms of the years 1971 to 2109: varints of one length."""
-_varint_of_now = lru_cache(maxsize=4)(varint)
+_varint_of_high_bits = lru_cache(maxsize=4)(varint)
+"""Of a time without its lowest 14 bits, which stays the same for 16 seconds."""
 
 
 def usual_head(
@@ -42,7 +43,9 @@ def usual_head(
         )
     except TypeError:  # something that is no text nor number: the full way says what
         return None
-    return b"".join((before, message_id.encode(), between, _varint_of_now(published_at_ms), after))
+    low = bytes((published_at_ms & 0x7F | 0x80, published_at_ms >> 7 & 0x7F | 0x80))
+    high = _varint_of_high_bits(published_at_ms >> 14)
+    return b"".join((before, message_id.encode(), between, low, high, after))
 
 
 def encode_head(
