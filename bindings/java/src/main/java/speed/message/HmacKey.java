@@ -19,4 +19,9 @@ record HmacKey(byte[] secret) implements LoadedKey.Signer {
     public boolean holds(byte[] signature, byte[] covered) {
         return MessageDigest.isEqual(sign(covered), signature);
     }
+
+    @Override
+    public String toString() {
+        return "HmacKey";
+    }
 }

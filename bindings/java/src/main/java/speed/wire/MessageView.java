@@ -217,6 +217,11 @@ public final class MessageView {
                 : Content.decode(contentType(), typeUrl, bytes, 0, bytes.length);
     }
 
+    /** Whether its payload is here, and not in a store. */
+    public boolean isHeld() {
+        return front == null;
+    }
+
     /** Of the whole message, also where its payload is not held. */
     public long size() {
         return front == null ? data.length : front.total();
