@@ -43,6 +43,9 @@ public final class Guard {
      * @throws speed.errors.MessageException for keys, algorithms and classification that cannot be
      */
     public byte[] write(MessageDraft draft, Object payload, Protection asked, SchemaReference schema) {
+        if (!protects(asked, schema)) {
+            return draft.encode(payload);
+        }
         Protection protection = asked.or(security.defaults());
         check(protection, draft);
         Schema described = schema.described();
@@ -57,8 +60,7 @@ public final class Guard {
             said = said.withEncryption(made.how());
         }
         byte[] message = draft.encode(content, said, described);
-        boolean isProtected = protection.signer() != null || protection.isEncrypting();
-        if (isProtected && message.length > Limits.MAX_PAYLOAD_BYTES) {
+        if (protects(asked, schema) && message.length > Limits.MAX_PAYLOAD_BYTES) {
             throw tooLarge();
         }
         return protection.signer() == null ? message : Signing.sign(message, protection.signer());
@@ -155,12 +157,19 @@ public final class Guard {
     }
 
     private static NotAvailableException tooLarge() {
-        return new NotAvailableException("what no envelope holds is neither signed nor encrypted: send it in parts");
+        return new NotAvailableException("what no envelope holds is neither signed, encrypted nor described: send it in parts");
     }
 
-    /** Whether it does something to messages whose options ask for nothing. */
-    boolean protects() {
-        return security.defaults() != Protection.NONE || security.publisherTeam() != null;
+    /**
+     * Whether more is done to a message than to frame it.
+     *
+     * @param asked of its protection
+     * @param schema of its payload
+     * @return whether it must be written in memory
+     */
+    public boolean protects(Protection asked, SchemaReference schema) {
+        return asked != Protection.NONE || security.defaults() != Protection.NONE || schema != SchemaReference.NONE
+                || security.publisherTeam() != null;
     }
 
     @Override
