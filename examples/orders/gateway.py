@@ -37,8 +37,15 @@ class Gateway:
         self._try_to_read(message)
         if self.passed_on + 1 == self._alter:
             self._pass_on_altered(view.to_bytes())
-        self._node.forward(DESK, [view.to_bytes()], ack=True, timeout=WAIT_SECONDS)
+        self._pass_on(view.to_bytes())
         self.passed_on += 1
+
+    def _pass_on(self, data: bytes) -> None:
+        """Returns when the desk has it. Raises its refusal, for who sent it."""
+        try:
+            self._node.forward(DESK, [data], ack=True, timeout=WAIT_SECONDS)
+        except speed.InvalidArgumentsError as error:
+            raise speed.WireError(code_of(error), f"{DESK} refused it") from None
 
     def _try_to_read(self, message: speed.Message) -> None:
         try:
@@ -48,11 +55,10 @@ class Gateway:
         self.read += 1
 
     def _pass_on_altered(self, data: bytes) -> None:
-        altered = data[:-1] + bytes([data[-1] ^ 1])
         try:
-            self._node.forward(DESK, [altered], ack=True, timeout=WAIT_SECONDS)
-        except speed.InvalidArgumentsError as error:
-            print(f"refused   | an order that the gateway altered: {code_of(error)}", flush=True)
+            self._pass_on(data[:-1] + bytes([data[-1] ^ 1]))
+        except speed.WireError as error:
+            print(f"refused   | an order that the gateway altered: {error.reason}", flush=True)
 
 
 def main() -> None:
