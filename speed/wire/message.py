@@ -58,7 +58,11 @@ class MessageView:
     def validate(self) -> MessageView:
         """Check every rule that needs no decoded payload (M-5 to M-9); return self."""
         data = self._data
-        if type(data) is bytes and self._recall(data):
+        recalled = recall(data) if type(data) is bytes else None
+        if recalled is not None:
+            self._head, id_place, time_place, payload_place = recalled
+            self._places = id_place, time_place
+            self._payload = memoryview(data)[payload_place:]
             return self
         head = self._parsed()
         if not head.HasField("metadata"):
@@ -95,12 +99,14 @@ class MessageView:
     @property
     def topic(self) -> str:
         """Topic it was published under."""
-        return str(self._parsed().metadata.topic)
+        topic: str = self._parsed().metadata.topic
+        return topic
 
     @property
     def namespace(self) -> str:
         """Tenant or application it belongs to."""
-        return str(self._parsed().metadata.namespace)
+        namespace: str = self._parsed().metadata.namespace
+        return namespace
 
     @property
     def published_at_ms(self) -> int:
@@ -232,16 +238,6 @@ class MessageView:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
         data = self.plain_bytes
         return decode_content(self.content_type, self.type_url, data)
-
-    def _recall(self, data: bytes) -> bool:
-        """Whether a message like this was valid, and this is too."""
-        recalled = recall(data)
-        if recalled is None:
-            return False
-        self._head, id_place, time_place, payload_place = recalled
-        self._places = id_place, time_place
-        self._payload = memoryview(data)[payload_place:]
-        return True
 
     def _own(self) -> Any:
         """As ``_parsed``, but shared with no other message: what is given away may be altered."""
