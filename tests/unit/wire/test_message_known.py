@@ -90,6 +90,14 @@ def test_an_id_twice_in_one_metadata_is_not_remembered() -> None:
     assert message_known._known == {}
 
 
+def test_a_length_of_more_bytes_than_it_needs_is_not_remembered() -> None:
+    """M-4 allows it, and what follows then lies elsewhere."""
+    plain = message(topic="a", namespace="\x01" * 60)
+    data = b"\x0a" + bytes([plain[1] & 0x7F | 0x80, plain[2] | 0x80, 0]) + plain[3:]
+    assert read(data) == read_in_full(data) == read(plain)
+    assert len(message_known._known) == 1  # that of the plain one
+
+
 @pytest.mark.parametrize("publisher", [None, "billing"])
 def test_altered_messages_are_judged_as_if_nothing_was_known(publisher: str | None) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
