@@ -20,10 +20,24 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = "speed-ipc"
-EXTRAS = ("", "cli", "columns", "spark", "examples", "bench", "dev")
+EXTRAS = (
+    "",
+    "cli",
+    "columns",
+    "messages",
+    "vault",
+    "aws",
+    "tokens",
+    "tracing",
+    "schemas",
+    "spark",
+    "examples",
+    "bench",
+    "dev",
+)
 FORBIDDEN = re.compile(r"\b[AL]?GPL|General Public|SSPL|Commons Clause|non-?commercial|proprietary", re.IGNORECASE)
 ALTERNATIVES = re.compile(r"\s+or\s+(?!later)|\s*/\s*|\s*;\s*", re.IGNORECASE)
-DEBIAN = ("libsodium23", "libssl3", "libprotobuf-dev", "nlohmann-json3-dev", "libmsgpack-cxx-dev")
+DEBIAN = ("libsodium23", "libssl3", "libprotobuf-dev", "nlohmann-json3-dev", "libmsgpack-cxx-dev", "libsqlite3-0")
 """What the C++ node is compiled with and linked to."""
 REPOSITORY = Path.home() / ".m2" / "repository"
 
