@@ -5,7 +5,7 @@ import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.Signature;
 
-/** Ed25519 (RFC 8032), by the JDK. */
+/** Ed25519 (RFC 8032), by the JDK: for machines without libsodium. */
 final class Ed25519Key implements LoadedKey.Signer {
     private final PrivateKey secretKey;
     private final PublicKey publicKey;
