@@ -5,7 +5,7 @@ import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.Signature;
 
-/** Ed25519 (RFC 8032), by the JDK. */
+/** Ed25519 (RFC 8032), by the JDK: for machines without libsodium. */
 final class Ed25519Key implements LoadedKey.Signer {
     private final PrivateKey secretKey;
     private final PublicKey publicKey;
@@ -36,8 +36,12 @@ final class Ed25519Key implements LoadedKey.Signer {
         return signature.sign();
     }
 
+    /** The JDK ignores bytes behind the 64 of a signature; another length never holds here. */
     @Override
     public boolean holds(byte[] made, byte[] covered) {
+        if (made.length != Algorithm.ED25519.outputBytes) {
+            return false;
+        }
         try {
             Signature signature = Signature.getInstance(Curve.ED25519.jdkName);
             signature.initVerify(publicKey);

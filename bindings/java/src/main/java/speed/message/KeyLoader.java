@@ -5,6 +5,7 @@ import java.security.InvalidKeyException;
 import java.security.SecureRandom;
 import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
+import speed.wire.SodiumArrays;
 
 /** The bytes of M-26 as keys of a library. */
 final class KeyLoader {
@@ -26,7 +27,7 @@ final class KeyLoader {
 
     private static LoadedKey ofSecret(Algorithm algorithm, byte[] secret) throws GeneralSecurityException {
         return switch (algorithm) {
-            case ED25519 -> Ed25519Key.ofSecret(secret);
+            case ED25519 -> SodiumArrays.AVAILABLE ? SodiumEd25519Key.ofSecret(secret) : Ed25519Key.ofSecret(secret);
             case HMAC_SHA256 -> new HmacKey(secret);
             case AES_256_GCM, CHACHA20_POLY1305 -> new SharedKey(secret);
             case RSA_OAEP_3072, RSA_OAEP_4096 -> RsaKey.ofSecret(algorithm, secret);
@@ -39,7 +40,7 @@ final class KeyLoader {
 
     private static LoadedKey ofPublic(Algorithm algorithm, byte[] shown) throws GeneralSecurityException {
         return switch (algorithm) {
-            case ED25519 -> Ed25519Key.ofPublic(shown);
+            case ED25519 -> SodiumArrays.AVAILABLE ? SodiumEd25519Key.ofPublic(shown) : Ed25519Key.ofPublic(shown);
             case RSA_OAEP_3072, RSA_OAEP_4096 -> RsaKey.ofPublic(algorithm, shown);
             case X25519 -> X25519Key.ofPublic(shown);
             case ML_KEM_768, ML_KEM_1024 -> MlKemKey.ofPublic(algorithm, shown);

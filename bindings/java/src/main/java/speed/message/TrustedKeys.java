@@ -35,7 +35,7 @@ final class TrustedKeys {
 
     /** Who is not trusted costs no copy of the payload. */
     private MessageKey verified(MessageView view, FipsMode mode) {
-        SignedParts parts = new SignedParts(view.bytes());
+        SignedParts parts = view.signedParts();
         if (parts.signatures().size() != 1) {
             throw new BadSignatureException("signature: stands there more than once");
         }

@@ -145,6 +145,11 @@ public final class MessageView {
         return envelope.message(2).has(4);
     }
 
+    /** Its signatures, and what they cover; nothing of its payload is copied (M-16). */
+    public SignedParts signedParts() {
+        return new SignedParts(front == null ? data : bytes());
+    }
+
     /** What it says of its payload's schema (M-29). */
     public Schema schema() {
         return Schema.of(envelope.message(4));

@@ -4,20 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.File;
-import java.io.IOException;
-import java.lang.reflect.InvocationTargetException;
-import java.net.MalformedURLException;
-import java.net.URL;
-import java.net.URLClassLoader;
-import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.KeyPairGenerator;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -156,32 +146,5 @@ class MessageKeysTest {
             assertEquals("MessageKey k " + algorithm.label(), key.toString());
             assertFalse(key.loaded().toString().contains("[B@"), algorithm.label());
         }
-    }
-
-    /** M-24: the optional library is not on the class path. */
-    @Test
-    void postQuantumAlgorithmsAreNotAvailableWithoutTheirLibrary() throws ReflectiveOperationException, IOException {
-        try (URLClassLoader without = new URLClassLoader(classPathWithout("bcprov"), null)) {
-            Class<?> key = without.loadClass(MessageKey.class.getName());
-            for (Algorithm algorithm : List.of(Algorithm.ML_KEM_768, Algorithm.X25519_ML_KEM_1024, Algorithm.X_WING)) {
-                String record = Json.write(Map.of("id", "k", "algorithm", algorithm.label(), "secret",
-                        Base64.getEncoder().encodeToString(new byte[algorithm.secretBytes])));
-                InvocationTargetException refused = assertThrows(InvocationTargetException.class,
-                        () -> key.getMethod("parse", String.class).invoke(null, record));
-                assertEquals("speed.errors.NotAvailableException", refused.getCause().getClass().getName());
-                assertTrue(refused.getCause().getMessage().contains("bcprov"));
-            }
-            key.getMethod("parse", String.class).invoke(null, SOUND);
-        }
-    }
-
-    private static URL[] classPathWithout(String library) throws MalformedURLException {
-        List<URL> kept = new ArrayList<>();
-        for (String one : System.getProperty("java.class.path").split(File.pathSeparator)) {
-            if (!one.contains(library)) {
-                kept.add(Path.of(one).toUri().toURL());
-            }
-        }
-        return kept.toArray(new URL[0]);
     }
 }
