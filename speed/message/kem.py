@@ -13,11 +13,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, x25519
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from speed.message.algorithms import AES, DATA_KEY_BYTES, WRAPPED_KEY_BYTES
 from speed.message.errors import EncryptionError, NotAvailableError
 from speed.message.keys import MessageKey
+from speed.wire.seal import hkdf
 
 _X_BYTES = 32
 _KEY_DOMAIN = b"speed/1 message key"
@@ -73,8 +73,7 @@ def unwrap(key: MessageKey, wrapped: Wrapped, iv: bytes, context_hash: bytes) ->
 
 def wrapping_key(key: MessageKey, secret: bytes, encapsulated: bytes, context_hash: bytes) -> bytes:
     """HKDF-SHA256 of the secret, bound to all that led to it."""
-    info = key_info(key, encapsulated, context_hash)
-    return HKDF(hashes.SHA256(), DATA_KEY_BYTES, salt=None, info=info).derive(secret)
+    return hkdf(secret, key_info(key, encapsulated, context_hash))
 
 
 def key_info(key: MessageKey, encapsulated: bytes, context_hash: bytes) -> bytes:

@@ -19,6 +19,7 @@ TYPE_URL_PREFIX = "type.googleapis.com/"
 CONTENT_TYPES = {PROTOBUF: PROTOBUF_TYPE, JSON: "application/json", AVRO: "application/avro"}
 CONTENT_ENCODINGS = {0: "none", 1: "gzip", 2: "snappy", 3: "zstd", 4: "lz4"}
 ENCODING_NUMBERS = {text: number for number, text in CONTENT_ENCODINGS.items()}
+_MSGPACK_KINDS = frozenset([dict, list, tuple, bool, int, float, type(None)])
 _NUMBER_OF = {text: number for number, text in CONTENT_TYPES.items()}
 
 
@@ -38,6 +39,8 @@ def encode_content(payload: Any, content_type: str | None = None) -> Content:
     """
     if content_type is not None:
         return _encode_declared(payload, content_type)
+    if type(payload) in _MSGPACK_KINDS:  # most are
+        return Content(CUSTOM, MSGPACK_TYPE, None, pack(payload, "payload"))
     if isinstance(payload, str):
         return Content(CUSTOM, TEXT_TYPE, None, _utf8(payload))
     if isinstance(payload, bytes | bytearray | memoryview):

@@ -1,30 +1,23 @@
-"""The payload of MESSAGE and EVENT: made in one pass, read lazily (registry_spec/messages.md, M-n).
+"""The payload of MESSAGE and EVENT, read lazily (registry_spec/messages.md, M-n); ``message_writing`` makes it.
 
 The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
-The payload record is framed and found by hand: its bytes are copied once when written and never when read.
+The payload record is found by hand, and its bytes are never copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
-from speed.wire.content import (
-    PROTOBUF,
-    Content,
-    content_encoding_text,
-    content_type_text,
-    decode_content,
-    encode_content,
-)
+from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
 from speed.wire.message_form import Form, form_of
-from speed.wire.message_head import encode_head
 from speed.wire.message_id import new_message_id
+from speed.wire.message_known import own_id, own_time, recall, remember
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import LENGTH_DELIMITED, begins_value, varint, walk
+from speed.wire.message_writing import encode_message
+from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
 from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
 
 __all__ = [
@@ -42,62 +35,7 @@ DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
 
-_PAYLOAD_FIELD = 99
-_PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
-
-
-def encode_message(
-    payload: Any,
-    *,
-    topic: str,
-    namespace: str,
-    message_id: str,
-    published_at_ms: int,
-    content_type: str | None = None,
-    priority: int | None = None,
-    ttl_seconds: int | None = None,
-    correlation_id: str | None = None,
-    causality_parent: str | None = None,
-    traceparent: str | None = None,
-    publisher_id: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    baggage: Mapping[str, str] | None = None,
-    extensions: Mapping[str, bytes] | None = None,
-    security: bytes | None = None,
-    schema: Mapping[str, Any] | None = None,
-    content_encoding: str | None = None,
-    uncompressed_bytes: int | None = None,
-) -> bytes:
-    """The bytes of one message; times in Unix ms. ``content_type`` is inferred unless given (M-8).
-
-    A ``payload`` that is a Content is written as it is. ``security`` is a serialized SecurityContext, to which
-    ``publisher_id`` is added; ``schema`` maps fields of M-29 to values.
-
-    Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
-    """
-    content = payload if type(payload) is Content else encode_content(payload, content_type)
-    head = encode_head(
-        content,
-        topic=topic,
-        namespace=namespace,
-        message_id=message_id,
-        published_at_ms=published_at_ms,
-        priority=priority,
-        ttl_seconds=ttl_seconds,
-        publisher_id=publisher_id,
-        correlation_id=correlation_id,
-        causality_parent=causality_parent,
-        traceparent=traceparent,
-        labels=labels,
-        baggage=baggage,
-        extensions=extensions,
-        security=security,
-        schema=schema,
-        content_encoding=content_encoding,
-        uncompressed_bytes=uncompressed_bytes,
-    )
-    return _frame(head, content)
 
 
 class MessageView:
@@ -106,17 +44,26 @@ class MessageView:
     Every property may raise WireError(BAD_MESSAGE); after ``validate()`` only ``payload`` still may.
     """
 
-    __slots__ = ("_data", "_head", "_payload", "_spans", "_type_url")
+    __slots__ = ("_data", "_head", "_payload", "_places", "_spans", "_type_url")
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
         self._spans: Form | None = None
         self._head: Any = None
+        self._places: tuple[int, int] | None = None
+        """Where this message's own id and time begin, where ``_head`` is shared with others like it."""
         self._payload: memoryview | None = None
         self._type_url = ""
 
     def validate(self) -> MessageView:
         """Check every rule that needs no decoded payload (M-5 to M-9); return self."""
+        data = self._data
+        recalled = recall(data) if type(data) is bytes else None
+        if recalled is not None:
+            self._head, id_place, time_place, payload_place = recalled
+            self._places = id_place, time_place
+            self._payload = memoryview(data)[payload_place:]
+            return self
         head = self._parsed()
         if not head.HasField("metadata"):
             raise WireError("BAD_MESSAGE", "metadata: is required")
@@ -124,6 +71,8 @@ class MessageView:
         self._find_payload()
         if head.metadata.content_type == PROTOBUF and not self._type_url:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
+        if type(data) is bytes:
+            remember(data, self._form(), head)
         return self
 
     @property
@@ -143,21 +92,27 @@ class MessageView:
     @property
     def message_id(self) -> str:
         """Unique id of the message."""
+        if self._places is not None:
+            return own_id(bytes(self._data), self._places[0])
         return str(self._parsed().metadata.message_id)
 
     @property
     def topic(self) -> str:
         """Topic it was published under."""
-        return str(self._parsed().metadata.topic)
+        topic: str = self._parsed().metadata.topic
+        return topic
 
     @property
     def namespace(self) -> str:
         """Tenant or application it belongs to."""
-        return str(self._parsed().metadata.namespace)
+        namespace: str = self._parsed().metadata.namespace
+        return namespace
 
     @property
     def published_at_ms(self) -> int:
         """Publisher's clock, Unix ms."""
+        if self._places is not None:
+            return own_time(bytes(self._data), self._places[1])
         return int(self._parsed().metadata.published_at_ms)
 
     @property
@@ -231,7 +186,7 @@ class MessageView:
     @property
     def security(self) -> Any:
         """The SecurityContext, as protobuf parsed it, without its token; empty when absent."""
-        context = self._parsed().security
+        context = self._own().security
         if context.HasField("auth_token"):  # whoever prints the context must not print the token (M-26)
             context = type(context).FromString(context.SerializeToString())
             context.ClearField("auth_token")
@@ -245,7 +200,7 @@ class MessageView:
     @property
     def schema(self) -> Any:
         """The SchemaContext, as protobuf parsed it; empty when absent."""
-        return self._parsed().schema
+        return self._own().schema
 
     @property
     def uncompressed_bytes(self) -> int:
@@ -283,6 +238,12 @@ class MessageView:
         """The payload's value, decoded anew at each access; unknown content types give bytes."""
         data = self.plain_bytes
         return decode_content(self.content_type, self.type_url, data)
+
+    def _own(self) -> Any:
+        """As ``_parsed``, but shared with no other message: what is given away may be altered."""
+        if self._places is not None:
+            self._places = self._head = None
+        return self._parsed()
 
     def _form(self) -> Form:
         if self._spans is None:
@@ -332,16 +293,6 @@ def _runtime() -> tuple[Any, type[Exception]]:
     """The generated module and protobuf's DecodeError, imported once, at first use."""
     module = lazily.load("speed.wire.message_pb2")
     return module, lazily.load("google.protobuf.message").DecodeError
-
-
-def _frame(head: bytes, content: Content) -> bytes:
-    """Head, then the payload record: the one copy of the payload's bytes."""
-    data = content.data
-    fields = b"\x12" + varint(len(data))
-    if content.type_url:
-        url = content.type_url.encode()
-        fields = b"\x0a" + varint(len(url)) + url + fields
-    return b"".join((head, _PAYLOAD_TAG, varint(len(fields) + len(data)), fields, data))
 
 
 def _optional(message: Any, field: str) -> str | None:

@@ -20,7 +20,32 @@ _METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
 _ID_BYTES = 36
 _TIMES = range(1 << 35, 1 << 42)
 """Unix ms of the years 1971 to 2109: varints of one length."""
-_varint_of_now = lru_cache(maxsize=4)(varint)
+_varint_of_high_bits = lru_cache(maxsize=4)(varint)
+"""Of a time without its lowest 14 bits, which stays the same for 16 seconds."""
+
+
+def usual_head(
+    content: Content,
+    topic: str,
+    namespace: str,
+    message_id: str,
+    published_at_ms: int,
+    priority: int | None,
+    ttl_seconds: int | None,
+    publisher_id: str | None,
+) -> bytes | None:
+    """The head of a message of which nothing else is said; None where it has to be made in full."""
+    if not _is_usual(message_id, published_at_ms):
+        return None
+    try:
+        before, between, after = _around(
+            topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id
+        )
+    except TypeError:  # something that is no text nor number: the full way says what
+        return None
+    low = bytes((published_at_ms & 0x7F | 0x80, published_at_ms >> 7 & 0x7F | 0x80))
+    high = _varint_of_high_bits(published_at_ms >> 14)
+    return b"".join((before, message_id.encode(), between, low, high, after))
 
 
 def encode_head(
@@ -38,13 +63,7 @@ def encode_head(
     """``others`` are correlation_id, causality_parent, traceparent, labels, baggage, extensions, security (its
     serialized value), schema (its fields), content_encoding, uncompressed_bytes."""
     plain = (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id)
-    if any(others.values()) or not _is_usual(message_id, published_at_ms):
-        return _encode(plain, message_id, published_at_ms, **others)
-    try:
-        before, between, after = _around(plain, *map(type, plain))
-    except TypeError:  # something that is no text nor number: the full way says what
-        return _encode(plain, message_id, published_at_ms)
-    return b"".join((before, message_id.encode(), between, _varint_of_now(published_at_ms), after))
+    return _encode(plain, message_id, published_at_ms, **others)
 
 
 def head_around(
@@ -65,9 +84,9 @@ def _is_usual(message_id: Any, published_at_ms: Any) -> bool:
     return is_id and type(published_at_ms) is int and published_at_ms in _TIMES
 
 
-@lru_cache(maxsize=256)
-def _around(plain: tuple[Any, ...], *_types: type) -> tuple[bytes, bytes, bytes]:
-    """The bytes before the id, between id and time, and after it. The types tell 1 from True."""
+@lru_cache(maxsize=256, typed=True)  # tells 1 from True
+def _around(*plain: Any) -> tuple[bytes, bytes, bytes]:
+    """The bytes before the id, between id and time, and after it."""
     return _around_of(plain)
 
 

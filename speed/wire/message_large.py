@@ -9,12 +9,12 @@ from speed.errors import WireError
 from speed.wire.content import encode_content
 from speed.wire.limits import MAX_SEGMENTED_HEAD_BYTES
 from speed.wire.message import MessageView
+from speed.wire.message_frame import PAYLOAD_TAG, frame
 from speed.wire.message_head import encode_head
 from speed.wire.records import LENGTH_DELIMITED, read_varint, varint, walk
 
 FRONT_BYTES = MAX_SEGMENTED_HEAD_BYTES
 _PAYLOAD_FIELD = 99
-_PAYLOAD_TAG = varint(_PAYLOAD_FIELD << 3 | LENGTH_DELIMITED)
 _URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
 _MAX_LENGTH_BYTES = 5
 
@@ -27,8 +27,7 @@ def large_front(payload_bytes: int, content_type: str | None = None, **metadata:
     }
     optional |= {name: metadata.pop(name, None) for name in ("labels", "baggage", "extensions")}
     head = encode_head(encode_content(b"", content_type), **metadata, **optional)
-    fields = _VALUE_TAG + varint(payload_bytes)
-    return b"".join((head, _PAYLOAD_TAG, varint(len(fields) + payload_bytes), fields))
+    return head + frame(payload_bytes)
 
 
 class Front:
@@ -48,7 +47,7 @@ class Front:
     def without_value(self) -> bytes:
         """A message of the same records with an empty value."""
         fields = self._url + _VALUE_TAG + b"\x00"
-        return b"".join((self._data[: self._end], _PAYLOAD_TAG, varint(len(fields)), fields))
+        return b"".join((self._data[: self._end], PAYLOAD_TAG, varint(len(fields)), fields))
 
 
 class LargeMessageView(MessageView):
@@ -102,9 +101,9 @@ def _end_of_others(data: bytes) -> int:
 
 def _value(data: bytes, at: int, total: int) -> tuple[bytes, int]:
     """The record of the type URL, and where the value begins that ends with the message."""
-    if not data.startswith(_PAYLOAD_TAG, at):
+    if not data.startswith(PAYLOAD_TAG, at):
         raise WireError("BAD_MESSAGE", "payload")
-    size, start = read_varint(data, at + len(_PAYLOAD_TAG), _MAX_LENGTH_BYTES)
+    size, start = read_varint(data, at + len(PAYLOAD_TAG), _MAX_LENGTH_BYTES)
     if start + size != total:
         raise WireError("BAD_MESSAGE", "payload")
     url = b""

@@ -6,11 +6,10 @@ from hashlib import sha256
 
 from speed.errors import WireError
 from speed.wire.content import Content
+from speed.wire.message_frame import frame_of
 from speed.wire.message_head import head_around
 from speed.wire.records import varint
 
-_PAYLOAD_TAG = b"\x9a\x06"
-_VALUE_TAG = b"\x12"
 _ID_BYTES = 36
 _MAX_ROW = 1 << 48
 
@@ -41,24 +40,11 @@ class MessageSeries:
             ttl_seconds=ttl_seconds,
             publisher_id=publisher_id,
         )
-        self._behind_id = b"".join((between, varint(published_at_ms), after, _PAYLOAD_TAG))
-        self._frames: dict[int, bytes] = {}
+        self._behind_id = b"".join((between, varint(published_at_ms), after))
 
     def encode(self, message_id: bytes, data: bytes) -> bytes:
         """One message; ``message_id`` has 36 characters of ASCII."""
-        size = len(data)
-        frame = self._frames.get(size)
-        if frame is None:
-            frame = self._frame(size)
-        return b"".join((self._before, message_id, self._behind_id, frame, data))
-
-    def _frame(self, size: int) -> bytes:
-        """What stands between the payload's tag and its bytes."""
-        value = _VALUE_TAG + varint(size)
-        frame = varint(len(value) + size) + value
-        if len(self._frames) < 4096:
-            self._frames[size] = frame
-        return frame
+        return b"".join((self._before, message_id, self._behind_id, frame_of(len(data)), data))
 
 
 class MessageIds:

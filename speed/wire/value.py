@@ -6,6 +6,7 @@ types are checked at C speed on both sides; only a refusal starts the walk that 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,10 @@ from speed.wire.limits import COLUMN_EXTENSION, MAX_VALUE_DEPTH
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _EXACT_KEYS = frozenset({str, int})
+_MAX_KEPT_BYTES = 1 << 16
+"""Of one value: a packer keeps a buffer as large as the largest that it packed."""
+_packers: deque[Any] = deque(maxlen=16)
+"""Packers at rest: making one takes longer than packing a small value, and two threads must not use the same."""
 
 
 def is_flat(values: Iterable[Any]) -> bool:
@@ -35,10 +40,16 @@ def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     if not sound and not _sound(value, MAX_VALUE_DEPTH):
         find_unserialisable(value, what)
     try:
-        packed: bytes = msgpack.packb(value, datetime=True, default=_pack_column)
+        packer = _packers.pop()
+    except IndexError:
+        packer = msgpack.Packer(datetime=True, default=_pack_column)
+    try:
+        packed: bytes = packer.pack(value)
     except Exception as error:
         find_unserialisable(value, what)
         raise UnserialisableError(f"{what} cannot be serialised: {error}") from None
+    if len(packed) <= _MAX_KEPT_BYTES:
+        _packers.append(packer)
     return packed
 
 

@@ -131,54 +131,18 @@ def test_the_example_in_two_processes_runs(environment: dict[str, str]) -> None:
     assert done.stderr == ""
 
 
-def test_the_example_of_messages_sends_what_it_says(tmp_path: Path) -> None:
-    """Its keys come from files here, its types and the archive from this test."""
-    example = block("python", "^## Messages$")
-    for stem, algorithm, publishers in (("billing", "ed25519", '("billing",)'), ("readers", "x-wing", "()")):
-        example = f'write("{stem}", "{algorithm}", {publishers})\n' + example
-    example = example.replace("file:///etc/speed/publishers.json", f"file://{tmp_path}/billing.json")
-    example = example.replace("file:///etc/speed", f"file://{tmp_path}")
-    example = example.replace("vault://secret/orders-readers", f"file://{tmp_path}/readers.json")
-    example = example.replace('speed.Node("billing", security', 'speed.Node("billing", root=sys.argv[1], security')
-    example = example.replace("/etc/speed/schemas", str(tmp_path))
-    (tmp_path / "OrderCreated").mkdir()
-    (tmp_path / "OrderCreated" / "v1.json").write_text('{"type": "object", "required": ["amount"]}')
-    write_key_file(f"{tmp_path}/speed.key", (os.urandom(32),))
-    (tmp_path / "speed_registry").mkdir(mode=0o700)
-    program = tmp_path / "example.py"
-    program.write_text(f"{MESSAGES_BEFORE}{example}{MESSAGES_AFTER}")
-    found = subprocess.run(
-        [sys.executable, str(program), str(tmp_path)],
+def test_the_example_of_messages_runs_as_it_stands(tmp_path: Path, environment: dict[str, str]) -> None:
+    """M-25, M-30: signed, encrypted and opened."""
+    root = tmp_path / "root"
+    root.mkdir(mode=0o700)
+    write_key_file(f"{root}/speed.key", (os.urandom(32),))
+    done = subprocess.run(
+        [sys.executable, "-c", block("python", "^## Messages$")],
+        env={**environment, "SPEED_ROOT": str(root)},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == "1000 payloads\n"
-
-
-MESSAGES_BEFORE = """
-import json, os, queue, sys
-from dataclasses import dataclass
-import speed
-
-@dataclass
-class OrderCreated:
-    amount: int
-
-def write(stem, algorithm, publishers):
-    with open(os.open(f"{sys.argv[1]}/{stem}.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-        json.dump(speed.generate_key(stem, algorithm, publishers=publishers).to_record(), file)
-
-readers = speed.KeyStore({"readers": f"file://{sys.argv[1]}/readers.json"})
-security = speed.MessageSecurity(keys=readers)
-archive = speed.Node("archive", root=sys.argv[1], allow=["billing"], security=security)
-arrived = queue.SimpleQueue()
-archive.on_message(lambda message: arrived.put(len(message.payloads)))
-"""
-MESSAGES_AFTER = """
-print(arrived.get(timeout=60), "payloads")
-archive.close()
-"""
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1000 billing.1 archive.1\n1000 payloads\n"

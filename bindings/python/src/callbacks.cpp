@@ -44,7 +44,7 @@ auto translated(Run run) {
   try {
     return run();
   } catch (const nb::python_error& error) {
-    if (is_wire_error(error)) throw WireError("BAD_MESSAGE", described(error));
+    if (is_wire_error(error)) throw wire_error(error);
     failure = described(error);
   }
   throw ExecutionFailedError(failure);

@@ -92,6 +92,11 @@ std::string described(const nb::python_error& error) {
 
 bool is_wire_error(const nb::python_error& error) { return error.matches(class_of("WireError")); }
 
+WireError wire_error(const nb::python_error& error) {
+  const std::string reason = nb::cast<std::string>(error.value().attr("reason")), text = described(error);
+  return {reason, text.substr(std::min(text.size(), reason.size() + 2))};
+}
+
 void translate_errors() {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {

@@ -211,3 +211,11 @@ def test_a_column_that_cannot_be_is_refused_by_name() -> None:
     """C-3: a kind that no list of kinds has."""
     with pytest.raises(UnserialisableError, match="cannot be serialised"):
         pack([Column("int1024", 1, memoryview(b""))])
+
+
+def test_values_of_any_size_one_after_the_other_are_packed_alone() -> None:
+    """W-15: a packer that was used before, or by which a value was refused, leaves nothing in the next."""
+    for value in ({"a": 1}, "x" * 200_000, {"a": 1}, b"y" * 70_000, [1, 2]):
+        assert unpack(pack(value)) == value
+        with pytest.raises(UnserialisableError):
+            pack({"a": 1 << 80})

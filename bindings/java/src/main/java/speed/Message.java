@@ -1,6 +1,7 @@
 package speed;
 
 import java.util.Map;
+import speed.message.OpenedMessage;
 import speed.wire.MessageView;
 
 /**
@@ -13,6 +14,7 @@ public final class Message {
     private final long sequence;
     private final boolean redelivered;
     private final LargePayload large;
+    private final OpenedMessage opened;
     private Runnable finish;
 
     /**
@@ -40,12 +42,37 @@ public final class Message {
      */
     public Message(MessageView view, LargePayload large, String source, long sequence, boolean redelivered,
             Runnable finish) {
+        this(view, large, null, source, sequence, redelivered, finish);
+    }
+
+    private Message(MessageView view, LargePayload large, OpenedMessage opened, String source, long sequence,
+            boolean redelivered, Runnable finish) {
         this.large = large;
+        this.opened = opened;
         this.view = view;
         this.source = source;
         this.sequence = sequence;
         this.redelivered = redelivered;
         this.finish = finish;
+    }
+
+    /**
+     * The same message after its checks; only a node calls it.
+     *
+     * @param after what the checks made of it
+     * @return a message that is finished with this one
+     */
+    public Message opened(OpenedMessage after) {
+        return new Message(after.view(), large, after, source, sequence, redelivered, this::done);
+    }
+
+    /**
+     * Its fields; only a node needs them.
+     *
+     * @return as they were received
+     */
+    public MessageView view() {
+        return view;
     }
 
     /**
@@ -56,16 +83,19 @@ public final class Message {
      * @throws speed.errors.WireException when it is not what its content type says, or compressed, or encrypted
      */
     public Object payload() {
+        if (opened != null && opened.plain() != null) {
+            return opened.payload();
+        }
         return large != null && view.isPlainBytes() ? large : view.payload();
     }
 
     /**
-     * The payload as it travelled.
+     * The payload's bytes: as the publisher had them where this node opened it, else as they travelled.
      *
      * @return a copy
      */
     public byte[] payloadBytes() {
-        return view.payloadBytes();
+        return opened != null ? opened.payloadBytes() : view.payloadBytes();
     }
 
     /**
@@ -120,6 +150,51 @@ public final class Message {
      */
     public String contentType() {
         return view.contentType();
+    }
+
+    /**
+     * Who the publisher says it is; a {@link #signedBy} key proves it to who trusts that key (M-14).
+     *
+     * @return null if it does not say
+     */
+    public String publisherId() {
+        return view.publisherId();
+    }
+
+    /**
+     * The trusted key whose signature holds (M-17).
+     *
+     * @return a key id; null if there is no signature, or this node looks at none
+     */
+    public String signedBy() {
+        return opened == null || opened.signer() == null ? null : opened.signer().id();
+    }
+
+    /**
+     * The key with which this node opened the payload (M-21).
+     *
+     * @return a key id; null if it travelled in the clear
+     */
+    public String openedBy() {
+        return opened == null || opened.opener() == null ? null : opened.opener().id();
+    }
+
+    /**
+     * How sensitive the publisher says it is (M-28).
+     *
+     * @return {@code public}, {@code internal}, {@code confidential} or {@code restricted}; empty if it does not say
+     */
+    public String classification() {
+        return view.security().classification();
+    }
+
+    /**
+     * Whether the publisher says that it holds personal data (M-28).
+     *
+     * @return false if it does not say
+     */
+    public boolean containsPii() {
+        return view.security().containsPii();
     }
 
     /**

@@ -4,6 +4,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import speed.fs.KeyFiles;
+import speed.message.MessageSecurity;
 import speed.runtime.Options;
 import speed.runtime.Runtime;
 import speed.segment.SegmentLimits;
@@ -24,6 +25,7 @@ public final class NodeBuilder {
     private long laneBytes = Limits.LANE_WINDOW_BYTES;
     private String namespace = "default";
     private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
+    private MessageSecurity security;
 
     NodeBuilder(String name) {
         this.name = name;
@@ -151,6 +153,17 @@ public final class NodeBuilder {
     }
 
     /**
+     * How messages are signed, encrypted and checked (M-18); without it none is, and none is opened.
+     *
+     * @param settings for all that is sent and received
+     * @return these settings
+     */
+    public NodeBuilder security(MessageSecurity settings) {
+        security = settings;
+        return this;
+    }
+
+    /**
      * Claims the name and starts the node.
      *
      * @return a running node, to be closed
@@ -162,6 +175,6 @@ public final class NodeBuilder {
         String chosenRoot = place.toAbsolutePath().normalize().toString();
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
-                workers, durable, polling, laneBytes, namespace, segmentLimits)));
+                workers, durable, polling, laneBytes, namespace, segmentLimits, security)));
     }
 }

@@ -2,6 +2,8 @@ package speed;
 
 import java.time.Duration;
 import java.util.Map;
+import speed.message.Protection;
+import speed.message.SchemaReference;
 
 /**
  * How a message or event is sent, and its metadata. Immutable: each method returns other options. What the metadata may
@@ -19,6 +21,8 @@ import java.util.Map;
  * @param baggage W3C baggage
  * @param extensions further fields; keys that begin with {@code x-} are free to use
  * @param progress is told how far the payload has been sent
+ * @param protection how it is signed, encrypted and compressed; what is null is left to the node
+ * @param schema of its payload
  */
 public record SendOptions(
         boolean acknowledged,
@@ -32,11 +36,12 @@ public record SendOptions(
         Map<String, String> labels,
         Map<String, String> baggage,
         Map<String, byte[]> extensions,
-        Progress progress) {
+        Progress progress,
+        Protection protection,
+        SchemaReference schema) {
     /** No acknowledgement, five seconds, no metadata but what every message has. */
-    public static final SendOptions DEFAULT = new SendOptions(
-            false, Duration.ofSeconds(5), "message", 0, 0, null, null, null, Map.of(), Map.of(), Map.of(),
-            (written, total) -> {});
+    public static final SendOptions DEFAULT = new SendOptions(false, Duration.ofSeconds(5), "message", 0, 0, null, null,
+            null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE);
 
     /**
      * Wait until the receiver has it: its handler returned, or it waits there for {@code receive}.
@@ -44,8 +49,8 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withAcknowledgement() {
-        return new SendOptions(true, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
-                traceparent, labels, baggage, extensions, progress);
+        return new SendOptions(true, timeout, topic, priority, ttlSeconds, correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
     }
 
     /**
@@ -56,7 +61,7 @@ public record SendOptions(
      */
     public SendOptions withTimeout(Duration newTimeout) {
         return new SendOptions(acknowledged, newTimeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress);
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
     }
 
     /**
@@ -67,7 +72,40 @@ public record SendOptions(
      */
     public SendOptions withTopic(String newTopic) {
         return new SendOptions(acknowledged, timeout, newTopic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress);
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+    }
+
+    /**
+     * A priority.
+     *
+     * @param newPriority 1 to 10
+     * @return such options
+     */
+    public SendOptions withPriority(int newPriority) {
+        return new SendOptions(acknowledged, timeout, topic, newPriority, ttlSeconds, correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+    }
+
+    /**
+     * A time to live.
+     *
+     * @param ttl whole seconds after which it is expired
+     * @return such options
+     */
+    public SendOptions withTtl(Duration ttl) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttl.toSeconds(), correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+    }
+
+    /**
+     * Ties an answer to its question.
+     *
+     * @param id any text
+     * @return such options
+     */
+    public SendOptions withCorrelationId(String id) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, id,
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
     }
 
     /**
@@ -78,7 +116,18 @@ public record SendOptions(
      */
     public SendOptions withTraceparent(String newTraceparent) {
         return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, newTraceparent, labels, baggage, extensions, progress);
+                causalityParent, newTraceparent, labels, baggage, extensions, progress, protection, schema);
+    }
+
+    /**
+     * Labels for metrics.
+     *
+     * @param newLabels by name
+     * @return such options
+     */
+    public SendOptions withLabels(Map<String, String> newLabels) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
+                causalityParent, traceparent, newLabels, baggage, extensions, progress, protection, schema);
     }
 
     /**
@@ -88,7 +137,29 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withProgress(Progress newProgress) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
-                traceparent, labels, baggage, extensions, newProgress);
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, newProgress, protection, schema);
+    }
+
+    /**
+     * Signed, encrypted or compressed (M-25); what no envelope holds (64 MiB) cannot be.
+     *
+     * @param newProtection what is done to the message
+     * @return such options
+     */
+    public SendOptions withProtection(Protection newProtection) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, progress, newProtection, schema);
+    }
+
+    /**
+     * With the name of its payload's schema (M-29).
+     *
+     * @param newSchema what the message says of it
+     * @return such options
+     */
+    public SendOptions withSchema(SchemaReference newSchema) {
+        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
+                causalityParent, traceparent, labels, baggage, extensions, progress, protection, newSchema);
     }
 }

@@ -19,6 +19,14 @@
  * │   ├── ServiceNotFoundException  AccessDeniedException  InvalidArgumentsException
  * │   ├── ExecutionFailedException  CallTimeoutException  InternalException
  * │   └── SegmentsLostException
+ * ├── MessageException         a message is not protected, or refused for what it proves or hides
+ * │   ├── BadSignatureException  UnsignedException  UntrustedException
+ * │   ├── EncryptionException  NoRecipientKeyException  CompressionException
+ * │   ├── NotEncryptedException  NotClearedException
+ * │   ├── AlgorithmException
+ * │   │   └── WeakAlgorithmException  UnknownAlgorithmException  NotAvailableException
+ * │   └── MessageKeyException
+ * │       └── KeyUnavailableException  KeyRefusedException  KeyExhaustedException
  * └── WireException            bytes of a peer that break a rule of registry_spec/
  * </pre>
  */

@@ -1,2 +1,2 @@
-/** Example programs: the flights example's rules service, and a client of its other services. */
+/** Example programs: the flights example's rules service, a client of its other services, the orders example's shop. */
 package speed.examples;

@@ -11,6 +11,11 @@ import speed.core.Token;
 record Arrival(
         Message message, boolean isEvent, Lane lane, Token token, Runnable acknowledge,
         BiConsumer<String, String> refuse) {
+    /** The same with its message opened. */
+    Arrival with(Message opened) {
+        return new Arrival(opened, isEvent, lane, token, acknowledge, refuse);
+    }
+
     /** One whose sender asked for no answer. */
     static Arrival silent(Message message, boolean isEvent, Lane lane, Token token) {
         return new Arrival(message, isEvent, lane, token, () -> {}, (code, text) -> {});

@@ -11,6 +11,7 @@ import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
 import speed.core.Token;
+import speed.errors.WireException;
 import speed.wire.Names;
 
 /**
@@ -30,14 +31,16 @@ final class Batches {
 
     private final Context context;
     private final WorkerPool pool;
+    private final Protected messages;
     private final BatchHandler handler;
     private final List<String> patterns;
     private final Queue<Arrival> waiting = new ArrayDeque<>();
     private boolean running;
     private volatile boolean leaving;
 
-    Batches(Context context, WorkerPool pool, BatchHandler handler, List<String> patterns) {
+    Batches(Context context, WorkerPool pool, Protected messages, BatchHandler handler, List<String> patterns) {
         this.context = context;
+        this.messages = messages;
         this.pool = pool;
         this.handler = handler;
         this.patterns = patterns;
@@ -63,7 +66,7 @@ final class Batches {
     /** Handles one batch, then queues the next behind other work. */
     private void run() {
         pool.enter();
-        List<Arrival> batch = take();
+        List<Arrival> batch = opened(take());
         if (!batch.isEmpty()) {
             handle(batch);
         }
@@ -92,6 +95,21 @@ final class Batches {
             arrival.message().done();
         }
         return batch;
+    }
+
+    /** Those that are not refused, as the handler may have them (M-18). */
+    private List<Arrival> opened(List<Arrival> batch) {
+        List<Arrival> opened = new ArrayList<>();
+        for (Arrival arrival : batch) {
+            try {
+                opened.add(arrival.with(messages.open(arrival.message())));
+            } catch (WireException refused) {
+                context.stats.count("messages_malformed");
+                arrival.refuse().accept("INVALID_ARGUMENTS", refused.getMessage());
+                arrival.message().done();
+            }
+        }
+        return opened;
     }
 
     private boolean isWanted(Arrival arrival) {

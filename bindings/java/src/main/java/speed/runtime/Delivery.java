@@ -31,6 +31,7 @@ public final class Delivery {
 
     private final Context context;
     private final WorkerPool pool;
+    private final Protected messages;
     private final SenderOrder<Arrival> order = new SenderOrder<>();
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
     private final Queue<Message> received = new ArrayDeque<>();
@@ -38,8 +39,9 @@ public final class Delivery {
     private Batches batches;
     private Message inHand;
 
-    Delivery(Context context, WorkerPool pool) {
+    Delivery(Context context, WorkerPool pool, Protected messages) {
         this.context = context;
+        this.messages = messages;
         this.pool = pool;
     }
 
@@ -77,7 +79,7 @@ public final class Delivery {
             if (handler != null || !subscriptions.isEmpty() || batches != null) {
                 throw new ConfigurationException("this node already has a handler: one for batches is the only one");
             }
-            batches = new Batches(context, pool, newHandler, patterns);
+            batches = new Batches(context, pool, messages, newHandler, patterns);
             received.forEach(message -> batches.add(Arrival.waited(message)));
             received.clear();
         }
@@ -93,8 +95,19 @@ public final class Delivery {
     /** The next message, or null after the timeout; finishes the message returned before. */
     public Message receive(Duration timeout) throws InterruptedException {
         pool.serve();
-        finishInHand();
         long deadline = System.nanoTime() + timeout.toNanos();
+        while (true) {
+            finishInHand();
+            Message next = next(deadline);
+            try {
+                return next == null ? null : messages.open(next);
+            } catch (WireException refused) {
+                context.stats.count("messages_malformed");
+            }
+        }
+    }
+
+    private Message next(long deadline) throws InterruptedException {
         synchronized (this) {
             while (received.isEmpty()) {
                 context.checkOpen();
@@ -191,7 +204,7 @@ public final class Delivery {
     }
 
     private void callHandlers(Arrival arrival) {
-        Message message = arrival.message();
+        Message message = messages.open(arrival.message());
         if (!arrival.isEvent()) {
             handler.accept(message);
             return;

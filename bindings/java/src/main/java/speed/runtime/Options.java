@@ -5,6 +5,7 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.fs.Filesystem;
+import speed.message.MessageSecurity;
 import speed.segment.SegmentLimits;
 
 /**
@@ -16,6 +17,7 @@ import speed.segment.SegmentLimits;
  * @param polling whether bells are not used even where they could be (L-22)
  * @param laneBytes what may wait in a receiver's lane (L-6)
  * @param segmentLimits what may be kept of payloads that come in segments (G-15)
+ * @param security how messages are protected and checked (M-18); null where none is
  */
 public record Options(
         String name,
@@ -30,7 +32,8 @@ public record Options(
         boolean polling,
         long laneBytes,
         String namespace,
-        SegmentLimits segmentLimits) {
+        SegmentLimits segmentLimits,
+        MessageSecurity security) {
     private static final int MAX_WORKERS = 256;
 
     /** ConfigurationException for what cannot be, whatever the root. */

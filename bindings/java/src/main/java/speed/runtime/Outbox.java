@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import speed.SendOptions;
 import speed.errors.ConfigurationException;
+import speed.errors.NotAvailableException;
 import speed.errors.SpeedException;
 import speed.fs.FileSource;
 import speed.segment.Source;
@@ -30,11 +31,13 @@ public final class Outbox {
     private final Links links;
     private final Calls calls;
     private final LargeSender large;
+    private final Protected messages;
 
-    Outbox(Context context, Links links, Calls calls) {
+    Outbox(Context context, Links links, Calls calls, Protected messages) {
         this.context = context;
         this.links = links;
         this.calls = calls;
+        this.messages = messages;
         large = new LargeSender(links, calls);
     }
 
@@ -45,25 +48,34 @@ public final class Outbox {
             try (FileSource source = new FileSource(file)) {
                 sendBytes(target, draft, source, options);
             }
-        } else if (payload instanceof byte[] bytes && bytes.length > ONE_ENVELOPE_BYTES) {
+        } else if (payload instanceof byte[] bytes && goesInSegments(bytes.length, options)) {
             sendBytes(target, draft, Source.of(bytes), options);
         } else {
-            sendWhole(target, draft.encode(payload), options);
+            sendWhole(target, messages.encode(draft, payload, options), options);
         }
         return draft.messageId();
     }
 
     /** Bytes that are read while they are sent, in segments if one envelope does not hold them (G-18). */
     private void sendBytes(String target, MessageDraft draft, Source bytes, SendOptions options) {
-        if (bytes.size() <= ONE_ENVELOPE_BYTES) {
+        if (!goesInSegments(bytes.size(), options)) {
             byte[] all = new byte[(int) bytes.size()];
             bytes.read(0, all, 0, all.length);
-            sendWhole(target, draft.encode(all), options);
+            sendWhole(target, messages.encode(draft, all, options), options);
             return;
         }
         large.checkSize(target, bytes.size());
         byte[] front = draft.encodeFront((int) bytes.size());
         sendLarge(target, Source.joined(front, bytes), options);
+    }
+
+    /** Whether a payload is sent as it is read; NotAvailableException for one that is to be protected (M-16). */
+    private boolean goesInSegments(long bytes, SendOptions options) {
+        if (bytes > Limits.MAX_PAYLOAD_BYTES && messages.protects(options)) {
+            throw new NotAvailableException(
+                    "what no envelope holds is neither signed, encrypted nor described: send it in parts");
+        }
+        return bytes > ONE_ENVELOPE_BYTES && !messages.protects(options);
     }
 
     private void sendLarge(String target, Source message, SendOptions options) {
@@ -95,14 +107,14 @@ public final class Outbox {
         }
         Batch batch = new Batch(target, System.nanoTime() + options.timeout().toNanos());
         for (Object payload : payloads) {
-            batch.add(draft(options.topic(), options).encode(payload));
+            batch.add(messages.encode(draft(options.topic(), options), payload, options));
         }
         batch.send();
     }
 
     /** Sends an event to every node that subscribes to it and allows this one; returns how many got it. */
     public int publish(String topic, Object payload, SendOptions options) {
-        byte[] message = draft(Names.checkTopic(topic), options).encode(payload);
+        byte[] message = messages.encode(draft(Names.checkTopic(topic), options), payload, options);
         long deadline = System.nanoTime() + options.timeout().toNanos();
         int delivered = 0;
         for (Entry entry : context.registry.liveEntries()) {

@@ -68,12 +68,14 @@ public final class Runtime {
         Links links = new Links(context);
         Answers answers = new Answers(context, links);
         Serving serving = new Serving(context, links, pool, answers);
-        parts = new Parts(context, links, new Calls(context, links, pool), serving, new Delivery(context, pool),
+        Protected messages = new Protected(context.options.security());
+        parts = new Parts(context, links, new Calls(context, links, pool), serving,
+                new Delivery(context, pool, messages),
                 new Introspection(context, serving.services), pool);
         dispatch = new Dispatch(parts, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         registrar = new Registrar(context, this::abort, this::left, pool::submit);
-        outbox = new Outbox(context, links, parts.calls());
+        outbox = new Outbox(context, links, parts.calls(), messages);
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
         links.onOpen(protocol::watchReader);

@@ -71,7 +71,7 @@ public final class Agent {
             Map<?, ?> command = (Map<?, ?>) PlainJson.parse(line);
             boolean closes = "close".equals(command.get("op"));
             if (closes) {
-                operations.release();
+                operations.closeOthers();
                 node.close();
             }
             say(closes ? answer(command, null) : run(operations, command));

@@ -65,6 +65,7 @@ final class AgentOperations {
     private final Queue<String> left = new ConcurrentLinkedQueue<>();
     private final Map<String, Operation> table = new HashMap<>();
     private final Arguments arguments;
+    private final AgentProtection protection;
     private Message inHand;
     private Node prize;
 
@@ -73,6 +74,8 @@ final class AgentOperations {
         this.arguments = arguments;
         node.onJoin(other -> joined.add(other.name()));
         node.onLeave(other -> left.add(other.name()));
+        protection = new AgentProtection(arguments);
+        protection.addTo(table);
         addAccess();
         addMessages();
         addCalls();
@@ -266,8 +269,14 @@ final class AgentOperations {
         return Posix.monotonicNanos();
     }
 
+    /** Closes all nodes but the agent's own. */
+    void closeOthers() {
+        release();
+        protection.close();
+    }
+
     /** Closes what a race won. */
-    void release() {
+    private void release() {
         if (prize != null) {
             prize.close();
             prize = null;

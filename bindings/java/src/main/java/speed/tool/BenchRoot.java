@@ -10,6 +10,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 import speed.Node;
+import speed.NodeBuilder;
 import speed.wire.Limits;
 
 /** A root with a key of its own, in memory where that can be had; gone when it is closed. */
@@ -43,8 +44,17 @@ public final class BenchRoot implements AutoCloseable {
         return node(root, name, allowed);
     }
 
+    /** The beginning of such a node. */
+    public NodeBuilder builder(String name, String... allowed) {
+        return builder(root, name, allowed);
+    }
+
     static Node node(Path root, String name, String... allowed) {
-        return Node.builder(name).root(root).key(keyFile(root)).allow(allowed).open();
+        return builder(root, name, allowed).open();
+    }
+
+    private static NodeBuilder builder(Path root, String name, String... allowed) {
+        return Node.builder(name).root(root).key(keyFile(root)).allow(allowed);
     }
 
     /** Another process with the class path of this one. */

@@ -42,11 +42,16 @@ public final class Vectors {
      * Prints the lines.
      *
      * @param line the directory of the vectors, by default {@code registry_spec/vectors}; or {@code segments}: instead of
-     *     all others, the segments of each cut of segments.json
+     *     all others, the segments of each cut of segments.json; or {@code protected}: signed and encrypted messages, with
+     *     the keys that their reader needs
      */
     public static void main(String[] line) throws IOException {
         if (List.of(line).equals(List.of("segments"))) {
             new Vectors(CONTRACT).segments();
+            return;
+        }
+        if (List.of(line).equals(List.of("protected"))) {
+            ProtectedVectors.all().forEach(one -> System.out.println(Json.write(ProtectedVectors.line(one))));
             return;
         }
         Vectors vectors = new Vectors(line.length > 0 ? Path.of(line[0]) : CONTRACT);

@@ -11,8 +11,17 @@ import java.util.Map;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
-/** A payload to be framed: content type (number, custom text or null), type URL or null, bytes (M-8 to M-10). */
-record Content(int type, String custom, String typeUrl, byte[] data) {
+/**
+ * A payload to be framed (M-8 to M-10).
+ *
+ * @param type number of the content type
+ * @param custom its text, or null
+ * @param typeUrl of a protobuf message, or null
+ * @param data the bytes as they travel
+ * @param encoding number of the content encoding, 0 for none
+ * @param uncompressedBytes of the payload before it, 0 without one
+ */
+public record Content(int type, String custom, String typeUrl, byte[] data, int encoding, long uncompressedBytes) {
     static final int PROTOBUF = 1;
     static final int CUSTOM = 99;
     private static final String MSGPACK = "application/msgpack";
@@ -25,8 +34,12 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
     private static final Map<Integer, String> ENCODINGS = Map.of(0, "none", 1, "gzip", 2, "snappy", 3, "zstd",
             4, "lz4");
 
+    private Content(int type, String custom, String typeUrl, byte[] data) {
+        this(type, custom, typeUrl, data, 0, 0);
+    }
+
     /** The bytes of a value and the type that is inferred from it. */
-    static Content of(Object payload) {
+    public static Content of(Object payload) {
         if (payload instanceof String text) {
             return new Content(CUSTOM, TEXT, null, utf8(text));
         }
@@ -40,8 +53,30 @@ record Content(int type, String custom, String typeUrl, byte[] data) {
         return new Content(CUSTOM, MSGPACK, null, Values.encode(payload, "payload"));
     }
 
+    /** The same with other bytes, such as its ciphertext. */
+    public Content withData(byte[] other) {
+        return new Content(type, custom, typeUrl, other, encoding, uncompressedBytes);
+    }
+
+    /** The same, compressed into these bytes. */
+    public Content compressed(String encodingName, byte[] into) {
+        int number = ENCODINGS.entrySet().stream().filter(one -> one.getValue().equals(encodingName))
+                .map(Map.Entry::getKey).findFirst().orElseThrow();
+        return new Content(type, custom, typeUrl, into, number, data.length);
+    }
+
+    /** Media type of the payload. */
+    public String typeName() {
+        return typeName(type, custom);
+    }
+
+    /** Name of its encoding. */
+    public String encodingName() {
+        return encodingName(encoding, null);
+    }
+
     /** The value of some payload bytes; types without a decoder here come back as bytes. */
-    static Object decode(String mediaType, String typeUrl, byte[] data, int from, int length) {
+    public static Object decode(String mediaType, String typeUrl, byte[] data, int from, int length) {
         try {
             return switch (mediaType) {
                 case MSGPACK -> ValueReader.decode(data, from, length, "payload");

@@ -27,25 +27,30 @@ public record MessageDraft(
 
     /** The bytes of the message with a payload; BAD_MESSAGE names the field that breaks a rule. */
     public byte[] encode(Object payload) {
-        Content content = Content.of(payload);
-        return encoded(content, content.data().length);
+        return encode(Content.of(payload), Security.ofPublisher(publisherId), Schema.NONE);
+    }
+
+    /** The same of a payload as it travels, with all that is said of its security and schema. */
+    public byte[] encode(Content content, Security security, Schema schema) {
+        return encoded(content, content.data().length, security, schema);
     }
 
     /** All of a message that stands before a payload of so many bytes, which are sent behind it (G-18). */
     public byte[] encodeFront(int payloadBytes) {
-        return encoded(Content.of(new byte[0]), payloadBytes);
+        return encoded(Content.of(new byte[0]), payloadBytes, Security.ofPublisher(publisherId), Schema.NONE);
     }
 
     /** The message; without the payload's bytes where they are not at hand. */
-    private byte[] encoded(Content content, int payloadBytes) {
+    private byte[] encoded(Content content, int payloadBytes, Security security, Schema schema) {
         MessageRules.checkRequired(messageId, topic, namespace, publishedAtMs);
         MessageRules.checkOptional(priority, ttlSeconds);
         try {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream(256 + content.data().length);
             CodedOutputStream out = CodedOutputStream.newInstance(bytes);
             nested(out, 1, metadata(content));
-            nested(out, 2, security());
+            written(out, 2, security.encode());
             nested(out, 3, observability());
+            written(out, 4, schema.encode());
             for (Map.Entry<String, byte[]> extension : extensions.entrySet()) {
                 nested(out, 97, entry(extension.getKey(), extension.getValue()));
             }
@@ -70,14 +75,16 @@ public record MessageDraft(
             if (ttlSeconds != 0) {
                 out.writeInt64(7, ttlSeconds);
             }
+            if (content.encoding() != 0) {
+                out.writeEnum(8, content.encoding());
+            }
             text(out, 9, correlationId);
             text(out, 10, causalityParent);
             text(out, 11, content.custom());
+            if (content.uncompressedBytes() != 0) {
+                out.writeInt64(13, content.uncompressedBytes());
+            }
         };
-    }
-
-    private Part security() {
-        return out -> text(out, 1, publisherId);
     }
 
     private Part observability() {
@@ -135,8 +142,12 @@ public record MessageDraft(
         CodedOutputStream inner = CodedOutputStream.newInstance(bytes, 160);
         part.write(inner);
         inner.flush();
-        if (bytes.size() > 0) {
-            out.writeByteArray(field, bytes.toByteArray());
+        written(out, field, bytes.toByteArray());
+    }
+
+    private static void written(CodedOutputStream out, int field, byte[] message) throws IOException {
+        if (message.length > 0) {
+            out.writeByteArray(field, message);
         }
     }
 

@@ -16,6 +16,7 @@ public final class MessageFront {
     private static final int MAX_LENGTH_BYTES = 5;
 
     private final byte[] data;
+    private final long total;
     private final int othersEnd;
     private byte[] url = new byte[0];
     private int at;
@@ -28,6 +29,7 @@ public final class MessageFront {
      */
     public MessageFront(byte[] data, long total) {
         this.data = data;
+        this.total = total;
         othersEnd = endOfOthers();
         at = othersEnd;
         for (byte one : PAYLOAD_TAG) {
@@ -44,6 +46,11 @@ public final class MessageFront {
     /** Where the payload's value begins, which ends with the message. */
     public int start() {
         return at;
+    }
+
+    /** Bytes of the whole message. */
+    long total() {
+        return total;
     }
 
     /** All bytes before the value. */

@@ -130,6 +130,41 @@ public final class MessageView {
         return envelope.message(2).text(1);
     }
 
+    /** What it says of its publisher, signature, encryption and sensitivity. */
+    public Security security() {
+        return Security.of(envelope.message(2));
+    }
+
+    /** Whether it says that its payload is encrypted for its readers (M-9). */
+    public boolean isEncrypted() {
+        return envelope.message(2).has(6);
+    }
+
+    /** Whether a signature stands in it. */
+    public boolean isSigned() {
+        return envelope.message(2).has(4);
+    }
+
+    /** Its signatures, and what they cover; nothing of its payload is copied (M-16). */
+    public SignedParts signedParts() {
+        return new SignedParts(front == null ? data : bytes());
+    }
+
+    /** What it says of its payload's schema (M-29). */
+    public Schema schema() {
+        return Schema.of(envelope.message(4));
+    }
+
+    /** Of the payload before its compression, as the publisher says; 0 if absent (M-23). */
+    public long uncompressedBytes() {
+        return metadata.number(13);
+    }
+
+    /** Of a protobuf payload, else empty (M-10). */
+    public String typeUrl() {
+        return typeUrl;
+    }
+
     /** W3C traceparent, null when absent or not valid (M-11). */
     public String traceparent() {
         Records trace = envelope.message(3);
@@ -169,18 +204,32 @@ public final class MessageView {
     /** Whether the payload's value is its bytes as they travelled. */
     public boolean isPlainBytes() {
         return contentType().equals(Content.BYTES) && contentEncoding().equals("none")
-                && !envelope.message(2).has(6);
+                && !isEncrypted();
     }
 
     /** The payload's value, decoded anew each time; BAD_MESSAGE when it is not what its type says. */
     public Object payload() {
         MessageRules.require(contentEncoding().equals("none"), "content_encoding",
                 "is " + contentEncoding() + "; read the payload's bytes");
-        MessageRules.require(!envelope.message(2).has(6), "security.encryption",
+        MessageRules.require(!isEncrypted(), "security.encryption",
                 "the payload is encrypted; read its bytes");
+        return decoded();
+    }
+
+    private Object decoded() {
         byte[] bytes = value == null ? data : value.get();
         return value == null ? Content.decode(contentType(), typeUrl, bytes, payloadFrom, payloadLength)
                 : Content.decode(contentType(), typeUrl, bytes, 0, bytes.length);
+    }
+
+    /** Whether its payload is here, and not in a store. */
+    public boolean isHeld() {
+        return front == null;
+    }
+
+    /** Of the whole message, also where its payload is not held. */
+    public long size() {
+        return front == null ? data.length : front.total();
     }
 
     /** Exactly the bytes received, unknown fields included (M-12). */

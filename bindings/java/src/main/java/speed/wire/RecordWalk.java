@@ -1,5 +1,6 @@
 package speed.wire;
 
+import java.util.Arrays;
 import speed.errors.WireException;
 
 /** Walks the records of one protobuf message and finds where each field lies; the rules of M-4 hold at any depth. */
@@ -36,6 +37,11 @@ public final class RecordWalk {
     /** A walk over the message that is the present record's value. */
     RecordWalk inside() {
         return new RecordWalk(data, value, at);
+    }
+
+    /** A copy of the present record's value. */
+    byte[] copy() {
+        return Arrays.copyOfRange(data, value, at);
     }
 
     boolean is(int wantedField) {

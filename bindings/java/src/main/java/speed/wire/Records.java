@@ -3,9 +3,10 @@ package speed.wire;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import speed.errors.WireException;
@@ -15,29 +16,51 @@ import speed.errors.WireException;
  * record counts, text is UTF-8, a known number with another wire type is an unknown field.
  */
 final class Records {
-    /** Which numbers of a message are text, bytes to keep, numbers, nested messages, and maps. */
+    /** Which numbers of a message are text, bytes to keep, numbers, nested messages, maps, and repeated fields. */
     record Shape(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers, Map<Integer, Shape> messages,
-            Map<Integer, Shape> maps) {
+            Map<Integer, Shape> maps, Map<Integer, Shape> lists) {
+        static Shape of(Set<Integer> texts, Set<Integer> bytes, Set<Integer> numbers) {
+            return new Shape(texts, bytes, numbers, Map.of(), Map.of(), Map.of());
+        }
+
         static Shape ofTexts(Integer... texts) {
-            return new Shape(Set.of(texts), Set.of(), Set.of(), Map.of(), Map.of());
+            return of(Set.of(texts), Set.of(), Set.of());
+        }
+
+        Shape withMessages(Map<Integer, Shape> nested) {
+            return new Shape(texts, bytes, numbers, nested, maps, lists);
+        }
+
+        Shape withMaps(Map<Integer, Shape> nested) {
+            return new Shape(texts, bytes, numbers, messages, nested, lists);
+        }
+
+        Shape withLists(Map<Integer, Shape> nested) {
+            return new Shape(texts, bytes, numbers, messages, maps, nested);
         }
     }
 
     private static final Shape TEXT_ENTRY = Shape.ofTexts(1, 2);
-    private static final Shape BYTES_ENTRY = new Shape(Set.of(1), Set.of(2), Set.of(), Map.of(), Map.of());
+    private static final Shape BYTES_ENTRY = Shape.of(Set.of(1), Set.of(2), Set.of());
     private static final Shape METADATA =
-            new Shape(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13), Map.of(), Map.of());
+            Shape.of(Set.of(1, 2, 3, 9, 10, 11, 12), Set.of(), Set.of(4, 5, 6, 7, 8, 13));
+    private static final Shape RECIPIENT = Shape.of(Set.of(1), Set.of(2, 3), Set.of());
     private static final Shape ENCRYPTION =
-            new Shape(Set.of(1, 3, 4, 8), Set.of(), Set.of(), Map.of(9, Shape.ofTexts(1)), Map.of());
+            Shape.of(Set.of(1, 3, 4, 8), Set.of(5, 6), Set.of(2)).withLists(Map.of(9, RECIPIENT));
     private static final Shape SECURITY =
-            new Shape(Set.of(1, 2, 3, 5, 8, 9), Set.of(), Set.of(), Map.of(6, ENCRYPTION), Map.of());
-    private static final Shape OBSERVABILITY = new Shape(
-            Set.of(1, 2, 3), Set.of(), Set.of(4), Map.of(), Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
-    private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6, 7);
+            Shape.of(Set.of(1, 2, 3, 5, 8, 9), Set.of(4), Set.of(7)).withMessages(Map.of(6, ENCRYPTION));
+    private static final Shape OBSERVABILITY =
+            Shape.of(Set.of(1, 2, 3), Set.of(), Set.of(4)).withMaps(Map.of(5, TEXT_ENTRY, 6, TEXT_ENTRY));
+    /** The items of a repeated text field. */
+    private static final Shape TEXT = Shape.ofTexts();
+    private static final Shape SCHEMA = Shape.ofTexts(1, 2, 3, 4, 5, 6).withLists(Map.of(7, TEXT));
 
     /** A MessageEnvelope without its payload. */
-    static final Shape ENVELOPE = new Shape(Set.of(), Set.of(), Set.of(),
-            Map.of(1, METADATA, 2, SECURITY, 3, OBSERVABILITY, 4, SCHEMA), Map.of(97, BYTES_ENTRY));
+    static final Shape ENVELOPE = Shape.ofTexts()
+            .withMessages(Map.of(1, METADATA, 2, SECURITY, 3, OBSERVABILITY, 4, SCHEMA))
+            .withMaps(Map.of(97, BYTES_ENTRY));
+
+    private static final byte[] NO_BYTES = {};
 
     private final Shape shape;
     private final Map<Integer, Object> fields = new HashMap<>();
@@ -55,6 +78,16 @@ final class Records {
         return (String) fields.get(number);
     }
 
+    /** A text field, empty if it is absent. */
+    String textOrEmpty(int number) {
+        return (String) fields.getOrDefault(number, "");
+    }
+
+    /** A bytes field, empty if it is absent. */
+    byte[] bytes(int number) {
+        return (byte[]) fields.getOrDefault(number, NO_BYTES);
+    }
+
     /** A number field, 0 if it is absent. */
     long number(int number) {
         return (Long) fields.getOrDefault(number, 0L);
@@ -64,6 +97,20 @@ final class Records {
     Records message(int number) {
         Records found = (Records) fields.get(number);
         return found != null ? found : new Records(shape.messages.get(number));
+    }
+
+    /** The texts of a repeated field. */
+    List<String> texts(int number) {
+        @SuppressWarnings("unchecked")
+        List<String> found = (List<String>) fields.get(number);
+        return found != null ? List.copyOf(found) : List.of();
+    }
+
+    /** The messages of a repeated field. */
+    List<Records> list(int number) {
+        @SuppressWarnings("unchecked")
+        List<Records> found = (List<Records>) fields.get(number);
+        return found != null ? found : List.of();
     }
 
     /** The entries of a map field; field 2 of each is its value. */
@@ -82,13 +129,28 @@ final class Records {
         } else if (shape.texts.contains(walk.field)) {
             fields.put(walk.field, text(walk));
         } else if (shape.bytes.contains(walk.field)) {
-            fields.put(walk.field, Arrays.copyOfRange(walk.data, walk.value, walk.next()));
+            fields.put(walk.field, walk.copy());
         } else if (shape.messages.containsKey(walk.field)) {
             ((Records) fields.computeIfAbsent(walk.field, number -> new Records(shape.messages.get(number))))
                     .mergeAll(walk.inside());
         } else if (shape.maps.containsKey(walk.field)) {
             entry(walk);
+        } else if (shape.lists.containsKey(walk.field)) {
+            item(walk);
         }
+    }
+
+    private void item(RecordWalk walk) {
+        @SuppressWarnings("unchecked")
+        List<Object> items = (List<Object>) fields.computeIfAbsent(walk.field, any -> new ArrayList<>());
+        Shape kind = shape.lists.get(walk.field);
+        if (kind == TEXT) {
+            items.add(text(walk));
+            return;
+        }
+        Records item = new Records(kind);
+        item.mergeAll(walk.inside());
+        items.add(item);
     }
 
     private void mergeAll(RecordWalk walk) {

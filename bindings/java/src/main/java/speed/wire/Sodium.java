@@ -8,15 +8,16 @@ final class Sodium {
     private static final String[] LIBRARIES = {"libsodium.so.23", "libsodium.so.26", "sodium"};
 
     /** Whether libsodium was found and started. */
-    static final boolean AVAILABLE = load();
+    static final boolean AVAILABLE = register(Sodium.class) && sodium_init() >= 0;
 
     private Sodium() {}
 
-    private static boolean load() {
+    /** Binds the native methods of a class; false where there is no libsodium. */
+    static boolean register(Class<?> natives) {
         for (String name : LIBRARIES) {
             try {
-                Native.register(Sodium.class, NativeLibrary.getInstance(name));
-                return sodium_init() >= 0;
+                Native.register(natives, NativeLibrary.getInstance(name));
+                return true;
             } catch (UnsatisfiedLinkError missing) {
                 // try the next name
             }

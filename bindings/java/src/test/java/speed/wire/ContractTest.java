@@ -34,7 +34,7 @@ class ContractTest {
     void everyCodeInTheSourcesIsInCodesJson() throws IOException {
         Contract codes = Contract.file("codes.json");
         Set<Object> known = new HashSet<>();
-        for (String list : List.of("spc", "local", "wire")) {
+        for (String list : List.of("spc", "local", "message", "wire")) {
             known.addAll((List<?>) codes.get(list));
         }
         Pattern quoted = Pattern.compile("(?:super|this|WireException|require|Response\\.error|refused?|badMessage)\\("

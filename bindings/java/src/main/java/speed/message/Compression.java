@@ -1,0 +1,63 @@
+package speed.message;
+
+import speed.errors.CompressionException;
+import speed.errors.NotAvailableException;
+import speed.wire.Limits;
+
+/**
+ * Payloads compressed and decompressed, with a bound that holds before anything is allocated (M-23). gzip is the JDK's;
+ * zstd, lz4 and snappy are those of aircompressor, which is optional.
+ */
+final class Compression {
+    static final String NONE = "none";
+
+    /** One encoding. */
+    interface Codec {
+        byte[] compress(byte[] data);
+
+        /** Exactly so many bytes, else CompressionException. */
+        byte[] decompress(byte[] data, int size);
+    }
+
+    private Compression() {}
+
+    static CompressionException otherSize(int size) {
+        return new CompressionException("payload: does not decompress to the " + size + " bytes that it says");
+    }
+
+    static byte[] compress(String encoding, byte[] data) {
+        if (data.length > Limits.MAX_PAYLOAD_BYTES) {
+            throw new CompressionException("payload: " + data.length + " bytes are above the bound of "
+                    + Limits.MAX_PAYLOAD_BYTES + ": send it in parts");
+        }
+        return codec(encoding).compress(data);
+    }
+
+    static byte[] decompress(String encoding, byte[] data, long size) {
+        if (size < 1 || size > Limits.MAX_PAYLOAD_BYTES) {
+            throw new CompressionException(
+                    "uncompressed_bytes: is " + size + ", allowed are 1 to " + Limits.MAX_PAYLOAD_BYTES);
+        }
+        return codec(encoding).decompress(data, (int) size);
+    }
+
+    /** Whether payloads of this encoding are decompressed here; others are handed out as they are (M-9). */
+    static boolean isRead(String encoding) {
+        return switch (encoding) {
+            case "gzip", "zstd", "lz4", "snappy" -> true;
+            default -> false;
+        };
+    }
+
+    private static Codec codec(String encoding) {
+        if (!isRead(encoding)) {
+            throw new CompressionException("content_encoding: '" + Shown.text(encoding)
+                    + "' cannot be read here; there are gzip, zstd, lz4, snappy");
+        }
+        try {
+            return encoding.equals("gzip") ? new Gzip() : new BlockCodec(encoding);
+        } catch (LinkageError absent) {
+            throw new NotAvailableException(encoding + " needs io.airlift:aircompressor on the class path");
+        }
+    }
+}

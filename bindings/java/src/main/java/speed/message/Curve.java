@@ -1,0 +1,74 @@
+package speed.message;
+
+import java.security.GeneralSecurityException;
+import java.security.KeyFactory;
+import java.security.KeyPairGenerator;
+import java.security.PrivateKey;
+import java.security.PublicKey;
+import java.security.SecureRandom;
+import java.security.spec.NamedParameterSpec;
+import java.security.spec.PKCS8EncodedKeySpec;
+import java.security.spec.X509EncodedKeySpec;
+import java.util.Arrays;
+import java.util.HexFormat;
+
+/** Keys of Ed25519 and X25519 as 32 bytes (M-26); the JDK has them in DER, behind a fixed beginning (RFC 8410). */
+enum Curve {
+    ED25519("Ed25519", 0x70),
+    X25519("X25519", 0x6e);
+
+    static final int BYTES = 32;
+
+    final String jdkName;
+    private final byte[] publicFront;
+    private final byte[] secretFront;
+
+    Curve(String jdkName, int identifier) {
+        this.jdkName = jdkName;
+        String named = "300506032b65" + Integer.toHexString(identifier);
+        publicFront = HexFormat.of().parseHex("302a" + named + "032100");
+        secretFront = HexFormat.of().parseHex("302e020100" + named + "04220420");
+    }
+
+    PublicKey publicKey(byte[] raw) throws GeneralSecurityException {
+        return KeyFactory.getInstance(jdkName).generatePublic(new X509EncodedKeySpec(joined(publicFront, raw)));
+    }
+
+    PrivateKey secretKey(byte[] raw) throws GeneralSecurityException {
+        return KeyFactory.getInstance(jdkName).generatePrivate(new PKCS8EncodedKeySpec(joined(secretFront, raw)));
+    }
+
+    byte[] raw(PublicKey key) {
+        byte[] encoded = key.getEncoded();
+        return Arrays.copyOfRange(encoded, encoded.length - BYTES, encoded.length);
+    }
+
+    /** The public part of a secret: the JDK computes it only when it makes a pair, so it makes this one. */
+    PublicKey publicOf(byte[] secret) throws GeneralSecurityException {
+        KeyPairGenerator generator = KeyPairGenerator.getInstance(jdkName);
+        generator.initialize(new NamedParameterSpec(jdkName), new Given(secret));
+        return generator.generateKeyPair().getPublic();
+    }
+
+    private static byte[] joined(byte[] front, byte[] raw) {
+        byte[] joined = Arrays.copyOf(front, front.length + raw.length);
+        System.arraycopy(raw, 0, joined, front.length, raw.length);
+        return joined;
+    }
+
+    /** A generator that gives what it was given. */
+    private static final class Given extends SecureRandom {
+        private static final long serialVersionUID = 1L;
+
+        private final transient byte[] secret;
+
+        Given(byte[] secret) {
+            this.secret = secret;
+        }
+
+        @Override
+        public void nextBytes(byte[] bytes) {
+            System.arraycopy(secret, 0, bytes, 0, bytes.length);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+package speed.message;
+
+import java.security.GeneralSecurityException;
+import java.security.PrivateKey;
+import java.security.PublicKey;
+import java.security.Signature;
+
+/** Ed25519 (RFC 8032), by the JDK: for machines without libsodium. */
+final class Ed25519Key implements LoadedKey.Signer {
+    private final PrivateKey secretKey;
+    private final PublicKey publicKey;
+
+    private Ed25519Key(PrivateKey secretKey, PublicKey publicKey) {
+        this.secretKey = secretKey;
+        this.publicKey = publicKey;
+    }
+
+    static Ed25519Key ofSecret(byte[] seed) throws GeneralSecurityException {
+        return new Ed25519Key(Curve.ED25519.secretKey(seed), Curve.ED25519.publicOf(seed));
+    }
+
+    static Ed25519Key ofPublic(byte[] raw) throws GeneralSecurityException {
+        return new Ed25519Key(null, Curve.ED25519.publicKey(raw));
+    }
+
+    @Override
+    public byte[] publicBytes() {
+        return Curve.ED25519.raw(publicKey);
+    }
+
+    @Override
+    public byte[] sign(byte[] covered) throws GeneralSecurityException {
+        Signature signature = Signature.getInstance(Curve.ED25519.jdkName);
+        signature.initSign(secretKey);
+        signature.update(covered);
+        return signature.sign();
+    }
+
+    /** The JDK ignores bytes behind the 64 of a signature; another length never holds here. */
+    @Override
+    public boolean holds(byte[] made, byte[] covered) {
+        if (made.length != Algorithm.ED25519.outputBytes) {
+            return false;
+        }
+        try {
+            Signature signature = Signature.getInstance(Curve.ED25519.jdkName);
+            signature.initVerify(publicKey);
+            signature.update(covered);
+            return signature.verify(made);
+        } catch (GeneralSecurityException malformed) {
+            return false;
+        }
+    }
+}

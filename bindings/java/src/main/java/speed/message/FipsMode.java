@@ -1,0 +1,11 @@
+package speed.message;
+
+/** Which algorithms are allowed (M-24). It restricts; whether a module is validated cannot be known from a program. */
+public enum FipsMode {
+    /** All of the contract. */
+    OFF,
+    /** What the first draft's table lists, which is all of the contract. */
+    RFC,
+    /** What NIST approves. */
+    STRICT
+}

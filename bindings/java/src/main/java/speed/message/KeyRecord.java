@@ -1,0 +1,113 @@
+package speed.message;
+
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import speed.errors.KeyRefusedException;
+import speed.wire.Json;
+
+/** A key as it is written down (M-26); KeyRefusedException names the field that is malformed, and never its value. */
+record KeyRecord(Map<?, ?> fields) {
+    private static final Set<String> FIELDS = Set.of(
+            "id", "algorithm", "secret", "public", "namespaces", "topics", "publishers", "not_before_ms", "not_after_ms");
+    private static final int MAX_KEYS = 64;
+
+    /** The records of a set: one object, or a list of them. */
+    static List<KeyRecord> parse(String json) {
+        Object parsed;
+        try {
+            parsed = Json.parse(json);
+        } catch (IllegalArgumentException broken) {
+            throw new KeyRefusedException("a key set is not JSON: " + broken.getMessage());
+        }
+        List<?> records = parsed instanceof List<?> list ? list : List.of(parsed == null ? "" : parsed);
+        if (records.isEmpty() || records.size() > MAX_KEYS) {
+            throw new KeyRefusedException("a key set has 1 to " + MAX_KEYS + " keys, this one " + records.size());
+        }
+        List<KeyRecord> found = new ArrayList<>();
+        for (Object one : records) {
+            if (!(one instanceof Map<?, ?> fields)) {
+                throw new KeyRefusedException("a key is one JSON object");
+            }
+            found.add(new KeyRecord(fields));
+        }
+        return found;
+    }
+
+    MessageKey key() {
+        String id = MessageKey.checkId(fields.get("id") instanceof String text ? text : "");
+        fields.keySet().stream().filter(name -> !FIELDS.contains(name)).findFirst().ifPresent(name -> {
+            throw refused("has an unknown field '" + Shown.text(String.valueOf(name)) + "'");
+        });
+        Algorithm algorithm = Algorithm.of(String.valueOf(fields.get("algorithm")));
+        KeyBounds bounds = new KeyBounds(texts("namespaces", KeyBounds.NONE.namespaces()),
+                texts("topics", KeyBounds.NONE.topics()), texts("publishers", KeyBounds.NONE.publishers()),
+                time("not_before_ms", KeyBounds.NONE.notBeforeMs()), time("not_after_ms", KeyBounds.NONE.notAfterMs()));
+        return new MessageKey(id, algorithm, bytes("secret"), bytes("public"), bounds);
+    }
+
+    /** What {@link #parse} reads. */
+    static Map<String, Object> fields(MessageKey key) {
+        Map<String, Object> fields = new LinkedHashMap<>();
+        fields.put("id", key.id());
+        fields.put("algorithm", key.algorithm().label());
+        fields.put(key.hasSecret() ? "secret" : "public", key.hasSecret() ? key.encodedSecret() : key.encodedPublic());
+        KeyBounds bounds = key.bounds();
+        putUnless(fields, "namespaces", bounds.namespaces(), KeyBounds.NONE.namespaces());
+        putUnless(fields, "topics", bounds.topics(), KeyBounds.NONE.topics());
+        putUnless(fields, "publishers", bounds.publishers(), KeyBounds.NONE.publishers());
+        putUnless(fields, "not_before_ms", bounds.notBeforeMs(), KeyBounds.NONE.notBeforeMs());
+        putUnless(fields, "not_after_ms", bounds.notAfterMs(), KeyBounds.NONE.notAfterMs());
+        return fields;
+    }
+
+    private static void putUnless(Map<String, Object> fields, String name, Object value, Object usual) {
+        if (!value.equals(usual)) {
+            fields.put(name, value);
+        }
+    }
+
+    private byte[] bytes(String name) {
+        if (!fields.containsKey(name)) {
+            return null;
+        }
+        try {
+            if (fields.get(name) instanceof String text && text.length() % 4 == 0) {
+                return Base64.getDecoder().decode(text);
+            }
+        } catch (IllegalArgumentException broken) {
+            // said below
+        }
+        throw refused(name + " is not Base64");
+    }
+
+    private List<String> texts(String name, List<String> otherwise) {
+        if (!fields.containsKey(name)) {
+            return otherwise;
+        }
+        if (fields.get(name) instanceof List<?> items && items.stream().allMatch(String.class::isInstance)) {
+            return items.stream().map(String.class::cast).toList();
+        }
+        throw refused(name + " is not a list of texts");
+    }
+
+    private long time(String name, long otherwise) {
+        Object value = fields.containsKey(name) ? fields.get(name) : otherwise;
+        if (value instanceof Long number) {
+            return number;
+        }
+        throw refused(name + " is not a number of milliseconds");
+    }
+
+    private KeyRefusedException refused(String why) {
+        return new KeyRefusedException("key '" + fields.get("id") + "': " + why);
+    }
+
+    @Override
+    public String toString() {
+        return "KeyRecord " + fields.get("id");
+    }
+}

@@ -1,0 +1,28 @@
+package speed.message;
+
+import java.security.GeneralSecurityException;
+
+/** A key as a library has it: made from the bytes of M-26, once. Thread-safe. */
+interface LoadedKey {
+    /** The bytes of its public part; empty for a shared key. */
+    byte[] publicBytes();
+
+    /** Makes and checks signatures (M-17). */
+    interface Signer extends LoadedKey {
+        byte[] sign(byte[] covered) throws GeneralSecurityException;
+
+        /** Whether a signature verifies; lengths that cannot be do not. */
+        boolean holds(byte[] signature, byte[] covered);
+    }
+
+    /** How one recipient gets a secret: the column <i>encapsulation</i> of M-19. */
+    interface Kem extends LoadedKey {
+        /** What travels, and the secret that it gives. */
+        record Encapsulated(byte[] key, byte[] secret) {}
+
+        Encapsulated encapsulate() throws GeneralSecurityException;
+
+        /** The secret again, for who holds the private part. */
+        byte[] decapsulate(byte[] encapsulated) throws GeneralSecurityException;
+    }
+}

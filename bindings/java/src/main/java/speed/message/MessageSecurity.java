@@ -1,0 +1,119 @@
+package speed.message;
+
+import java.util.ArrayList;
+import java.util.List;
+import speed.errors.ConfigurationException;
+
+/**
+ * What a node does to its messages, and what it believes of others' (M-18, M-24, M-28, M-32). Immutable.
+ *
+ * @param keys opens what is encrypted to them
+ * @param policy what is asked of signatures
+ * @param trusted keys whose signatures are believed; each names its publishers ({@link KeyBounds#withPublishers})
+ * @param defaults for messages whose options say nothing
+ * @param publisherTeam written into each message that is protected, or null
+ * @param clearance the highest classification that is received, or null for all
+ * @param fipsMode which algorithms are allowed
+ * @param futureToleranceMs how far ahead of this clock a publisher's may be, with a policy other than off
+ */
+public record MessageSecurity(
+        List<MessageKey> keys,
+        SignaturePolicy policy,
+        List<MessageKey> trusted,
+        Protection defaults,
+        String publisherTeam,
+        String clearance,
+        FipsMode fipsMode,
+        long futureToleranceMs) {
+    /** Does nothing, believes nothing, opens what no key is needed for. */
+    public static final MessageSecurity NONE = new MessageSecurity(List.of(), SignaturePolicy.OFF, List.of(),
+            Protection.NONE, null, null, FipsMode.OFF, Algorithm.FUTURE_TOLERANCE_MS);
+
+    /**
+     * Checks what belongs together.
+     *
+     * @param keys opens what is encrypted to them
+     * @param policy what is asked of signatures
+     * @param trusted keys whose signatures are believed
+     * @param defaults for messages whose options say nothing
+     * @param publisherTeam written into each message that is protected, or null
+     * @param clearance the highest classification that is received, or null for all
+     * @param fipsMode which algorithms are allowed
+     * @param futureToleranceMs how far ahead of this clock a publisher's may be
+     * @throws ConfigurationException for a policy without trusted keys, or a clearance that is none
+     */
+    public MessageSecurity {
+        keys = List.copyOf(keys);
+        trusted = List.copyOf(trusted);
+        Sensitivity.checkLevel(clearance, "clearance");
+        if (policy != SignaturePolicy.OFF && trusted.isEmpty()) {
+            throw new ConfigurationException("policy " + policy + " needs trusted keys: those of publishers");
+        }
+    }
+
+    /**
+     * Opens messages that are encrypted to some keys as well.
+     *
+     * @param more secret or shared keys
+     * @return such settings
+     */
+    public MessageSecurity withKeys(MessageKey... more) {
+        List<MessageKey> all = new ArrayList<>(keys);
+        all.addAll(List.of(more));
+        return new MessageSecurity(all, policy, trusted, defaults, publisherTeam, clearance, fipsMode, futureToleranceMs);
+    }
+
+    /**
+     * Looks at signatures.
+     *
+     * @param newPolicy what is asked of them
+     * @param publishers keys that are believed
+     * @return such settings
+     * @throws ConfigurationException for a policy other than off without keys
+     */
+    public MessageSecurity withPolicy(SignaturePolicy newPolicy, MessageKey... publishers) {
+        return new MessageSecurity(keys, newPolicy, List.of(publishers), defaults, publisherTeam, clearance, fipsMode,
+                futureToleranceMs);
+    }
+
+    /**
+     * Protects messages whose options say nothing.
+     *
+     * @param usual what is done to them
+     * @return such settings
+     */
+    public MessageSecurity withDefaults(Protection usual) {
+        return new MessageSecurity(keys, policy, trusted, usual, publisherTeam, clearance, fipsMode, futureToleranceMs);
+    }
+
+    /**
+     * Names the publisher's team in what is sent.
+     *
+     * @param team any text
+     * @return such settings
+     */
+    public MessageSecurity withPublisherTeam(String team) {
+        return new MessageSecurity(keys, policy, trusted, defaults, team, clearance, fipsMode, futureToleranceMs);
+    }
+
+    /**
+     * Refuses messages that are classified higher.
+     *
+     * @param level {@code public}, {@code internal}, {@code confidential} or {@code restricted}
+     * @return such settings
+     * @throws ConfigurationException for another text
+     */
+    public MessageSecurity withClearance(String level) {
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, level, fipsMode, futureToleranceMs);
+    }
+
+    /**
+     * Restricts algorithms.
+     *
+     * @param mode which are allowed
+     * @return such settings
+     */
+    public MessageSecurity withFipsMode(FipsMode mode) {
+        return new MessageSecurity(keys, policy, trusted, defaults, publisherTeam, clearance, mode, futureToleranceMs);
+    }
+}

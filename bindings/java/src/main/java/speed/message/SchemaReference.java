@@ -1,0 +1,39 @@
+package speed.message;
+
+import java.util.HexFormat;
+import java.util.List;
+import speed.wire.Hashes;
+import speed.wire.Schema;
+
+/**
+ * Names the schema of a payload, for receivers that have it (M-29). Absent texts are empty.
+ *
+ * @param name of the schema
+ * @param version of the schema
+ * @param format {@code protobuf}, {@code json-schema} or {@code avro}
+ * @param url where it can be read
+ * @param hash {@code sha256:} and 64 hex digits of the file's bytes
+ * @param compatibility {@code backward}, {@code forward}, {@code full} or {@code none}
+ */
+public record SchemaReference(String name, String version, String format, String url, String hash, String compatibility) {
+    /** Says nothing. */
+    public static final SchemaReference NONE = new SchemaReference("", "", "", "", "", "");
+
+    /**
+     * A schema by its file.
+     *
+     * @param name of the schema
+     * @param version of the schema
+     * @param format {@code protobuf}, {@code json-schema} or {@code avro}
+     * @param file its bytes, of which the hash is taken
+     * @return such a reference
+     */
+    public static SchemaReference of(String name, String version, String format, byte[] file) {
+        String hash = "sha256:" + HexFormat.of().formatHex(Hashes.sha256(file));
+        return new SchemaReference(name, version, format, "", hash, "");
+    }
+
+    Schema described() {
+        return new Schema(url, version, format, hash, name, compatibility, List.of());
+    }
+}

@@ -1,0 +1,55 @@
+package speed.runtime;
+
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.Message;
+import speed.SendOptions;
+import speed.errors.MessageException;
+import speed.errors.WireException;
+import speed.message.Guard;
+import speed.message.MessageSecurity;
+import speed.message.OpenedMessage;
+import speed.wire.MessageDraft;
+
+/**
+ * The way of messages that are signed, encrypted or described: written before, and opened behind, the lanes (M-25). A
+ * node without a {@link MessageSecurity} opens none. Thread-safe.
+ */
+final class Protected {
+    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+
+    private final Guard guard;
+    private final boolean opens;
+
+    Protected(MessageSecurity security) {
+        guard = new Guard(security == null ? MessageSecurity.NONE : security);
+        opens = security != null;
+    }
+
+    /** The bytes of one message. */
+    byte[] encode(MessageDraft draft, Object payload, SendOptions options) {
+        return guard.write(draft, payload, options.protection(), options.schema());
+    }
+
+    /** Whether more is to be done to a message than to frame it: then it is written in memory. */
+    boolean protects(SendOptions options) {
+        return guard.protects(options.protection(), options.schema());
+    }
+
+    /** A message as a handler may have it; WireException with the code of the refusal for others (M-18). */
+    Message open(Message message) {
+        if (!opens) {
+            return message;
+        }
+        try {
+            OpenedMessage opened = guard.open(message.view(), System.currentTimeMillis());
+            return message.opened(opened);
+        } catch (MessageException refused) {
+            LOG.warn("a message of {} was refused: {}: {}", message.source(), refused.code(), refused.getMessage());
+            throw new WireException(refused.code(), refused.getMessage());
+        } catch (WireException refused) {
+            LOG.warn("a message of {} was refused: {}", message.source(), refused.getMessage());
+            throw refused;
+        }
+    }
+}

@@ -1,0 +1,236 @@
+package speed.message;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static speed.message.Written.VALUE;
+import static speed.message.Written.message;
+import static speed.message.Written.opened;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestFactory;
+import speed.errors.CompressionException;
+import speed.errors.ConfigurationException;
+import speed.errors.EncryptionException;
+import speed.errors.KeyExhaustedException;
+import speed.errors.KeyRefusedException;
+import speed.errors.NoRecipientKeyException;
+import speed.errors.NotAvailableException;
+import speed.errors.NotClearedException;
+import speed.errors.NotEncryptedException;
+import speed.errors.PayloadTooLargeException;
+import speed.errors.UnsignedException;
+import speed.errors.WeakAlgorithmException;
+import speed.errors.WireException;
+import speed.wire.Limits;
+import speed.wire.MessageView;
+
+/** M-16 to M-28, M-32: messages protected and opened, and what is refused. */
+class ProtectionTest {
+    private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
+
+    @TestFactory
+    Stream<DynamicTest> whatIsEncryptedOpensToTheSameValue() {
+        return Arrays.stream(Algorithm.values()).filter(one -> !one.isSignature()).map(algorithm ->
+                DynamicTest.dynamicTest(algorithm.label(), () -> {
+                    MessageKey key = MessageKey.generate("reader-1", algorithm);
+                    for (String encoding : ENCODINGS) {
+                        MessageView view = message(VALUE, Protection.NONE.encryptTo(key).compressed(encoding));
+                        String seen = new String(view.bytes(), StandardCharsets.ISO_8859_1);
+                        assertFalse(seen.contains("4111"));
+                        assertEquals(VALUE, opened(view, key).payload());
+                        assertEquals("reader-1", opened(view, key).opener().id());
+                    }
+                }));
+    }
+
+    @Test
+    void eachOfManyRecipientsOpensTheMessage() {
+        List<MessageKey> keys = Stream.of("a", "b", "c").map(id -> MessageKey.generate(id, Algorithm.X_WING)).toList();
+        MessageKey[] shown = keys.stream().map(MessageKey::publicPart).toArray(MessageKey[]::new);
+        MessageView view = message(VALUE, Protection.NONE.encryptTo(shown));
+        keys.forEach(key -> assertEquals(VALUE, opened(view, key).payload()));
+    }
+
+    @Test
+    void whoIsNoRecipientGetsANamedErrorAndNotThePayload() {
+        MessageKey key = MessageKey.generate("theirs", Algorithm.X25519);
+        MessageView view = message(VALUE, Protection.NONE.encryptTo(key));
+        assertThrows(NoRecipientKeyException.class, () -> opened(view, MessageKey.generate("mine", Algorithm.X25519)));
+        assertThrows(NoRecipientKeyException.class, () -> opened(view, key.publicPart()));
+        assertThrows(WireException.class, view::payload);
+    }
+
+    @Test
+    void twoEncryptionsOfOnePayloadShareNoCiphertext() {
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageView one = message(new byte[64], Protection.NONE.encryptTo(key));
+        MessageView other = message(new byte[64], Protection.NONE.encryptTo(key));
+        assertNotEquals(hex(one.payloadBytes()), hex(other.payloadBytes()));
+        assertNotEquals(hex(one.security().encryption().iv()), hex(other.security().encryption().iv()));
+    }
+
+    @Test
+    void recipientsOfDifferentAlgorithmsOrOfOneIdAreRefused() {
+        MessageKey one = MessageKey.generate("one", Algorithm.X25519);
+        MessageKey other = MessageKey.generate("other", Algorithm.AES_256_GCM);
+        assertThrows(EncryptionException.class, () -> message(VALUE, Protection.NONE.encryptTo(one, other)));
+        assertThrows(EncryptionException.class, () -> message(VALUE, Protection.NONE.encryptTo(one, one)));
+        MessageKey[] many = new MessageKey[65];
+        Arrays.setAll(many, n -> MessageKey.generate("k" + n, Algorithm.AES_256_GCM));
+        assertThrows(EncryptionException.class, () -> message(VALUE, Protection.NONE.encryptTo(many)));
+        MessageKey signer = Written.signer(Algorithm.ED25519);
+        assertThrows(EncryptionException.class, () -> message(VALUE, Protection.NONE.encryptTo(signer)));
+    }
+
+    @Test
+    void rsaItselfTakesItsBoundAndNotOneByteMore() {
+        MessageKey rsa = MessageKey.generate("rsa", Algorithm.RSA_OAEP_3072);
+        Protection direct = Protection.NONE.encryptTo(rsa).directly();
+        assertArrayEquals(new byte[318], opened(message(new byte[318], direct), rsa).payloadBytes());
+        assertThrows(PayloadTooLargeException.class, () -> message(new byte[319], direct));
+        MessageKey other = MessageKey.generate("other", Algorithm.X25519);
+        assertThrows(EncryptionException.class, () -> message("x", Protection.NONE.encryptTo(other).directly()));
+        assertThrows(ConfigurationException.class, () -> message("x", Protection.NONE.encryptTo(rsa, other).directly()));
+    }
+
+    @Test
+    void aSignatureCoversTheCiphertextSoThatWhoMayNotReadCanVerify() {
+        MessageKey signer = Written.signer(Algorithm.ED25519);
+        MessageKey reader = MessageKey.generate("reader-1", Algorithm.X25519);
+        MessageView view = message(VALUE, Protection.NONE.encryptTo(reader).signWith(signer));
+        TrustedKeys trusted = new TrustedKeys(List.of(signer.publicPart()));
+        assertEquals("signer-1", trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF).id());
+    }
+
+    @Test
+    void thePolicyRequireRefusesUnsignedMessagesAndVerifyLetsThemPass() {
+        MessageKey signer = Written.signer(Algorithm.HMAC_SHA256);
+        MessageView plain = message(VALUE, Protection.NONE);
+        MessageView signed = message(VALUE, Protection.NONE.signWith(signer));
+        MessageSecurity verify = MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, signer);
+        assertNull(new Guard(verify).open(plain, Written.AT_MS).signer());
+        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer));
+        assertEquals("signer-1", requiring.open(signed, Written.AT_MS).signer().id());
+        assertThrows(UnsignedException.class, () -> requiring.open(plain, Written.AT_MS));
+        assertThrows(ConfigurationException.class, () -> MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY));
+    }
+
+    @Test
+    void aMessageOfTheFutureIsRefusedByWhoLooksAtSignatures() {
+        MessageKey signer = Written.signer(Algorithm.ED25519);
+        MessageView signed = message(VALUE, Protection.NONE.signWith(signer));
+        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer));
+        guard.open(signed, Written.AT_MS - 300_000);
+        WireException early = assertThrows(WireException.class, () -> guard.open(signed, Written.AT_MS - 300_001));
+        assertEquals("BAD_MESSAGE", early.reason());
+        assertTrue(early.getMessage().contains("published_at_ms"));
+    }
+
+    @Test
+    void strictRefusesWhatNistDoesNotApproveOnBothSides() {
+        MessageSecurity strict = MessageSecurity.NONE.withFipsMode(FipsMode.STRICT);
+        for (Algorithm algorithm : List.of(Algorithm.CHACHA20_POLY1305, Algorithm.X25519, Algorithm.X_WING)) {
+            MessageKey key = MessageKey.generate("k", algorithm);
+            Protection asked = Protection.NONE.encryptTo(key);
+            assertThrows(WeakAlgorithmException.class, () -> message(strict, VALUE, asked));
+            Guard guard = new Guard(strict.withKeys(key));
+            assertThrows(WeakAlgorithmException.class, () -> guard.open(message(VALUE, asked), Written.AT_MS));
+        }
+        MessageKey approved = MessageKey.generate("k", Algorithm.ML_KEM_1024);
+        assertTrue(message(strict, VALUE, Protection.NONE.encryptTo(approved)).isEncrypted());
+    }
+
+    @Test
+    void aConfidentialMessageInTheClearIsNeitherWrittenNorRead() {
+        assertThrows(NotEncryptedException.class, () -> message(VALUE, Protection.NONE.classified("confidential")));
+        assertThrows(ConfigurationException.class, () -> message(VALUE, Protection.NONE.classified("secret")));
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageView view = message(VALUE, Protection.NONE.classified("restricted").encryptTo(key));
+        Guard confidential = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("confidential"));
+        assertThrows(NotClearedException.class, () -> confidential.open(view, Written.AT_MS));
+        Guard restricted = new Guard(MessageSecurity.NONE.withKeys(key).withClearance("restricted"));
+        assertEquals(VALUE, restricted.open(view, Written.AT_MS).payload());
+    }
+
+    @Test
+    void defaultsOfANodeHoldWhereAMessageSaysNothing() {
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageSecurity usual = MessageSecurity.NONE.withDefaults(Protection.NONE.encryptTo(key).compressed("gzip"));
+        assertTrue(message(usual, VALUE, Protection.NONE).isEncrypted());
+        MessageView clear = message(usual, VALUE, Protection.NONE.encryptTo());
+        assertFalse(clear.isEncrypted());
+        assertEquals("gzip", clear.contentEncoding());
+    }
+
+    @Test
+    void aBombIsRefusedBeforeItIsInflated() {
+        for (String encoding : ENCODINGS.subList(1, ENCODINGS.size())) {
+            byte[] bomb = Compression.compress(encoding, new byte[8 << 20]);
+            assertThrows(CompressionException.class, () -> Compression.decompress(encoding, bomb, 1), encoding);
+            long above = Limits.MAX_PAYLOAD_BYTES + 1L;
+            assertThrows(CompressionException.class, () -> Compression.decompress(encoding, bomb, above), encoding);
+            assertThrows(CompressionException.class, () -> Compression.decompress(encoding, bomb, -1), encoding);
+            assertThrows(CompressionException.class, () -> Compression.decompress(encoding, new byte[3], 9), encoding);
+        }
+        assertThrows(CompressionException.class, () -> message(VALUE, Protection.NONE.compressed("brotli")));
+    }
+
+    @Test
+    void whatNoEnvelopeHoldsIsNotSigned() {
+        Protection signed = Protection.NONE.signWith(Written.signer(Algorithm.HMAC_SHA256));
+        byte[] large = new byte[Limits.MAX_PAYLOAD_BYTES];
+        assertThrows(NotAvailableException.class, () -> message(large, signed));
+    }
+
+    @Test
+    void aKeyIsUsedWithinItsBoundsByWritersAndReaders() {
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageView view = message(VALUE, Protection.NONE.encryptTo(key));
+        for (KeyBounds outside : List.of(KeyBounds.NONE.withTopics("flights"), KeyBounds.NONE.withNamespaces("prod"),
+                KeyBounds.NONE.withTime(0, 5), KeyBounds.NONE.withTime(Written.AT_MS + 1, Long.MAX_VALUE))) {
+            MessageKey bound = key.withBounds(outside);
+            assertThrows(KeyRefusedException.class, () -> message(VALUE, Protection.NONE.encryptTo(bound)));
+            assertThrows(KeyRefusedException.class, () -> opened(view, bound));
+        }
+        KeyBounds inside = KeyBounds.NONE.withTopics("orders.*").withTime(Written.AT_MS, Written.AT_MS);
+        assertEquals(VALUE, opened(view, key.withBounds(inside)).payload());
+        assertThrows(KeyRefusedException.class,
+                () -> message(VALUE, Protection.NONE.signWith(Written.signer(Algorithm.ED25519).publicPart())));
+    }
+
+    @Test
+    void aKeyThatWasUsedAsOftenAsItMayIsExhausted() {
+        KeyUses uses = new KeyUses(2);
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        uses.count(key);
+        uses.count(MessageKey.generate("k", Algorithm.AES_256_GCM)); // the id counts, not the object
+        assertThrows(KeyExhaustedException.class, () -> uses.count(key));
+    }
+
+    @Test
+    void schemaAndPersonalDataAreNamed() {
+        byte[] file = "{}".getBytes(StandardCharsets.UTF_8);
+        SchemaReference schema = SchemaReference.of("order", "2", "json-schema", file);
+        MessageView view = MessageView.of(new Guard(MessageSecurity.NONE).write(
+                Written.draft(), Map.of(), Protection.NONE.withPii(), schema));
+        assertTrue(view.security().containsPii());
+        assertEquals("order", view.schema().name());
+        assertEquals("sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", view.schema().hash());
+    }
+
+    private static String hex(byte[] bytes) {
+        return HexFormat.of().formatHex(bytes);
+    }
+}
