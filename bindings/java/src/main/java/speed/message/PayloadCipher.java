@@ -10,8 +10,12 @@ import javax.crypto.spec.SecretKeySpec;
 import speed.wire.SodiumArrays;
 
 /** AES-256-GCM by the JDK, or ChaCha20-Poly1305 by libsodium or the JDK, under one key; the tag of 16 bytes follows the ciphertext (M-19). */
-record PayloadCipher(String name, byte[] key) {
+record PayloadCipher(String name, byte[] key, boolean isNative) {
     private static final int TAG_BITS = 8 * Algorithm.TAG_BYTES;
+
+    PayloadCipher(String name, byte[] key) {
+        this(name, key, SodiumArrays.AVAILABLE && name.equals(Algorithm.CHACHA20_POLY1305.label()));
+    }
 
     byte[] seal(byte[] iv, byte[] data, byte[] associated) throws GeneralSecurityException {
         return isNative(iv) ? SodiumArrays.seal(key, iv, data, associated)
@@ -30,10 +34,9 @@ record PayloadCipher(String name, byte[] key) {
         return data;
     }
 
-    /** libsodium reads nonce and key at their addresses: their lengths are checked here. */
+    /** libsodium reads nonce and key at their addresses: other lengths are left to the JDK, which refuses them. */
     private boolean isNative(byte[] iv) {
-        return SodiumArrays.AVAILABLE && name.equals(Algorithm.CHACHA20_POLY1305.label())
-                && iv.length == Algorithm.IV_BYTES && key.length == Algorithm.DATA_KEY_BYTES;
+        return isNative && iv.length == Algorithm.IV_BYTES && key.length == Algorithm.DATA_KEY_BYTES;
     }
 
     private byte[] run(int mode, byte[] iv, byte[] data, byte[] associated) throws GeneralSecurityException {

@@ -29,12 +29,24 @@ final class ProtectedVectors {
     private static final MessageDraft DRAFT = new MessageDraft("0b6e4f0c-0000-7000-8000-000000000001", "orders.created",
             "default", 1_700_000_000_123L, 0, 0, null, null, "billing", null, Map.of(), Map.of(), Map.of());
 
+    private static final List<String> ENCODINGS = List.of("none", "gzip", "zstd", "lz4", "snappy");
+    private static final Map<String, Object> ORDER = Map.of("amount", 1000);
+
     private final Guard guard = new Guard(MessageSecurity.NONE.withPublisherTeam("payments"));
 
     private ProtectedVectors() {}
 
-    static List<Made> all() {
+    /** With keys that are made here. */
+    static List<Made> generated() {
         return new ProtectedVectors().made();
+    }
+
+    /** With a key of the vectors: encrypted to it in each encoding, or signed by it. */
+    static List<Made> of(MessageKey key) {
+        Guard plain = new Guard(MessageSecurity.NONE);
+        Protection asked = key.algorithm().isSignature() ? Protection.NONE.signWith(key) : Protection.NONE.encryptTo(key);
+        return ENCODINGS.stream().map(encoding -> new Made(key.id(),
+                plain.write(DRAFT, ORDER, asked.compressed(encoding), SchemaReference.NONE), List.of())).toList();
     }
 
     private List<Made> made() {
@@ -53,7 +65,7 @@ final class ProtectedVectors {
                 .classified("restricted").withAad(new byte[] {0, 1, 2}), reader, signer));
         MessageKey rsa = key("direct-1", Algorithm.RSA_OAEP_3072);
         made.add(written("direct RSA", Protection.NONE.encryptTo(rsa).directly(), rsa));
-        for (String encoding : List.of("gzip", "zstd", "lz4", "snappy")) {
+        for (String encoding : ENCODINGS.subList(1, ENCODINGS.size())) {
             made.add(written(encoding, Protection.NONE.compressed(encoding)));
         }
         return made;
@@ -70,6 +82,7 @@ final class ProtectedVectors {
     /** The fields of a line. */
     static Map<String, Object> line(Made made) {
         Map<String, Object> line = new LinkedHashMap<>();
+        line.put("kind", "protected");
         line.put("name", made.name());
         line.put("hex", HexFormat.of().formatHex(made.message()));
         line.put("keys", made.keys().stream().map(key -> Json.parse(key.toJson())).toList());

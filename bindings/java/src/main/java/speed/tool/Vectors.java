@@ -3,11 +3,13 @@ package speed.tool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import speed.message.MessageKey;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -42,16 +44,21 @@ public final class Vectors {
      * Prints the lines.
      *
      * @param line the directory of the vectors, by default {@code registry_spec/vectors}; or {@code segments}: instead of
-     *     all others, the segments of each cut of segments.json; or {@code protected}: signed and encrypted messages, with
-     *     the keys that their reader needs
+     *     all others, the segments of each cut of segments.json; or {@code protected}: messages signed by, or encrypted
+     *     to, each secret key of signatures.json and encryption.json; or {@code generated}: such messages with new keys, which
+     *     stand beside them
      */
     public static void main(String[] line) throws IOException {
         if (List.of(line).equals(List.of("segments"))) {
             new Vectors(CONTRACT).segments();
             return;
         }
+        if (List.of(line).equals(List.of("generated"))) {
+            say(ProtectedVectors.generated());
+            return;
+        }
         if (List.of(line).equals(List.of("protected"))) {
-            ProtectedVectors.all().forEach(one -> System.out.println(Json.write(ProtectedVectors.line(one))));
+            new Vectors(CONTRACT).protectedMessages();
             return;
         }
         Vectors vectors = new Vectors(line.length > 0 ? Path.of(line[0]) : CONTRACT);
@@ -92,6 +99,16 @@ public final class Vectors {
         for (Map<?, ?> one : cases("segments", "cut")) {
             Cuts.segments(one).forEach(segment -> say("segment", one.get("name"), segment.write()));
         }
+    }
+
+    private void protectedMessages() throws IOException {
+        List<Map<?, ?>> records = new ArrayList<>(cases("encryption", "keys"));
+        records.addAll(cases("signatures", "trusted"));
+        records.stream().map(MessageKey::of).filter(MessageKey::hasSecret).map(ProtectedVectors::of).forEach(Vectors::say);
+    }
+
+    private static void say(List<ProtectedVectors.Made> messages) {
+        messages.forEach(one -> System.out.println(Json.write(ProtectedVectors.line(one))));
     }
 
     private static byte[] envelope(Map<?, ?> one) {

@@ -13,6 +13,7 @@ import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
@@ -35,6 +36,30 @@ class LibrariesTest {
             assertArrayEquals(other.sign(message), one.sign(message));
             assertTrue(one.holds(other.sign(message), message));
         }
+    }
+
+    @Test
+    void theCiphertextsOfLibsodiumAreThoseOfTheJdk() throws GeneralSecurityException {
+        String name = Algorithm.CHACHA20_POLY1305.label();
+        byte[] key = KeyLoader.random(32);
+        byte[] iv = KeyLoader.random(12);
+        PayloadCipher one = new PayloadCipher(name, key, true);
+        PayloadCipher other = new PayloadCipher(name, key, false);
+        for (int bytes : new int[] {0, 1, 10_000}) {
+            byte[] data = KeyLoader.random(bytes);
+            byte[] sealed = one.seal(iv, data, key);
+            assertArrayEquals(other.seal(iv, data, key), sealed);
+            assertArrayEquals(data, other.open(iv, sealed, key));
+            assertArrayEquals(data, one.open(iv, sealed, key));
+            sealed[0] ^= 1;
+            assertThrows(GeneralSecurityException.class, () -> one.open(iv, sealed, key));
+        }
+        for (byte[] wrong : List.of(new byte[0], new byte[11], new byte[13])) {
+            assertThrows(GeneralSecurityException.class, () -> one.seal(wrong, key, key));
+            assertThrows(GeneralSecurityException.class, () -> one.open(wrong, key, key));
+        }
+        assertThrows(GeneralSecurityException.class, () -> one.open(iv, new byte[15], key));
+        assertThrows(GeneralSecurityException.class, () -> new PayloadCipher(name, new byte[31]).seal(iv, key, key));
     }
 
     @Test

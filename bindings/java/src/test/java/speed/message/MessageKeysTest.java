@@ -140,11 +140,43 @@ class MessageKeysTest {
     }
 
     @Test
+    void anRsaKeyOfAnotherSizeOrAlgorithmIsRefused() {
+        byte[] larger = KeyLoader.newSecret(Algorithm.RSA_OAEP_4096);
+        MessageKey key = new MessageKey("k", Algorithm.RSA_OAEP_4096, larger, null, KeyBounds.NONE);
+        assertThrows(KeyRefusedException.class,
+                () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, larger, null, KeyBounds.NONE));
+        assertThrows(KeyRefusedException.class,
+                () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, null, key.publicBytes(), KeyBounds.NONE));
+        assertThrows(KeyRefusedException.class,
+                () -> new MessageKey("k", Algorithm.RSA_OAEP_3072, null, larger, KeyBounds.NONE));
+    }
+
+    @Test
+    void aSecretOfAnotherLengthUnderRsaDoesNotOpen() throws GeneralSecurityException {
+        RsaKey rsa = (RsaKey) MessageKey.generate("k", Algorithm.RSA_OAEP_3072).loaded();
+        byte[] short16 = rsa.encrypt(new byte[16], new byte[0]);
+        assertThrows(GeneralSecurityException.class, () -> rsa.decapsulate(short16));
+    }
+
+    @Test
+    void aKeyNeedsBytes() {
+        for (Algorithm algorithm : Algorithm.values()) {
+            assertThrows(KeyRefusedException.class, () -> new MessageKey("k", algorithm, null, null, KeyBounds.NONE));
+        }
+        assertThrows(KeyRefusedException.class,
+                () -> new MessageKey("k", Algorithm.HMAC_SHA256, null, new byte[0], KeyBounds.NONE));
+        assertThrows(KeyRefusedException.class, () -> MessageKey.checkId(null));
+    }
+
+    @Test
     void noKeyShowsItsBytes() {
         for (Algorithm algorithm : Algorithm.values()) {
             MessageKey key = MessageKey.generate("k", algorithm);
             assertEquals("MessageKey k " + algorithm.label(), key.toString());
             assertFalse(key.loaded().toString().contains("[B@"), algorithm.label());
+            if (!algorithm.isShared()) {
+                assertEquals("MessageKey k " + algorithm.label() + " (public)", key.publicPart().toString());
+            }
         }
     }
 }

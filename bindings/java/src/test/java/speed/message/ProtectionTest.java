@@ -5,12 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static speed.message.Written.VALUE;
 import static speed.message.Written.message;
 import static speed.message.Written.opened;
 
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.StringValue;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HexFormat;
@@ -33,8 +37,12 @@ import speed.errors.PayloadTooLargeException;
 import speed.errors.UnsignedException;
 import speed.errors.WeakAlgorithmException;
 import speed.errors.WireException;
+import speed.wire.Content;
 import speed.wire.Limits;
+import speed.wire.MessageFront;
 import speed.wire.MessageView;
+import speed.wire.Schema;
+import speed.wire.Security;
 
 /** M-16 to M-28, M-32: messages protected and opened, and what is refused. */
 class ProtectionTest {
@@ -185,6 +193,8 @@ class ProtectionTest {
             assertThrows(CompressionException.class, () -> Compression.decompress(encoding, new byte[3], 9), encoding);
         }
         assertThrows(CompressionException.class, () -> message(VALUE, Protection.NONE.compressed("brotli")));
+        byte[] large = new byte[Limits.MAX_PAYLOAD_BYTES + 1];
+        assertThrows(CompressionException.class, () -> message(large, Protection.NONE.compressed("gzip")));
     }
 
     @Test
@@ -192,6 +202,55 @@ class ProtectionTest {
         Protection signed = Protection.NONE.signWith(Written.signer(Algorithm.HMAC_SHA256));
         byte[] large = new byte[Limits.MAX_PAYLOAD_BYTES];
         assertThrows(NotAvailableException.class, () -> message(large, signed));
+    }
+
+    /** G-18: what lies in a store and claims nothing is left there, unless it had to be signed. */
+    @Test
+    void whatNoEnvelopeHoldsIsNotVerified() {
+        int bytes = Limits.MAX_PAYLOAD_BYTES;
+        byte[] front = Written.draft().encodeFront(bytes);
+        MessageView stored = MessageView.of(new MessageFront(front, (long) front.length + bytes), () -> new byte[0]);
+        MessageKey signer = Written.signer(Algorithm.ED25519);
+        MessageSecurity verify = MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, signer);
+        assertSame(stored, new Guard(verify).open(stored, Written.AT_MS).view());
+        Guard requiring = new Guard(verify.withPolicy(SignaturePolicy.REQUIRE, signer));
+        assertThrows(NotAvailableException.class, () -> requiring.open(stored, Written.AT_MS));
+    }
+
+    /** M-9. */
+    @Test
+    void anEncodingThatIsNotReadHereIsHandedOutAsItIs() {
+        byte[] bytes = {11, 2};
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        Content content = new Content(99, "text/plain", null, bytes, 7, 0);
+        PayloadContext context = PayloadContext.of(Written.draft(), content, Schema.NONE, Protection.NONE);
+        Encryption.Made made = Encryption.encrypt(bytes, List.of(key), context);
+        MessageView view = MessageView.of(Written.draft().encode(content.withData(made.ciphertext()),
+                Security.ofPublisher("billing").withEncryption(made.how()), Schema.NONE));
+        OpenedMessage opened = opened(view, key);
+        assertArrayEquals(bytes, opened.payloadBytes());
+        assertTrue(assertThrows(WireException.class, opened::payload).getMessage().contains("unknown/7"));
+        MessageView clear = MessageView.of(Written.draft().encode(content, Security.ofPublisher("b"), Schema.NONE));
+        assertArrayEquals(bytes, opened(clear).payloadBytes());
+        assertThrows(WireException.class, () -> opened(clear).payload());
+    }
+
+    @Test
+    void teamAndFurtherBytesTravelInTheClearAndAreBound() {
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageView view = message(MessageSecurity.NONE.withPublisherTeam("payments"), "",
+                Protection.NONE.encryptTo(key).compressed("gzip").withAad(new byte[] {1, 2}));
+        assertEquals("payments", view.security().publisherTeam());
+        assertArrayEquals(new byte[] {1, 2}, view.security().encryption().aad());
+        assertEquals("none", view.contentEncoding()); // a payload of nothing is left alone
+        assertEquals("", opened(view, key).payload());
+    }
+
+    @Test
+    void aProtobufPayloadIsBoundToItsType() throws InvalidProtocolBufferException {
+        MessageKey key = MessageKey.generate("k", Algorithm.AES_256_GCM);
+        MessageView view = message(StringValue.of("x"), Protection.NONE.encryptTo(key));
+        assertEquals("x", ((Any) opened(view, key).payload()).unpack(StringValue.class).getValue());
     }
 
     @Test

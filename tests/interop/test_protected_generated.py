@@ -1,4 +1,4 @@
-"""What another language signs, encrypts and compresses, Python verifies and opens (M-16 to M-26)."""
+"""What another language signs and encrypts with keys that it made, Python verifies and opens (M-16 to M-26)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BESIDE = {"second of two", "everything", "direct RSA", "gzip", "zstd", "lz4", "s
 def made_by(language: str) -> dict[str, dict[str, Any]]:
     """Messages by name: bytes, and the keys that their reader needs."""
     LANGUAGES[language].check_built()
-    command = [*LANGUAGES[language].vectors, "protected"]
+    command = [*LANGUAGES[language].vectors, "generated"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     return {case["name"]: case for case in map(json.loads, done.stdout.splitlines())}
 
