@@ -27,6 +27,7 @@ from speed.message.errors import (
 )
 from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey, generate_key
+from speed.message.sensitivity import check_clearance
 from speed.message.signature import TrustedKeys, sign, verify
 from speed.wire.content import BATCH_TYPE
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -206,6 +207,13 @@ def test_a_key_that_cannot_sign_does_not() -> None:
     for wrong in (key(AES), generate_key("ed.1", "ed25519").public_part()):
         with pytest.raises(KeyRefusedError, match="cannot sign"):
             sign(b"", wrong)
+
+
+def test_a_message_within_the_clearance_is_taken() -> None:
+    """M-28."""
+    view = protected(b"", encrypt_to=(key(AES),), classification="confidential")
+    check_clearance(view, "confidential")
+    check_clearance(view, None)
 
 
 # --- what is not there (M-24) ---
