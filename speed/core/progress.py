@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from speed.wire.cursor import Cursor, Unfinished
-from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.limits import MAX_UNFINISHED, MAX_UNFINISHED_BYTES
+
+MAX_IN_HAND = 4096
+"""Unfinished envelopes with which a lane stands still (L-19)."""
 
 
 class Position(NamedTuple):
@@ -42,11 +45,12 @@ class Progress:
     Not thread-safe: the lane's lock guards it.
     """
 
-    __slots__ = ("_done", "_tail", "pending")
+    __slots__ = ("_bytes", "_done", "_tail", "pending")
 
     def __init__(self, start: Position, last_sequence: int) -> None:
         self.pending: dict[int, Token] = {}
         """Dispatched envelopes that are not finished, by sequence."""
+        self._bytes = 0
         self._tail = self._done = _mark(start, last_sequence)
 
     @property
@@ -54,16 +58,27 @@ class Progress:
         """End, in its segment, of everything that was dispatched or skipped."""
         return self._tail.end
 
-    def redispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
-        """Take over an envelope that the predecessor's cursor lists as unfinished (L-15)."""
-        token = Token(sequence, generation, segment, start, end, 0)
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19)."""
+        return self._bytes > MAX_UNFINISHED_BYTES or len(self.pending) >= MAX_IN_HAND
+
+    def redispatched(self, sequence: int, generation: int, segment: int, start: int) -> Token:
+        """Take over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15)."""
+        token = Token(sequence, generation, segment, start, start, 0)
         self.pending[sequence] = token
         return token
+
+    def found_again(self, token: Token, end: int) -> None:
+        """Note where an envelope that was taken over ends."""
+        token.end = end
+        self._bytes += end - token.start
 
     def dispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
         """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
         token = Token(sequence, generation, segment, start, end, self._tail.sequence)
         self.pending[sequence] = self._tail = token
+        self._bytes += end - start
         return token
 
     def skip_to(self, position: Position) -> None:
@@ -76,6 +91,7 @@ class Progress:
             return False
         token.finished = True
         self.pending.pop(token.sequence, None)
+        self._bytes -= token.end - token.start
         if token.sequence > self._done.sequence:
             self._done = token
         return True

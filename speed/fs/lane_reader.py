@@ -62,9 +62,9 @@ class LaneReader:
             raise
 
     @property
-    def unfinished(self) -> int:
-        """Number of envelopes that were handed out and not finished."""
-        return len(self._progress.pending)
+    def is_full(self) -> bool:
+        """Whether more is handed out and not finished than a lane may have in hand (L-19)."""
+        return self._progress.is_full
 
     # --- where a former process stopped (L-15) ---
 
@@ -80,9 +80,7 @@ class LaneReader:
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
         for entry in cursor.unfinished:
-            token = self._progress.redispatched(
-                entry.sequence, entry.generation, entry.segment, entry.offset, entry.offset
-            )
+            token = self._progress.redispatched(entry.sequence, entry.generation, entry.segment, entry.offset)
             self._again.append((entry, token))
         until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
@@ -254,7 +252,7 @@ class LaneReader:
                 self._count("redeliveries_lost")
                 continue
             taken += found.end - found.start
-            token.end = found.end
+            self._progress.found_again(token, found.end)
             received.append(Received(found.header, found.payload, True, token))
         return taken
 
@@ -310,7 +308,7 @@ class LaneReader:
         """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
-        if not self._ahead.is_passed(cursor) or (not written and self.unfinished):
+        if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):
             return
         # Without space for a cursor only this frees some; the next start begins at what is left.
         self._ahead.remove_passed(cursor)
@@ -335,7 +333,7 @@ class LaneReader:
     def close(self, *, clean: bool = False) -> None:
         """Commit and release; ``clean`` says that nothing is in anybody's hands."""
         try:
-            self._write_cursor(self._progress.cursor(self._generation, clean and not self.unfinished))
+            self._write_cursor(self._progress.cursor(self._generation, clean and not self._progress.pending))
         finally:
             self.abandon()
 

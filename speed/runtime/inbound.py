@@ -18,8 +18,6 @@ log = logging.getLogger("speed.protocol")
 
 WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.EVENT})
 """Types that are finished after they were handled; all others are done when they are read (L-15)."""
-MAX_UNFINISHED = 4096
-"""A lane with more unfinished envelopes is not read until some finish (L-19)."""
 
 
 class Lane(Protocol):
@@ -50,7 +48,7 @@ class InboundLane:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
         with self.lock:
             reader = self.reader
-            self._paused = reader.unfinished >= MAX_UNFINISHED
+            self._paused = reader.is_full
             if self._paused or self._closed:
                 return [], False
             received, more = reader.read(max_envelopes, max_bytes, now, scan=scan)
@@ -72,7 +70,7 @@ class InboundLane:
             except OSError as error:
                 self._stats.count("commits_failed")
                 log.warning("lane of %s: cursor not written: %s", self.source, error)
-            resume = self._paused and self.reader.unfinished < MAX_UNFINISHED
+            resume = self._paused and not self.reader.is_full
         if resume:
             self._resume(self.id)
 

@@ -118,10 +118,9 @@ class Decoder:
         np, field = self._np, field_of(self._bits)
         result, scratch = np.zeros_like(planes), np.empty_like(planes[:1])
         for row, factors in enumerate(self._solution.tolist()):
-            for column, factor in enumerate(factors):
-                if factor:
-                    table = product_table(self._bits, field.log[factor])
-                    add_product(np, result[row : row + 1], planes[column : column + 1], table, scratch)
+            for column, factor in enumerate(factors):  # none is zero: any loss can be made good from any parity
+                table = product_table(self._bits, field.log[factor])
+                add_product(np, result[row : row + 1], planes[column : column + 1], table, scratch)
         return result
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from array import array
 from pathlib import Path
 
 import pytest
 
 from speed.errors import WireError
 from speed.journal import segment as segment_module
-from speed.journal.record import Call, Record, call_bytes, read_call
+from speed.journal.record import Block, Call, Record, call_bytes, read_call
 from speed.journal.segment import CHUNK_BYTES, End, Segment
-from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, SegmentKeys
+from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, SegmentKeys, record_sizes
 from speed.wire.seal import Keyring
 
 KEYS = SegmentKeys(Keyring((bytes(32),)), bytes(16), 0)
@@ -122,3 +124,32 @@ def test_a_call_is_read_back_and_what_is_none_is_refused() -> None:
     for message in (b"\x80", b"\x01"):
         with pytest.raises(WireError, match="is no call"):
             read_call(record(message), "tax")
+
+
+def test_of_a_block_those_until_a_time_are_its_first() -> None:
+    """J-4: times do not decrease."""
+    entries = [Entry(number, 1000 + number // 2, 0, bytes([number]) * number) for number in range(10)]
+    table = b"".join(
+        b"%b%b%b%b"
+        % (
+            entry.sequence.to_bytes(8, "big"),
+            entry.recorded_at_ms.to_bytes(8, "big"),
+            len(entry.message).to_bytes(4, "big"),
+            bytes(4),
+        )
+        for entry in entries
+    )
+    block = Block(100, table, b"".join(entry.message for entry in entries))
+    assert block.until(1004) is block
+    for ms in range(998, 1004):
+        wanted = [entry.message for entry in entries if entry.recorded_at_ms <= ms]
+        assert [record.message for record in block.until(ms).records("billing")] == wanted
+
+
+def test_sizes_are_read_alike_on_machines_of_either_byte_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J-5."""
+    numbers = array("I", [0, 0, 0, 0, 7, 0])
+    other = "big" if sys.byteorder == "little" else "little"
+    monkeypatch.setattr(sys, "byteorder", other)
+    as_there = numbers.tobytes()
+    assert list(record_sizes(as_there)) == ([7] if other == "big" else [7 << 24])

@@ -206,6 +206,15 @@ def test_a_fence_is_written_where_a_lane_is_and_nowhere_else(lane: Lane) -> None
     assert (lane.path / names.fence_name(2)).exists()
 
 
+def test_a_lane_that_cannot_be_fenced_is_an_error_and_not_passed_over(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-18."""
+    monkeypatch.setattr(os, "open", failing(errno.EMFILE))
+    with pytest.raises(OSError, match="open files"):
+        fence_lanes(lane.root, SOURCE, 2, KEYRING)
+
+
 # --- the receiver ---
 
 

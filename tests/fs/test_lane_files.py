@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from speed.fs import lane_files
 from speed.fs import open as opening
 from speed.fs.lane_files import LaneFiles
 
@@ -94,3 +97,23 @@ def _read(directory: Path) -> bytes:
         return opening.read_small("one", fd, frozenset([os.geteuid()]), 100)
     finally:
         os.close(fd)
+
+
+def test_where_no_clock_tells_when_files_are_stamped_a_time_must_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-18: 20 ms."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not lane_files._is_settled(time.time_ns())
+    assert lane_files._is_settled(time.time_ns() - 20_000_000)
+
+
+def test_a_lane_whose_owner_cannot_be_told_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-10."""
+
+    def failing(*_: object) -> frozenset[int]:
+        raise OSError(errno.EIO, "no attributes")
+
+    monkeypatch.setattr(lane_files, "owners_of", failing)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="no attributes"):
+        LaneFiles(str(tmp_path), [bytes(32)])
+    assert set(os.listdir("/proc/self/fd")) == before

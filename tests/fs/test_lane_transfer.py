@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from speed.core.progress import MAX_IN_HAND
 from speed.errors import StorageError
 from speed.fs.fence import fence_lanes
 from speed.wire import names
@@ -102,6 +103,17 @@ def test_a_read_is_bounded_in_envelopes_and_bytes(lane: Lane) -> None:
     received, more = reader.read(1000, 3000, 2.0)
     assert len(received) < 70
     assert more
+
+
+def test_a_lane_with_too_much_in_hand_is_full_until_some_of_it_finishes(lane: Lane) -> None:
+    """L-19."""
+    lane.writer().append([sealed(counter) for counter in range(1, MAX_IN_HAND + 1)])
+    reader = lane.reader()
+    assert not reader.is_full
+    received = lane.read_all(reader, finish=False)
+    assert reader.is_full
+    reader.finish(received[9].token)
+    assert not reader.is_full
 
 
 def test_a_sender_waits_when_the_window_is_full_and_goes_on_when_the_receiver_committed(lane: Lane) -> None:

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from speed.fs.entry_file import check_reachable
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.seal import Keyring
@@ -171,3 +172,17 @@ def test_an_entry_that_could_not_be_read_once_is_looked_at_again(registry: Regis
         assert registry.read("billing") is None
         assert registry.problems() == {"billing.node": f"cannot be read: {os.strerror(errno.EMFILE)}"}
     assert registry.read("billing") is not None
+
+
+def test_an_entry_that_the_system_hides_is_not_taken_for_an_absent_one(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
+    """R-5."""
+    check_reachable(registry.root, "billing")
+
+    def failing(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "no descriptors")
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(OSError, match="no descriptors"):
+        check_reachable(registry.root, "billing")

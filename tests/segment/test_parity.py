@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
 
+from speed.errors import ConfigurationError
 from speed.segment.field import field_bits, field_of
 from speed.segment.parity import Decoder, Encoder, decode, encode
 
@@ -94,3 +96,9 @@ def test_the_tables_are_a_field(bits: int) -> None:
 def test_the_skews_begin_as_written() -> None:
     """G-8."""
     assert field_of(8).skew[:16] == (255, 255, 85, 255, 17, 85, 34, 255, 153, 17, 102, 85, 51, 34, 187, 255)
+
+
+def test_without_numpy_parity_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(ConfigurationError, match="columns"):
+        encode([bytes(64), bytes(64)], 1)

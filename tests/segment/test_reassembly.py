@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import speed.segment
 from speed.errors import WireError
 from speed.segment import Assembler, Limits, Segment, Splitter, write_segment
-from speed.segment.reassembly import Key, Reassembly, Verdict
+from speed.segment.reassembly import Key, Reassembly, Reconstruction, Verdict
 
 FLOOD = int(os.environ.get("SEGMENT_FLOOD", "20000"))
 
@@ -93,6 +94,25 @@ def test_completion_flags_are_bounded_and_a_flood_of_them_ousts_its_own() -> Non
     assert len(reassembly._done) == 10
 
 
+def test_a_sender_with_too_many_completions_loses_its_own() -> None:
+    """G-15: before it has more than all together may have."""
+    reassembly = Reassembly(Limits(completions=10, sender_completions=2))
+    one, two, three = (Key("a", 1, number.to_bytes(32, "big")) for number in range(3))
+    assert [reassembly.complete(key, 0.0) for key in (one, two, three)] == [[], [], [one]]
+    assert reassembly.complete(three, 1.0) == []
+
+
+def test_what_a_store_kept_is_taken_up_in_the_order_of_its_times() -> None:
+    """G-15: who waited longest is given up first, and completions count."""
+    older, newer, done = (Key("a", 1, number.to_bytes(32, "big")) for number in range(3))
+    kept = [Reconstruction(newer, 255, 0, 2.0, 2.0), Reconstruction(older, 255, 0, 1.0, 1.0)]
+    reassembly = Reassembly(Limits(reconstructions=2))
+    reassembly.restore(kept, [(done, 3.0)])
+    assert reassembly.is_complete(done)
+    assert reassembly.admit(Key("b", 1, bytes(32)), first_of(9), 4.0)[1] == [older]
+    assert reassembly.expire(3.0 + reassembly.limits.completion_seconds)[1] == [done]
+
+
 def test_types_and_senders_are_told_apart() -> None:
     """G-12: a hash says nothing about whose payload it is."""
     data = [write_segment(segment) for segment in Splitter(64, 0).split(bytes(100))]
@@ -117,3 +137,8 @@ def test_a_size_that_is_claimed_reserves_nothing() -> None:
     """G-12: it is refused by what it claims."""
     with pytest.raises(WireError, match="SEGMENT_LIMIT"):
         Reassembly(Limits(payload_bytes=10_000)).admit(Key("a", 1, bytes(32)), first_of(0), 0.0)
+
+
+def test_the_package_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="Splitters"):
+        _ = speed.segment.Splitters

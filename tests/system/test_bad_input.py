@@ -16,6 +16,7 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
+from speed.wire.limits import FULL_SCAN_SECONDS, MAX_UNFINISHED_BYTES
 
 Make = Callable[..., speed.Node]
 
@@ -94,6 +95,27 @@ def test_a_full_inbox_is_an_error_and_loses_nothing(node: Make) -> None:
     message = billing.receive(timeout=10)
     assert message is not None
     assert message.payload == b"again"
+
+
+def test_what_a_program_does_not_take_fills_a_bounded_part_of_its_memory(node: Make) -> None:
+    """L-19: whatever a sender makes of L-6; the others are served meanwhile, and nothing is lost."""
+    billing = node("billing", allow=["analytics", "reports"])
+    analytics, reports = node("analytics", max_lane_bytes=1 << 30), node("reports")
+    for number in range(300):
+        analytics.send("billing", number.to_bytes(2, "big") + bytes(1 << 20))
+
+    def held() -> int:
+        return int(billing.stats()["counters"].get("messages_received", 0)) << 20
+
+    until = time.monotonic() + 30
+    while held() < MAX_UNFINISHED_BYTES and time.monotonic() < until:
+        reports.ping("billing")
+    until = time.monotonic() + 2 * FULL_SCAN_SECONDS
+    while time.monotonic() < until:
+        reports.ping("billing")
+    assert MAX_UNFINISHED_BYTES <= held() <= MAX_UNFINISHED_BYTES + (8 << 20)
+    taken = [billing.receive(timeout=30) for _ in range(300)]
+    assert [int.from_bytes(message.payload[:2], "big") for message in taken if message] == list(range(300))
 
 
 def test_polling_nodes_do_everything_without_bells(node: Make) -> None:

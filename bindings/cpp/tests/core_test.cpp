@@ -120,6 +120,26 @@ TEST(Progress, a_65th_unfinished_envelope_moves_the_position_back_to_its_start_l
   EXPECT_EQ(cursor.last_sequence, 64U);
 }
 
+TEST(Progress, a_lane_stands_still_while_too_many_envelopes_or_bytes_are_unfinished_l_19) {
+  Progress many({1, 1, 0}, 0);
+  for (std::uint64_t n = 1; n <= Progress::max_in_hand; ++n) {
+    EXPECT_FALSE(many.is_full());
+    many.dispatched(n, {1, 1, n * 10}, n * 10 + 10);
+  }
+  EXPECT_TRUE(many.is_full());
+  many.finish(7);
+  EXPECT_FALSE(many.is_full());
+
+  Progress large({1, 1, 0}, 0);
+  large.redispatched({1, {1, 1, 30}});
+  large.found_again(1, 30 + wire::limits::max_unfinished_bytes);
+  EXPECT_FALSE(large.is_full());
+  large.dispatched(2, {1, 2, 0}, 1);
+  EXPECT_TRUE(large.is_full());
+  large.finish(1);
+  EXPECT_FALSE(large.is_full());
+}
+
 TEST(Progress, finishing_twice_counts_once) {
   Progress progress({1, 1, 0}, 0);
   progress.dispatched(1, {1, 1, 0}, 10);

@@ -81,6 +81,32 @@ TEST_F(DeliveryTest, large_messages_do_not_pass_the_bound_of_a_lane_in_one_write
   EXPECT_LE(accepted, 5U);
 }
 
+// Whatever a sender makes of L-6; the others are served meanwhile, and nothing is lost.
+TEST_F(DeliveryTest, what_a_program_does_not_take_fills_a_bounded_part_of_its_memory_l_19) {
+  constexpr std::int64_t bound = wire::limits::max_unfinished_bytes;
+  NodeOptions options = root_.options();
+  options.max_lane_bytes = 1 << 30;
+  Node receiver("receiver", root_.options({"sender", "other"}));
+  Node sender("sender", options);
+  Node other("other", root_.options());
+  for (int n = 0; n < 300; ++n) sender.send("receiver", Value(Bytes((1 << 20) + n)));
+  const auto held = [&] {
+    const Map stats = receiver.stats();
+    const Value* const found = stats.find("counters")->as<Map>().find("messages_received");
+    return found == nullptr ? 0 : found->as<std::int64_t>() << 20;
+  };
+  EXPECT_TRUE(eventually([&] { return held() >= bound; }));
+  double waited = 0;
+  while (waited < 2 * wire::limits::full_scan_seconds) waited += std::max(other.ping("receiver"), 1e-5);
+  EXPECT_GE(held(), bound);
+  EXPECT_LE(held(), bound + (8 << 20));
+  for (std::size_t n = 0; n < 300; ++n) {
+    std::optional<Message> message = receiver.receive(20);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->payload().as<Bytes>().size(), (1 << 20) + n);
+  }
+}
+
 TEST_F(DeliveryTest, many_messages_cannot_ask_for_acknowledgements) {
   Node sender("sender", root_.options());
   SendOptions options;

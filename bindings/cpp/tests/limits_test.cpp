@@ -39,6 +39,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"lane_window_bytes", limits::lane_window_bytes},
                   {"max_lanes", limits::max_lanes},
                   {"max_unfinished", limits::max_unfinished},
+                  {"max_unfinished_bytes", limits::max_unfinished_bytes},
                   {"max_quarantine_files", limits::max_quarantine_files},
                   {"max_quarantine_bytes", limits::max_quarantine_bytes},
                   {"max_value_depth", limits::max_value_depth},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.progress import Position, Progress
+from speed.core.progress import MAX_IN_HAND, Position, Progress
 from speed.wire.envelope import make_sequence
+from speed.wire.limits import MAX_UNFINISHED_BYTES
 
 START = Position(1, 1, 0)
 
@@ -53,7 +54,7 @@ def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
 def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
     """L-15: also when this process dies before it is finished."""
     progress = Progress(Position(1, 2, 50), make_sequence(1, 9))
-    token = progress.redispatched(make_sequence(1, 4), 1, 1, 30, 30)
+    token = progress.redispatched(make_sequence(1, 4), 1, 1, 30)
     cursor = progress.cursor(2)
     assert [entry.sequence for entry in cursor.unfinished] == [make_sequence(1, 4)]
     assert (cursor.segment, cursor.offset) == (2, 50)
@@ -77,6 +78,32 @@ def test_a_successor_repeats_exactly_the_unfinished_up_to_64_holes(count: int, d
     if len(unfinished) <= 64:
         assert repeated == unfinished
     assert cursor.last_sequence & 0xFFFF == max((c for c in range(1, count + 1) if c * 10 < cursor.offset), default=0)
+
+
+def test_the_last_of_too_many_unfinished_envelopes_stops_the_lane_and_any_that_finishes_moves_it() -> None:
+    """L-19."""
+    progress, tokens = dispatched(MAX_IN_HAND - 1)
+    assert not progress.is_full
+    progress.dispatched(make_sequence(1, MAX_IN_HAND), 1, 2, 0, 10)
+    assert progress.is_full
+    progress.finish(tokens[7])
+    progress.finish(tokens[7])
+    assert not progress.is_full
+
+
+def test_a_lane_stands_still_while_its_unfinished_envelopes_hold_too_many_bytes() -> None:
+    """L-19: one is always taken; a repeat counts from when it was found again."""
+    progress = Progress(START, 0)
+    again = progress.redispatched(make_sequence(1, 1), 1, 1, 30)
+    assert not progress.is_full
+    progress.found_again(again, 30 + MAX_UNFINISHED_BYTES)
+    assert not progress.is_full
+    little = progress.dispatched(make_sequence(1, 2), 1, 2, 0, 1)
+    assert progress.is_full
+    progress.finish(again)
+    assert not progress.is_full
+    progress.finish(little)
+    assert progress.cursor(1).unfinished == ()
 
 
 def test_the_tail_is_the_end_of_what_was_dispatched_or_skipped() -> None:

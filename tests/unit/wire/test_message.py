@@ -14,7 +14,7 @@ from speed.wire.message import (
     encode_message,
     new_message_id,
 )
-from speed.wire.records import walk
+from speed.wire.records import plain_records, walk
 from tests.unit.wire.messages import BASE, TRACE, VECTORS, pb, with_field
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
@@ -275,3 +275,15 @@ def ends_whole(data: bytes) -> bool:
     except WireError:
         return False
     return True
+
+
+def test_a_message_knows_its_size() -> None:
+    data = encode_message(b"value", **BASE)
+    assert MessageView(data).size == len(data)
+
+
+@pytest.mark.parametrize("cut", [b"\x08\x80", b"\x08" + b"\x80" * 12], ids=["at its end", "by its length"])
+def test_a_number_that_does_not_end_is_no_plain_record(cut: bytes) -> None:
+    """M-4."""
+    plain = b"\x10\x01"
+    assert plain_records(plain + cut) == len(plain)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from speed.errors import WireError
 from speed.wire.content import encode_content
 from speed.wire.message import encode_message
 from speed.wire.message_series import MessageIds, MessageSeries
@@ -29,6 +30,14 @@ def test_a_series_writes_the_bytes_that_each_message_has_alone(size: int) -> Non
     assert series.encode(ID.encode(), payload) == message(payload, **said)
 
 
+def test_a_series_of_very_many_sizes_remembers_some_of_them_and_writes_all() -> None:
+    """M-2."""
+    series = MessageSeries(encode_content(b""), 1_700_000_000_000, topic="flights.ua", namespace="default")
+    for size in range(4097):
+        data = series.encode(ID.encode(), bytes(size))
+    assert data == series.encode(ID.encode(), bytes(4096)) == message(bytes(4096))
+
+
 @pytest.mark.parametrize("case", load("messages")["repeated_ids"], ids=lambda case: case["message_id"])
 def test_ids_of_work_that_is_done_again_match_the_vectors(case: dict[str, Any]) -> None:
     """M-13."""
@@ -41,3 +50,11 @@ def test_ids_of_one_work_count_its_messages() -> None:
     assert first[:-12] == second[:-12]
     assert (first[-12:], second[-12:]) == (b"000000000fff", b"000000001000")
     assert first == b"4ba12347-a61e-8817-9212-000000000fff"  # SHA-256 begins 4ba12347 a61e 6817 5212
+
+
+def test_a_work_has_no_ids_for_more_messages_than_an_id_can_count() -> None:
+    """M-13."""
+    ids = MessageIds("batch", "run", "0")
+    assert ids.take((1 << 48) - 1, 1)[0].endswith(b"-ffffffffffff")
+    with pytest.raises(WireError, match="2\\^48"):
+        ids.take((1 << 48) - 1, 2)

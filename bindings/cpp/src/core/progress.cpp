@@ -16,11 +16,15 @@ std::deque<Progress::Pending>::iterator Progress::find(std::uint64_t sequence) {
 }
 
 void Progress::found_again(std::uint64_t sequence, std::uint64_t end) {
-  if (const auto found = find(sequence); found != pending_.end()) found->end = end;
+  const auto found = find(sequence);
+  if (found == pending_.end()) return;
+  found->end = end;
+  bytes_ += end - found->start.offset;
 }
 
 void Progress::dispatched(std::uint64_t sequence, const wire::Position& start, std::uint64_t end) {
   pending_.push_back({sequence, start, end, tail_sequence_});
+  bytes_ += end - start.offset;
   tail_ = start;
   tail_.offset = end;
   tail_sequence_ = sequence;
@@ -36,7 +40,9 @@ std::uint64_t Progress::finish(std::uint64_t sequence) {
     done_ = done.start;
     done_.offset = done.end;
   }
-  return done.end - done.start.offset;
+  const std::uint64_t bytes = done.end - done.start.offset;
+  bytes_ -= bytes;
+  return bytes;
 }
 
 wire::Cursor Progress::cursor(std::uint32_t receiver_generation, bool clean) const {

@@ -15,6 +15,8 @@ class Progress {
   Progress(const wire::Position& start, std::uint64_t last_sequence)
       : tail_(start), tail_sequence_(last_sequence), done_(start), done_sequence_(last_sequence) {}
 
+  static constexpr std::size_t max_in_hand = 4096;  // unfinished envelopes with which a lane stands still (L-19)
+
   // Takes over an envelope that the predecessor's cursor lists as unfinished; its end is known once it is read.
   void redispatched(const wire::Unfinished& entry);
   void found_again(std::uint64_t sequence, std::uint64_t end);
@@ -32,6 +34,8 @@ class Progress {
   wire::Cursor cursor(std::uint32_t receiver_generation, bool clean = false) const;
 
   std::size_t unfinished() const { return pending_.size(); }
+  // So much is unfinished, by number or by bytes, that nothing more is read (L-19).
+  bool is_full() const { return pending_.size() >= max_in_hand || bytes_ > wire::limits::max_unfinished_bytes; }
   const wire::Position& tail() const { return tail_; }
 
  private:
@@ -45,6 +49,7 @@ class Progress {
   std::deque<Pending>::iterator find(std::uint64_t sequence);
 
   std::deque<Pending> pending_;  // their sequences rise; one taken from within moves the shorter side
+  std::uint64_t bytes_ = 0;      // of those
   wire::Position tail_;          // end of everything dispatched or skipped
   std::uint64_t tail_sequence_;
   wire::Position done_;  // end of the last finished envelope

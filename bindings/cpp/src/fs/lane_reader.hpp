@@ -50,6 +50,7 @@ class LaneReader {
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
 
   std::size_t unfinished() const { return progress_.unfinished(); }
+  bool is_full() const { return progress_.is_full(); }  // more is unfinished than a lane may have in hand (L-19)
 
   // What was dropped or strange, by reason.
   const std::map<std::string, std::uint64_t>& counts() const { return counts_; }

@@ -4,8 +4,6 @@ namespace speed::runtime {
 
 namespace {
 
-constexpr std::size_t max_unfinished = 4096;  // a lane with more is not read until some finish (L-19)
-
 // Finished after they were handled; all other types are done when they are read (L-15).
 bool is_work(wire::EnvelopeType type) {
   return type == wire::EnvelopeType::message || type == wire::EnvelopeType::spc_request ||
@@ -25,7 +23,7 @@ bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, do
   const std::lock_guard guard(lock_);
   received.clear();
   if (reader_ == nullptr) return false;
-  paused_ = reader_->unfinished() >= max_unfinished;
+  paused_ = reader_->is_full();
   if (paused_) return false;
   const bool more = reader_->read(received, most, now, scan);
   for (const fs::Received& envelope : received) {
@@ -40,7 +38,7 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
     const std::lock_guard guard(lock_);
     if (reader_ == nullptr || sequences.empty()) return;
     for (std::size_t at = 0; at < sequences.size(); ++at) reader_->finish(sequences[at], at + 1 < sequences.size());
-    resume = paused_ && reader_->unfinished() < max_unfinished;
+    resume = paused_ && !reader_->is_full();
   }
   if (resume) resume_(id_);
 }

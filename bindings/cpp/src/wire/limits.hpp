@@ -30,6 +30,7 @@ inline constexpr std::size_t segment_bytes = 8388608;
 inline constexpr std::size_t lane_window_bytes = 67108864;
 inline constexpr std::size_t max_lanes = 4096;
 inline constexpr std::size_t max_unfinished = 64;
+inline constexpr std::uint64_t max_unfinished_bytes = 134'217'728;
 inline constexpr std::size_t max_quarantine_files = 256;
 inline constexpr std::size_t max_quarantine_bytes = 67108864;
 inline constexpr std::size_t max_value_depth = 32;

@@ -15,7 +15,11 @@ import speed.wire.Limits;
  * rising order, those of a predecessor's cursor first. Not thread-safe.
  */
 public final class Progress {
+    /** Unfinished envelopes with which a lane stands still (L-19). */
+    static final int MAX_IN_HAND = 4096;
+
     private final Map<Long, Token> pending = new LinkedHashMap<>();
+    private long pendingBytes;
     private Position tail;
     private long tailSequence;
     private Position donePosition;
@@ -31,22 +35,34 @@ public final class Progress {
         return pending.size();
     }
 
+    /** Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19). */
+    public boolean isFull() {
+        return pending.size() >= MAX_IN_HAND || pendingBytes > Limits.MAX_UNFINISHED_BYTES;
+    }
+
     /** End of everything that was dispatched or skipped. */
     public Position tail() {
         return tail;
     }
 
-    /** Takes over an envelope that the predecessor's cursor lists as unfinished (L-15). */
+    /** Takes over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15). */
     public Token redispatched(Cursor.Unfinished entry) {
         Token token = new Token(entry.sequence(), entry.segment(), entry.offset(), entry.offset(), 0);
         pending.put(token.sequence, token);
         return token;
     }
 
+    /** Notes where an envelope that was taken over ends. */
+    public void foundAgain(Token token, long end) {
+        token.end = end;
+        pendingBytes += token.bytes();
+    }
+
     /** Notes that the envelope at {@code start..end} was handed to its handler. */
     public Token dispatched(long sequence, Position start, long end) {
         Token token = new Token(sequence, start.segment(), start.offset(), end, tailSequence);
         pending.put(sequence, token);
+        pendingBytes += token.bytes();
         tail = new Position(start.segment(), end);
         tailSequence = sequence;
         return token;
@@ -64,6 +80,7 @@ public final class Progress {
         }
         token.finished = true;
         pending.remove(token.sequence);
+        pendingBytes -= token.bytes();
         if (Long.compareUnsigned(token.sequence, doneSequence) > 0) {
             doneSequence = token.sequence;
             donePosition = new Position(token.segment, token.end);

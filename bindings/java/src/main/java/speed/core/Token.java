@@ -23,9 +23,4 @@ public final class Token {
     public long bytes() {
         return end - start;
     }
-
-    /** A redelivered envelope was read again, and its end is known now. */
-    public void endsAt(long known) {
-        end = known;
-    }
 }

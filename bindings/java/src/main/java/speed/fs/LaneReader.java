@@ -81,9 +81,9 @@ public final class LaneReader {
         return counts;
     }
 
-    /** Number of envelopes that were handed out and not finished. */
-    public int unfinished() {
-        return progress.unfinished();
+    /** Whether more is handed out and not finished than a lane may have in hand (L-19). */
+    public boolean isFull() {
+        return progress.isFull();
     }
 
     private byte[] open(Header header, Block data, int at) {

@@ -48,7 +48,7 @@ final class Redelivery {
                 continue;
             }
             taken += found.end() - found.start();
-            next.token.endsAt(found.end());
+            progress.foundAgain(next.token, found.end());
             received.add(new Received(found.header(), found.payload(), true, next.token));
         }
         return taken;

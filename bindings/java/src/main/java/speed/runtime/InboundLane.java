@@ -10,8 +10,6 @@ import speed.wire.NodeId;
 
 /** One lane being read, shared by the holder of the protocol role and those who finish envelopes. Thread-safe. */
 final class InboundLane implements Lane {
-    /** A lane with more unfinished envelopes is not read until some finish (L-19). */
-    private static final int MAX_UNFINISHED = 4096;
     private static final LaneReader.Batch NOTHING = new LaneReader.Batch(List.of(), false);
 
     final String source;
@@ -30,7 +28,7 @@ final class InboundLane implements Lane {
 
     /** What the reader has now, nothing while too much is unfinished. */
     synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
-        paused = reader.unfinished() >= MAX_UNFINISHED;
+        paused = reader.isFull();
         if (paused || closed) {
             return NOTHING;
         }
@@ -57,7 +55,7 @@ final class InboundLane implements Lane {
             }
             tokens.forEach(reader::finish);
             reader.commit();
-            resumes = paused && reader.unfinished() < MAX_UNFINISHED;
+            resumes = paused && !reader.isFull();
         }
         if (resumes) {
             resume.accept(id);

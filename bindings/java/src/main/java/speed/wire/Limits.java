@@ -26,6 +26,7 @@ public final class Limits {
     public static final int LANE_WINDOW_BYTES = 67_108_864;
     public static final int MAX_LANES = 4096;
     public static final int MAX_UNFINISHED = 64;
+    public static final int MAX_UNFINISHED_BYTES = 134_217_728;
     public static final int MAX_QUARANTINE_FILES = 256;
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_VALUE_DEPTH = 32;
