@@ -202,6 +202,8 @@ nb::object to_object(const Value& value) {
   return std::visit([](const auto& content) { return made(content); }, value.storage());
 }
 
+nb::object bytes_of(ByteView data) { return nb::bytes(reinterpret_cast<const char*>(data.data()), data.size()); }
+
 nb::object to_object(const Map& map) {
   nb::object dict = checked(PyDict_New());
   for (const Member& member : map) {
