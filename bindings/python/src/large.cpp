@@ -5,15 +5,6 @@
 
 namespace speed::python {
 
-namespace {
-
-nb::object checked(PyObject* made) {
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal(made);
-}
-
-}  // namespace
-
 PythonSource::PythonSource(nb::handle source)
     : source_(source.ptr()), size_(nb::cast<std::size_t>(source.attr("size"))) {}
 
