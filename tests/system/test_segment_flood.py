@@ -32,7 +32,7 @@ def resident():
     return next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS"))
 node = speed.Node("billing", root=sys.argv[1], allow=["analytics"], engine=sys.argv[2])
 node.on_message(lambda message: print("handled", len(message.payload)))
-print("up")
+print("up", node.engine)
 for line in sys.stdin:
     print(resident())
 """
@@ -65,7 +65,7 @@ def test_a_flood_of_first_segments_grows_neither_memory_nor_disk(
     root: str, kind: str, outsider: Outsider, child: Callable[..., Any]
 ) -> None:
     receiver = child(RECEIVER, root, kind)
-    assert receiver.line() == "up"
+    assert receiver.line() == f"up {kind}"
 
     def resident_kib() -> int:
         outsider.node.ping("billing", timeout=PATIENCE)  # answered behind all that was written
