@@ -1,5 +1,5 @@
 // speed-bench-segment [MEGABYTES]: how fast payloads are cut, with parity and without, and put together again.
-// Bytes of the payload in MB a second of processor time. The hash is one sequence and bounds what one thread can cut, so
+// Bytes of the payload in MB a second of processor time. The hash is one sequence and bounds what one thread can cut:
 // cutting stands also without it.
 #include <time.h>
 
