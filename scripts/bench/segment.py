@@ -1,6 +1,6 @@
 """Segments: ``scripts/bench/run --only segment [--quick] [--json]``, or ``python -m scripts.bench.segment``.
 
-What the library does in memory, and a large file between two processes; each figure beside its target. Figures in
+What the libraries do in memory, and a large file between two processes; each figure beside its target. Figures in
 MB/s are of the payload. The same by processor time stands beside them, and counts as well: a busy machine spoils the
 first, not the second.
 """
@@ -19,14 +19,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+from scripts.bench import segment_others
+from scripts.bench.figure import Figure, line
+from speed import __version__
 from speed.fs.keyfile import write_key_file
+from speed.native import why_unusable
 from speed.segment import Assembler, Limits, Segment, Splitter, keccak256, write_segment
 from speed.segment.parity import Decoder, Encoder
 from speed.segment.source import Memory
 from speed.segment.splitter import cut
 
+ENGINES = ("python",) if why_unusable(__version__) else ("python", "native")
 PEAK = """
 def peak(reset):
     if reset:
@@ -41,7 +45,7 @@ def take(message):
     while data := message.payload.read(1 << 20):
         state.update(data)
     done.set()
-with speed.Node("receiver", root=root, allow=["sender"], engine="python") as node:
+with speed.Node("receiver", root=root, allow=["sender"], engine=sys.argv[2]) as node:
     node.on_message(take)
     before = peak(True)
     print("ready", flush=True)
@@ -50,29 +54,12 @@ with speed.Node("receiver", root=root, allow=["sender"], engine="python") as nod
 """
 SENDER = f"""{PEAK}
 import sys, time, speed
-with speed.Node("sender", root=sys.argv[1], engine="python") as node, open(sys.argv[2], "rb") as file:
+with speed.Node("sender", root=sys.argv[1], engine=sys.argv[3]) as node, open(sys.argv[2], "rb") as file:
     node.wait_for("receiver")
     before, began = peak(True), time.perf_counter()
     node.send("receiver", file, ack=True, timeout=300)
     print(time.perf_counter() - began, peak(False) - before, flush=True)
 """
-
-
-class Figure(NamedTuple):
-    """One line: ``most`` says that the target is not to be exceeded."""
-
-    name: str
-    value: float
-    unit: str
-    target: float | None = None
-    most: bool = False
-    processor: float | None = None
-
-    @property
-    def reached(self) -> bool:
-        if self.target is None:
-            return True
-        return self.value <= self.target if self.most else max(self.value, self.processor or 0) >= self.target
 
 
 def main() -> int:
@@ -91,14 +78,6 @@ def main() -> int:
     return 0 if all(figure.reached for figure in figures) else 1
 
 
-def line(figure: Figure) -> str:
-    """For people."""
-    processor = f"({figure.processor:,.0f} by processor time)" if figure.processor else ""
-    target = "" if figure.target is None else f"{'<=' if figure.most else '>='} {figure.target:,.0f}"
-    verdict = "" if figure.target is None else "reached" if figure.reached else "NOT reached"
-    return f"{figure.name:<44} {figure.value:>10,.1f} {figure.unit:<6} {processor:<32} {target:<10} {verdict}"
-
-
 def measure(megabytes: int, file_megabytes: int, flood: int) -> Iterator[Figure]:
     """All figures, one after the other."""
     payload = random.Random(1).randbytes(megabytes * 1_000_000)
@@ -109,7 +88,9 @@ def measure(megabytes: int, file_megabytes: int, flood: int) -> Iterator[Figure]
     yield from parity(megabytes)
     yield rate("segments with parity 0.125 and the hash", payload, lambda: written(coded, payload), 150)
     yield rate("put together, an eighth lost", payload, lambda: lossy(coded, payload))
-    yield from between_processes(file_megabytes)
+    yield from segment_others.measure(megabytes)
+    for engine in ENGINES:
+        yield from between_processes(file_megabytes, engine)
     yield flooded(flood)
 
 
@@ -162,7 +143,7 @@ def lossy(splitter: Splitter, payload: bytes) -> None:
     assert outcome.payload == payload
 
 
-def between_processes(megabytes: int) -> Iterator[Figure]:
+def between_processes(megabytes: int, engine: str) -> Iterator[Figure]:
     """A file from one process to another, acknowledged; what each side's memory grew by."""
     root = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     try:
@@ -170,18 +151,19 @@ def between_processes(megabytes: int) -> Iterator[Figure]:
         big = root / "big"
         with open(big, "wb") as file:
             file.writelines(os.urandom(1_000_000) for _ in range(megabytes))
-        receiver = subprocess.Popen([sys.executable, "-c", RECEIVER, str(root)], stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", RECEIVER, str(root), engine]
+        receiver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert receiver.stdout is not None
         receiver.stdout.readline()
         told = subprocess.run(
-            [sys.executable, "-c", SENDER, str(root), str(big)], check=True, capture_output=True, text=True
+            [sys.executable, "-c", SENDER, str(root), str(big), engine], check=True, capture_output=True, text=True
         )
         seconds, sender_kib = map(float, told.stdout.split())
         receiver_kib = float(receiver.stdout.readline())
         receiver.wait()
     finally:
         shutil.rmtree(root)
-    yield Figure(f"a file of {megabytes} MB, acknowledged", megabytes / seconds, "MB/s")
+    yield Figure(f"a file of {megabytes} MB, {engine} engine, acknowledged", megabytes / seconds, "MB/s")
     yield Figure("  memory that it took, sender", sender_kib / 1024, "MiB", 64, most=True)
     yield Figure("  memory that it took, receiver", receiver_kib / 1024, "MiB", 64, most=True)
 

@@ -60,26 +60,26 @@ class Settings:
         return Registry(self.root, load_key_file(self.key))
 
     @contextmanager
-    def node(self, *allow: str, engine: str = "auto") -> Iterator[Node]:
+    def node(self, *allow: str) -> Iterator[Node]:
         """A node for the time of this command: ``cli.<user>.<number>``, unless --as names it."""
-        node = self._open(self.name, allow, engine) if self.name else self._open_numbered(allow, engine)
+        node = self._open(self.name, allow) if self.name else self._open_numbered(allow)
         with node:
             yield node
 
-    def _open(self, name: str, allow: tuple[str, ...], engine: str) -> Node:
+    def _open(self, name: str, allow: tuple[str, ...]) -> Node:
         from speed import Node
 
         self.registry()  # says clearly what is missing before a root is made by accident
-        return Node(name, root=self.root, key=self.key, workers=2, allow=allow, engine=engine)
+        return Node(name, root=self.root, key=self.key, workers=2, allow=allow)
 
-    def _open_numbered(self, allow: tuple[str, ...], engine: str) -> Node:
+    def _open_numbered(self, allow: tuple[str, ...]) -> Node:
         """The first free number. Process ids would leave a claim behind for every command ever run."""
         registry, family = self.registry(), own_family()
         for number in range(1, MAX_COMMANDS):
             name = f"{family}.{number}"
             if registry.live(name, sure=True) is None:
                 try:
-                    return self._open(name, allow, engine)
+                    return self._open(name, allow)
                 except NameTakenError:
                     continue  # another command was quicker
         raise NameTakenError(f"{MAX_COMMANDS} commands of {family}.* are running; use --as NAME")

@@ -18,8 +18,6 @@ from speed.cli.shown import registry_of, schemas_option, shown_payload
 if TYPE_CHECKING:
     from speed import Message, SchemaRegistry
 
-SEGMENTING = "python"
-"""The engine that sends and receives what no envelope holds (G-17)."""
 timeout_option = click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 
 
@@ -100,8 +98,7 @@ def send_command(
     if (payload is None) == (file is None):
         raise click.UsageError("give a PAYLOAD, or --file FILE")
     value = _payload(payload) if payload is not None else file
-    engine = "auto" if file is None else SEGMENTING
-    with settings.node(engine=engine) as own, _bar(progress) as on_progress:
+    with settings.node() as own, _bar(progress) as on_progress:
         message_id = own.send(node, value, ack=ack, timeout=timeout, on_progress=on_progress)
     if settings.as_json:
         print_value({"node": node, "messageId": message_id, "acknowledged": ack}, True)
@@ -156,7 +153,7 @@ def listen_command(
     settings: Settings, allow: tuple[str, ...], count: int | None, seconds: float | None, schemas: str | None
 ) -> None:
     """Print messages sent to this node (give it a name with --as), until interrupted."""
-    with settings.node(*allow, engine=SEGMENTING) as own:
+    with settings.node(*allow) as own:
         _announce(own.name)
         _print_all(lambda: own.receive(timeout=seconds), settings, count, registry_of(schemas))
 

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
+from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from time import monotonic
@@ -16,7 +17,7 @@ import speed_native
 
 from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, run
-from speed.errors import ConfigurationError, DurabilityError, PayloadTooLargeError, WireError
+from speed.errors import ConfigurationError, DurabilityError, WireError
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
@@ -26,6 +27,7 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 if TYPE_CHECKING:
     from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
+    from speed.segment.reassembly import Limits
 
 log = logging.getLogger("speed.messages")
 
@@ -98,21 +100,19 @@ class NativeEngine:
     def send_large(
         self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
     ) -> str:
-        """The core sends what fits into an envelope."""
         from speed.runtime.large_payload import source_of
+        from speed.runtime.message import FRONT_ROOM
 
         source = source_of(payload)
-        if source.size > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLargeError(
-                f"{source.size} bytes for {target!r}; send it in parts, or use engine='python', which does"
-            )
+        if source.size > MAX_PAYLOAD_BYTES - FRONT_ROOM:
+            return str(self._engine.send_large(target, source, ack, timeout, _traced(options), progress))
         message_id = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options)
         if progress is not None:
             progress(source.size, source.size)
         return message_id
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
-        raise ConfigurationError("the native engine sends no segments: use engine='python'")
+        self._engine.cut(target, _segment_size(segment_size), float(parity_rate))
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout: float, options: dict[str, Any]) -> None:
         deadline = monotonic() + timeout
@@ -205,7 +205,22 @@ def _checked(options: Options) -> dict[str, Any]:
         "namespace": options.namespace,
         "max_lane_bytes": options.max_lane_bytes,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
+        "segment_limits": {} if options.segment_limits is None else _segment_limits(options.segment_limits),
     }
+
+
+def _segment_limits(limits: Limits) -> dict[str, Any]:
+    told = asdict(limits)
+    for name, value in told.items():
+        if not isinstance(value, int | float if name.endswith("seconds") else int) or value < 0:
+            raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
+    return told
+
+
+def _segment_size(size: int | None) -> int | None:
+    if size is None or (isinstance(size, int) and size > 0):
+        return size
+    raise ConfigurationError(f"segment size {size!r} cannot be used: choose one above 0")
 
 
 def _seconds(what: str, seconds: float) -> float:

@@ -44,10 +44,17 @@ def received_message(
 ) -> Message:
     """The message in ``received``; finishing it finishes that of the core."""
     return Message(
-        ReceivedView(received, data),
+        ReceivedView(received, data) if received.large_size is None else _large_view(received, data),
         source=source,
         sequence=sequence,
         timestamp_ms=timestamp_ms,
         redelivered=redelivered,
         finish=received.done,
     )
+
+
+def _large_view(received: Any, head: bytes) -> MessageView:
+    """Of a message whose payload lies in the node's store."""
+    from speed.native.large import large_view  # few messages are
+
+    return large_view(received, head)

@@ -18,15 +18,15 @@ COPY_BYTES = 1 << 20
 
 
 class LargePayload(io.RawIOBase):
-    """The received payload as a binary file: seekable, read from the node's sealed store.
+    """The received payload as a binary file: seekable, read from the node's sealed store, which is ``stored``.
 
     Readable until the handler returned (or the next ``receive``); later reads raise ValueError. For one thread at a
     time. ``size`` is in bytes.
     """
 
-    def __init__(self, shards: StoredShards, begin: int, end: int) -> None:
+    def __init__(self, stored: Source) -> None:
         super().__init__()
-        self._shards, self._begin, self.size = shards, begin, end - begin
+        self._stored, self.size = stored, stored.size
         self._position = 0
 
     def readable(self) -> bool:
@@ -52,14 +52,14 @@ class LargePayload(io.RawIOBase):
         end = min(self.size, self._position + min(len(view), COPY_BYTES))
         if end <= self._position:
             return 0
-        data = read_shards(self._shards, self._begin + self._position, self._begin + end)
+        data = self._stored.read(self._position, end)
         view[: len(data)] = data
         self._position += len(data)
         return len(data)
 
     def read_all(self) -> bytes:
         """The whole payload, in memory; the position stays."""
-        return read_shards(self._shards, self._begin, self._begin + self.size)
+        return bytes(self._stored.read(0, self.size))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copy the whole payload into a file, which is made or replaced."""
@@ -77,10 +77,21 @@ class LargeMessage:
     def __init__(self, shards: StoredShards, size: int) -> None:
         self._shards, self._size = shards, size
         self._front = Front(read_shards(shards, 0, min(size, FRONT_BYTES)), size)
-        self.content = LargePayload(shards, self._front.start, size)
+        self.content = LargePayload(Stored(shards, self._front.start, size))
 
     def view(self) -> MessageView:
-        return LargeMessageView(self._front, self.content, lambda: read_shards(self._shards, 0, self._size))
+        head, whole = self._front.without_value(), lambda: read_shards(self._shards, 0, self._size)
+        return LargeMessageView(head, self._size, self.content, whole)
+
+
+class Stored:
+    """Some of the bytes of a payload that is put together."""
+
+    def __init__(self, shards: StoredShards, begin: int, end: int) -> None:
+        self._shards, self._begin, self.size = shards, begin, end - begin
+
+    def read(self, begin: int, end: int) -> bytes:
+        return read_shards(self._shards, self._begin + begin, self._begin + end)
 
 
 def read_shards(shards: StoredShards, begin: int, end: int) -> bytes:

@@ -51,13 +51,16 @@ class Front:
 
 
 class LargeMessageView(MessageView):
-    """A message whose payload is read from where it lies: ``content.read_all()`` gives all of it."""
+    """A message whose payload is read from where it lies: ``content.read_all()`` gives all of it.
+
+    ``head`` is the message with an empty payload, ``total`` its whole size in bytes.
+    """
 
     __slots__ = ("_content", "_total", "_whole")
 
-    def __init__(self, front: Front, content: Any, whole: Callable[[], bytes]) -> None:
-        super().__init__(front.without_value())
-        self._content, self._whole, self._total = content, whole, front.total
+    def __init__(self, head: bytes, total: int, content: Any, whole: Callable[[], bytes]) -> None:
+        super().__init__(head)
+        self._content, self._whole, self._total = content, whole, total
 
     @property
     def size(self) -> int:

@@ -23,12 +23,6 @@ WAIT = 30.0
 between_all = pytest.mark.parametrize(("source", "target"), BOTH, ids=[f"{a} cuts for {b}" for a, b in BOTH])
 
 
-@pytest.fixture(autouse=True)
-def python_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents of this language run on the engine that segments."""
-    monkeypatch.setenv("SPEED_ENGINE", "python")
-
-
 @between_all
 @pytest.mark.parametrize(("size", "parity"), [(1000, 0.0), (640, 0.125), (8192, 1.0)])
 def test_calls_and_messages_over_links_that_are_cut(

@@ -13,7 +13,7 @@ import pytest
 
 from speed.errors import SegmentStoreError
 from speed.fs.segment_store import BLOCK_BYTES, SegmentStore
-from speed.runtime.large_payload import LargePayload, read_shards
+from speed.runtime.large_payload import LargePayload, Stored, read_shards
 from speed.segment import Segment, Splitter
 from speed.segment.reassembly import Key, Reconstruction
 from speed.segment.rebuild import rebuild
@@ -198,7 +198,7 @@ def test_a_received_payload_reads_like_a_file(store: SegmentStore) -> None:
     kept(store, SEGMENTS[:7])
     (listed,), _ = store.load()
     shards = store.shards(listed)
-    file = LargePayload(shards, 10, len(PAYLOAD))
+    file = LargePayload(Stored(shards, 10, len(PAYLOAD)))
     assert (file.size, len(file)) == (len(PAYLOAD) - 10, len(PAYLOAD) - 10)
     assert file.read(5) == PAYLOAD[10:15]
     source, position = random.Random(9), 5

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -17,9 +18,11 @@ import pytest
 
 import speed
 from speed.fs.keyfile import write_key_file
+from speed.native import why_unusable
 from speed.spark import Speed, register
 from tests.system.commands import Command
 from tests.system.journals_for_spark import Recorded
+from tests.system.segments import Outsider
 from tests.system.spark_sessions import Sessions
 
 LINE_SECONDS = 30.0
@@ -85,6 +88,30 @@ def node(root: str) -> Iterator[Callable[..., speed.Node]]:
     yield make
     for one in reversed(made):
         one.close(drain_seconds=1)
+
+
+ENGINES = [
+    "python",
+    pytest.param("native", marks=pytest.mark.skipif(bool(why_unusable(speed.__version__)), reason="it is not built")),
+]
+
+
+@pytest.fixture(params=ENGINES)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def make(node: Callable[..., speed.Node], kind: str) -> Callable[..., speed.Node]:
+    """As ``node``, on each engine in turn."""
+    return partial(node, engine=kind)
+
+
+@pytest.fixture
+def outsider(make: Callable[..., speed.Node], node: Callable[..., speed.Node]) -> Outsider:
+    """A sender of segments to a node of each engine in turn."""
+    return Outsider(node("analytics", allow=["billing"], engine="python"))
 
 
 @pytest.fixture

@@ -31,18 +31,19 @@ def message(payload: Any) -> bytes:
 
 
 class Outsider:
-    """A sender that chooses which segments it sends, and in which order."""
+    """A sender that chooses which segments it sends, and in which order; whatever it is granted, once it was."""
 
     def __init__(self, node: speed.Node) -> None:
         self.node = node
+        self._link: Any = None
 
     def write(self, segments: list[Segment], flags: int = 0, type_: int = EnvelopeType.MESSAGE) -> None:
         for segment in segments:
             self.raw(write_segment(segment), flags, type_)
 
     def raw(self, data: bytes, flags: int = 0, type_: int = EnvelopeType.MESSAGE) -> None:
-        link = engine(self.node)._parts.links.granted("billing")
-        link.send(type_, flags | FLAG_SEGMENT, data, monotonic() + WAIT)
+        self._link = self._link or engine(self.node)._parts.links.granted("billing")
+        self._link.send(type_, flags | FLAG_SEGMENT, data, monotonic() + WAIT)
 
     def settled(self) -> dict[str, int]:
         """The receiver's counters once it has read all that was written."""

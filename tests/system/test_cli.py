@@ -162,7 +162,7 @@ def test_files_of_any_size_are_sent_with_a_bar(run: Command, tmp_path: Path, meg
     big = tmp_path / "big"
     big.write_bytes(bytes(megabytes << 20))
     sizes: list[int] = []
-    with speed.Node("ear", root=run.root, key=run.root / "speed.key", allow=["mouth"], engine="python") as ear:
+    with speed.Node("ear", root=run.root, key=run.root / "speed.key", allow=["mouth"]) as ear:
         ear.on_message(lambda message: sizes.append(len(message.payload)))
         sent = run("send", "ear", "--file", str(big), "--progress", "--ack", "--as", "mouth", "--json")
     assert (sent.status, sent.value["acknowledged"], sizes) == (0, True, [megabytes << 20])

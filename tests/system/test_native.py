@@ -16,6 +16,7 @@ import pytest
 
 import speed
 from speed.native import why_unusable
+from speed.segment import Limits
 
 Make = Callable[..., speed.Node]
 
@@ -209,10 +210,25 @@ def test_a_system_exit_of_a_service_is_its_failure(pair: tuple[speed.Node, speed
     assert os.getpid() > 0
 
 
-def test_what_no_envelope_holds_is_refused_with_the_way_out(pair: tuple[speed.Node, speed.Node]) -> None:
-    """G-18: the core sends no segments yet."""
-    with pytest.raises(speed.PayloadTooLargeError, match="in parts, or use engine='python'"):
-        pair[1].send("billing", bytes(65 << 20))
-    with pytest.raises(speed.ConfigurationError, match="engine='python'"):
-        pair[1].segment("billing", 1024)
-    pair[1].send("billing", b"small", ack=True)
+@pytest.mark.parametrize("limits", [Limits(idle_seconds="long"), Limits(reconstructions=1.5), Limits(completions=-1)])  # type: ignore[arg-type]
+def test_limits_of_segments_that_cannot_be_are_refused_by_name(node: Make, limits: Limits) -> None:
+    """G-15."""
+    with pytest.raises(speed.ConfigurationError, match=r"the limit (idle_seconds|reconstructions|completions) is"):
+        node("one", engine="native", segment_limits=limits)
+
+
+@pytest.mark.parametrize("ack", [False, True])
+def test_what_a_reader_or_a_progress_raises_ends_the_sending(pair: tuple[speed.Node, speed.Node], ack: bool) -> None:
+    """G-20."""
+    billing, analytics = pair
+    payload = bytes(65 << 20)
+
+    def stop(written: int, total: int) -> None:
+        raise LookupError(f"{written} of {total}")
+
+    with pytest.raises(LookupError, match=" of 68157"):
+        analytics.send("billing", payload, ack=ack, on_progress=stop)
+    analytics.send("billing", b"small", ack=ack)
+    received = billing.receive(timeout=20)
+    assert received is not None
+    assert received.payload == b"small"

@@ -8,7 +8,6 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ LARGE = MAX_PAYLOAD_BYTES + 5_000_000
 
 
 @pytest.fixture
-def make(node: Make) -> Make:
-    """Nodes of the engine that speaks segments."""
-    return partial(node, engine="python")
-
-
-@pytest.fixture
 def big(tmp_path: Path) -> Iterator[Path]:
     """A file that no envelope holds."""
     path = tmp_path / "big"
@@ -49,11 +42,6 @@ def digest(file: Any) -> str:
     while data := file.read(1 << 20):
         state.update(data)
     return state.hexdigest()
-
-
-@pytest.fixture
-def outsider(make: Make) -> Outsider:
-    return Outsider(make("analytics", allow=["billing"]))
 
 
 # --- large payloads ---
@@ -98,9 +86,9 @@ def test_a_journal_refuses_by_name_what_no_record_holds(make: Make, root: str, t
     journal = Journal(tmp_path / "journal", key)
     with JournalWriter(journal.directory, key) as writer:
         recorded = Recorded((), ("billing",), ("analytics",))
-        recorder = Recorder(writer, recorded, "journal", root=root, key=key, engine="python")
+        analytics = make("analytics", allow=["billing"])
+        recorder = Recorder(writer, recorded, "journal", root=root, key=key, engine=analytics.engine)
         try:
-            analytics = make("analytics", allow=["billing"])
             with pytest.raises(speed.ExecutionFailedError, match="more than a record holds"):
                 analytics.send("billing", bytes(LARGE), ack=True, timeout=WAIT)
             analytics.segment("billing", 4096)

@@ -202,6 +202,18 @@ TEST(Segments, the_default_limits_are_those_of_the_contract_g_15) {
   EXPECT_EQ(limits.completion_seconds, contract["completion_seconds"]);
 }
 
+TEST(Segments, a_hash_that_is_known_is_not_made_again_g_3) {
+  const Bytes payload(1000, std::byte{7});
+  const Hash known{std::byte{1}};
+  unsigned count = 0;
+  const auto each = [&](const Segment& one) {
+    EXPECT_EQ(one.hash, known);
+    ++count;
+  };
+  cut(MemorySource(payload), Splitter(64).shape(payload.size()), each, known);
+  EXPECT_EQ(count, 18U);
+}
+
 TEST(Segments, a_size_that_cannot_be_used_is_refused_g_4) {
   EXPECT_THROW(Splitter(0, 0), ConfigurationError);
   EXPECT_THROW(Splitter(100), ConfigurationError);

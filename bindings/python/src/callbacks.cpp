@@ -5,6 +5,7 @@
 
 #include "convert.hpp"
 #include "errors.hpp"
+#include "runtime/message_state.hpp"
 
 namespace speed::python {
 
@@ -34,8 +35,6 @@ nb::tuple texts(const std::vector<std::string>& names) {
   for (const std::string& name : names) list.append(name);
   return nb::tuple(list);
 }
-
-nb::object bytes_of(ByteView data) { return nb::bytes(reinterpret_cast<const char*>(data.data()), data.size()); }
 
 // What Python raised, as an exception that needs no interpreter lock.
 template <class Run>
@@ -96,8 +95,8 @@ Node::NodeHandler node_handler(nb::handle handle) {
 }
 
 nb::object to_tuple(const Message& message) {
-  return nb::make_tuple(message, bytes_of(message.bytes()), message.source(), message.sequence(), message.timestamp_ms(),
-                        message.redelivered());
+  return nb::make_tuple(message, bytes_of(message.state().view.bytes()), message.source(), message.sequence(),
+                        message.timestamp_ms(), message.redelivered());
 }
 
 nb::object to_object(const NodeInfo& info) {

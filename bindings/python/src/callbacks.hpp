@@ -31,6 +31,7 @@ Node::BatchHandler batch_handler(nb::handle handle);
 Node::NodeHandler node_handler(nb::handle handle);
 
 nb::object to_object(const NodeInfo& info);
-nb::object to_tuple(const Message& message);  // what `handle` of a message gets
+// What `handle` of a message gets; `data` of a large one has an empty payload.
+nb::object to_tuple(const Message& message);
 
 }  // namespace speed::python

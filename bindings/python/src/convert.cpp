@@ -134,11 +134,6 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first (W-15)");
 }
 
-nb::object checked(PyObject* made) {
-  if (made == nullptr) failed();
-  return nb::steal(made);
-}
-
 nb::object made(std::monostate) { return nb::none(); }
 nb::object made(bool value) { return nb::bool_(value); }
 nb::object made(std::int64_t value) { return checked(PyLong_FromLongLong(value)); }
@@ -201,6 +196,13 @@ Map to_arguments(nb::handle object) {
 nb::object to_object(const Value& value) {
   return std::visit([](const auto& content) { return made(content); }, value.storage());
 }
+
+nb::object checked(PyObject* made) {
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::object bytes_of(ByteView data) { return nb::bytes(reinterpret_cast<const char*>(data.data()), data.size()); }
 
 nb::object to_object(const Map& map) {
   nb::object dict = checked(PyDict_New());

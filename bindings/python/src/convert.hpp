@@ -15,6 +15,8 @@ Map to_arguments(nb::handle object);  // a map with text keys
 
 nb::object to_object(const Value& value);
 nb::object to_object(const Map& map);
+nb::object bytes_of(ByteView data);
+nb::object checked(PyObject* made);  // a new reference; nb::python_error where there is none
 
 void prepare_conversions();  // once, at import
 

@@ -6,6 +6,7 @@
 #include "callbacks.hpp"
 #include "convert.hpp"
 #include "fs/clock.hpp"
+#include "large.hpp"
 #include "options.hpp"
 
 namespace speed::python {
@@ -162,17 +163,26 @@ std::string Engine::send(nb::handle target, nb::handle payload, bool ack, double
   check();
   const std::string name = name_in(target);
   const Value value = to_value(payload, "payload");
-  const SendOptions settings = send_options(options, timeout);
-  if (!ack) {
-    const Released released;
-    return node_->send(name, value, settings);
-  }
-  return without_lock([&] {
-    Waiter waiter;
-    std::string id = runtime_->send_acknowledged(name, value, settings, waiter.completion());
-    waiter.result(runtime_->workers, is_interrupted);
-    return id;
-  });
+  SendOptions settings = send_options(options, timeout);
+  settings.ack = ack;
+  return without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+}
+
+std::string Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
+                               const nb::dict& options, nb::handle progress) {
+  check();
+  const std::string name = name_in(target);
+  const PythonSource payload(source);
+  const Progress report = progress_of(progress);
+  SendOptions settings = send_options(options, timeout);
+  settings.ack = ack;
+  return without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+}
+
+void Engine::cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate) {
+  const std::string name = name_in(target);
+  const Released released;
+  node_->segment(name, segment_size, parity_rate);
 }
 
 void Engine::send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options) {

@@ -39,6 +39,9 @@ class Engine {
   nb::object stats() const;
 
   std::string send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options);
+  std::string send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
+                         nb::handle progress);
+  void cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate);
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
   void forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout);
   std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);

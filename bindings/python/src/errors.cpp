@@ -45,12 +45,14 @@ std::string class_name(const Error& error) {
       {"PAYLOAD_TOO_LARGE", "PayloadTooLargeError"},
       {"UNSERIALISABLE", "UnserialisableError"},
       {"NOT_ACKNOWLEDGED", "NotAcknowledgedError"},
+      {"SEGMENT_STORE", "SegmentStoreError"},
       {"CALL_FAILED", "CallError"},
       {"SERVICE_NOT_FOUND", "ServiceNotFoundError"},
       {"ACCESS_DENIED", "AccessDeniedError"},
       {"INVALID_ARGUMENTS", "InvalidArgumentsError"},
       {"EXECUTION_FAILED", "ExecutionFailedError"},
       {"TIMEOUT", "CallTimeoutError"},
+      {"SEGMENTS_LOST", "SegmentsLostError"},
       {"INTERNAL_ERROR", "InternalError"},
   };
   if (const char* const shared = shared_code(error)) return shared;

@@ -8,6 +8,9 @@
 #include "convert.hpp"
 #include "engine.hpp"
 #include "errors.hpp"
+#include "large.hpp"
+#include "options.hpp"
+#include "runtime/message_state.hpp"
 
 namespace speed::python {
 
@@ -16,7 +19,7 @@ namespace {
 void make_engine(Engine* self, const std::string& name, const std::string& root, const std::string& key,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
-                 std::uint64_t max_lane_bytes, double spin_seconds, nb::handle settle) {
+                 std::uint64_t max_lane_bytes, double spin_seconds, const nb::dict& limits, nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -30,6 +33,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.name_space = name_space;
   options.max_lane_bytes = max_lane_bytes;
   options.spin_seconds = spin_seconds;
+  options.segment_limits = segment_limits(limits);
   options.language = "python";
   new (self) Engine(name, std::move(options), settle);
 }
@@ -50,6 +54,11 @@ NB_MODULE(speed_native, module) {
   nb::class_<speed::Message>(module, "Received")
       .def("payload", [](const speed::Message& message) { return to_object(message.payload()); })
       .def("done", &speed::Message::done, nb::call_guard<Released>())
+      .def("read", &read_large)
+      .def("whole", &whole)
+      .def_prop_ro("large_size", &large_size)
+      .def_prop_ro("whole_size", &whole_size)
+      .def_prop_ro("finished", [](const speed::Message& message) { return message.state().finished.load(); })
       .def_prop_ro("topic", &speed::Message::topic)
       .def_prop_ro("message_id", &speed::Message::message_id)
       .def_prop_ro("traceparent", &speed::Message::traceparent);
@@ -57,7 +66,7 @@ NB_MODULE(speed_native, module) {
   nb::class_<Engine>(module, "Engine")
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
-           arg("namespace"), arg("max_lane_bytes"), arg("spin_seconds"), arg("settle"))
+           arg("namespace"), arg("max_lane_bytes"), arg("spin_seconds"), arg("segment_limits"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
@@ -68,6 +77,8 @@ NB_MODULE(speed_native, module) {
       .def("discover", &Engine::discover)
       .def("stats", &Engine::stats)
       .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg())
+      .def("send_large", &Engine::send_large, arg(), arg(), arg(), arg(), arg(), arg("progress").none())
+      .def("cut", &Engine::cut, arg(), arg("segment_size").none(), arg())
       .def("send_all", &Engine::send_all)
       .def("forward", &Engine::forward)
       .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg())

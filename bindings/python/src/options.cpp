@@ -43,6 +43,21 @@ std::map<std::string, Bytes> extensions_in(const nb::dict& options) {
 
 }  // namespace
 
+segment::Limits segment_limits(const nb::dict& limits) {
+  segment::Limits bounds;
+  take(limits, "payload_bytes", bounds.payload_bytes);
+  take(limits, "reconstructions", bounds.reconstructions);
+  take(limits, "sender_reconstructions", bounds.sender_reconstructions);
+  take(limits, "buffered_bytes", bounds.buffered_bytes);
+  take(limits, "sender_buffered_bytes", bounds.sender_buffered_bytes);
+  take(limits, "completions", bounds.completions);
+  take(limits, "sender_completions", bounds.sender_completions);
+  take(limits, "idle_seconds", bounds.idle_seconds);
+  take(limits, "total_seconds", bounds.total_seconds);
+  take(limits, "completion_seconds", bounds.completion_seconds);
+  return bounds;
+}
+
 SendOptions send_options(const nb::dict& options, double timeout_seconds) {
   SendOptions settings;
   settings.timeout_seconds = timeout_seconds;

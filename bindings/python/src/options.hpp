@@ -10,5 +10,6 @@ namespace speed::python {
 namespace nb = nanobind;
 
 SendOptions send_options(const nb::dict& options, double timeout_seconds);  // WireError BAD_MESSAGE names the field
+segment::Limits segment_limits(const nb::dict& limits);  // those that are not named are the contract's
 
 }  // namespace speed::python

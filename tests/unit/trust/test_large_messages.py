@@ -31,9 +31,8 @@ class Stored(BytesIO):
 def stored(message: bytes, total: int | None = None) -> LargeMessageView:
     """The message as it is when its payload came in segments; ``total`` as if it were longer."""
     front = Front(message[:FRONT_BYTES], len(message))
-    if total is not None:
-        front.total = total
-    return LargeMessageView(front, Stored(message[front.start :]), lambda: message)
+    content = Stored(message[front.start :])
+    return LargeMessageView(front.without_value(), total or front.total, content, lambda: message)
 
 
 def signed(payload: bytes) -> bytes:

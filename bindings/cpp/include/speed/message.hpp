@@ -50,6 +50,8 @@ class Message {
   // Finishes it: it is never delivered again. Called by the next `receive`, or after the handler returned.
   void done();
 
+  const State& state() const { return *state_; }  // for bindings
+
  private:
   std::shared_ptr<State> state_;
 };

@@ -91,8 +91,9 @@ class Splitter {
   double parity_rate_;
 };
 
-// The segments of a payload, data first, in a shape of the caller's own.
-void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each);
+// The segments of a payload, data first, in a shape of the caller's own; `known` is its hash, if the caller has it.
+void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each,
+         const std::optional<Hash>& known = std::nullopt);
 
 // Bounds of what a receiver keeps (G-15); in segments.md each has its name.
 struct Limits {

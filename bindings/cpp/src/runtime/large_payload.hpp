@@ -49,6 +49,7 @@ class LargeMessage {
 
   wire::MessageView take_head() { return std::move(front_.head); }  // once
   const segment::Source& payload() const { return payload_; }
+  std::size_t size() const { return whole_.size(); }  // of all of it
   ByteView payload_bytes() const;  // in memory from the first call on; so is the next
   ByteView bytes() const;
 

@@ -44,7 +44,8 @@ void LargeSender::send(const std::string& target, wire::EnvelopeType type, const
 }
 
 void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                                    double timeout_seconds, const Progress& progress) const {
+                                    double timeout_seconds, const Progress& progress,
+                                    const std::function<bool()>& interrupted) const {
   const LinkPtr link = links_.granted(target);
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
@@ -74,7 +75,7 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
     throw;
   }
   try {
-    waiter.result(workers_);
+    waiter.result(workers_, interrupted);
   } catch (...) {
     forget();
     throw;

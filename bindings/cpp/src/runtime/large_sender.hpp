@@ -16,9 +16,10 @@ class LargeSender {
   void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, double timeout_seconds,
             const Progress& progress = {}) const;
   // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on. SegmentsLostError if
-  // the receiver gave it up.
+  // the receiver gave it up; Interrupted when `interrupted`, which is asked now and then.
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                         double timeout_seconds, const Progress& progress = {}) const;
+                         double timeout_seconds, const Progress& progress = {},
+                         const std::function<bool()>& interrupted = {}) const;
 
  private:
   Context& context_;

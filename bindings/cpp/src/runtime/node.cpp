@@ -161,27 +161,12 @@ void Node::submit(const std::string& target, const std::string& service, const M
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  Runtime& node = open();
-  const wire::MessageFields fields = node.fields_of(options);
-  wire::Buffer encoded = node.context.buffers.take();
-  wire::encode_message(payload, fields, encoded);
-  node.send_message(target, segment::MemorySource(encoded.view()), options);
-  node.context.buffers.give(std::move(encoded));
-  return fields.message_id;
+  return open().send(target, payload, options);
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
-  Runtime& node = open();
-  const wire::MessageFields fields = node.fields_of(options);
-  wire::Buffer front;
-  wire::encode_front(payload.size(), fields, front);
-  if (front.size() > wire::limits::max_segmented_head_bytes) {
-    throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
-                               " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
-  }
-  node.send_message(target, runtime::Behind(front.view(), payload), options, progress);
-  return fields.message_id;
+  return open().send_large(target, payload, options, progress);
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {

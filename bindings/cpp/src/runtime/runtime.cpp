@@ -185,16 +185,6 @@ wire::Block<10> Runtime::random_bytes() {
   return bytes;
 }
 
-std::string Runtime::send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
-                                       core::Completion completion) {
-  const wire::MessageFields fields = fields_of(options);
-  wire::Buffer encoded;
-  wire::encode_message(payload, fields, encoded);
-  calls.send_acknowledged(target, wire::EnvelopeType::message, encoded.view(), options.timeout_seconds,
-                          std::move(completion));
-  return fields.message_id;
-}
-
 NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted) {
   wire::check_node_name(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
@@ -208,21 +198,45 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
   }
 }
 
+std::string Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
+                          const std::function<bool()>& interrupted) {
+  const wire::MessageFields fields = fields_of(options);
+  wire::Buffer encoded = context.buffers.take();
+  wire::encode_message(payload, fields, encoded);
+  send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
+  context.buffers.give(std::move(encoded));
+  return fields.message_id;
+}
+
+std::string Runtime::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                                const Progress& progress, const std::function<bool()>& interrupted) {
+  const wire::MessageFields fields = fields_of(options);
+  wire::Buffer front;
+  wire::encode_front(payload.size(), fields, front);
+  if (front.size() > wire::limits::max_segmented_head_bytes) {
+    throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
+                               " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
+  }
+  send_message(target, Behind(front.view(), payload), options, progress, interrupted);
+  return fields.message_id;
+}
+
 void Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                           const Progress& progress) {
+                           const Progress& progress, const std::function<bool()>& interrupted) {
   constexpr auto type = wire::EnvelopeType::message;
+  const double timeout = options.timeout_seconds;
   if (message.size() > wire::limits::max_payload_bytes) {
-    const auto send = options.ack ? &LargeSender::send_acknowledged : &LargeSender::send;
-    return (large.*send)(target, type, message, options.timeout_seconds, progress);
+    if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted);
+    return large.send(target, type, message, timeout, progress);
   }
   Bytes room;
   const ByteView one = message.read(0, message.size(), room);
   if (options.ack) {
     Waiter waiter;
-    calls.send_acknowledged(target, type, one, options.timeout_seconds, waiter.completion());
-    waiter.result(workers);
+    calls.send_acknowledged(target, type, one, timeout, waiter.completion());
+    waiter.result(workers, interrupted);
   } else {
-    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + options.timeout_seconds});
+    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout});
   }
   if (progress) progress(message.size(), message.size());
 }

@@ -20,12 +20,12 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool is_forked() const { return fork_mark_.is_copied(); }
-  // Sends a message and returns its id; `completion` hears of its acknowledgement.
-  std::string send_acknowledged(const std::string& target, const Value& payload, const SendOptions& options,
-                                core::Completion completion);
-  // Sends a whole message, in segments if no envelope holds it; waits for its acknowledgement if the options say so.
-  void send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                    const Progress& progress = {});
+  // Each sends one message and returns its id. If the options ask for its acknowledgement, they wait for that;
+  // Interrupted when `interrupted`, which is asked now and then.
+  std::string send(const std::string& target, const Value& payload, const SendOptions& options,
+                   const std::function<bool()>& interrupted = {});
+  std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                         const Progress& progress = {}, const std::function<bool()>& interrupted = {});
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 
@@ -53,6 +53,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void claim(const NodeOptions& options);
   void end(const std::exception_ptr& why);
   void say_leave();
+  // A whole message, in segments if no envelope holds it.
+  void send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+                    const Progress& progress, const std::function<bool()>& interrupted);
 
   wire::Block<10> random_bytes();
 

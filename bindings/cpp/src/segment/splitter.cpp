@@ -57,6 +57,14 @@ class ParityGroup {
   Bytes unwanted_;
 };
 
+Hash hash_of(const Source& payload) {
+  Keccak state;
+  hash_steps(state, 0, payload.size(), [&](std::size_t begin, std::size_t end, Bytes& room) {
+    return payload.read(begin, end, room);
+  });
+  return state.digest();
+}
+
 }  // namespace
 
 Splitter::Splitter(std::size_t segment_size, double parity_rate)
@@ -87,12 +95,10 @@ std::size_t Splitter::most_bytes() const { return segment_size_ * wire::limits::
 
 void Splitter::split(const Source& payload, const Visitor& each) const { cut(payload, shape(payload.size()), each); }
 
-void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each) {
-  Keccak state;
-  hash_steps(state, 0, payload.size(), [&](std::size_t begin, std::size_t end, Bytes& room) {
-    return payload.read(begin, end, room);
-  });
-  Segment segment{.hash = state.digest(), .data_count = shape.data_count, .parity_count = shape.parity_count};
+void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each, const std::optional<Hash>& known) {
+  Segment segment{.hash = known ? *known : hash_of(payload),
+                  .data_count = shape.data_count,
+                  .parity_count = shape.parity_count};
   Bytes room;
   for (segment.index = 0; segment.index < shape.data_count; ++segment.index) {
     const std::size_t begin = segment.index * shape.segment_size;

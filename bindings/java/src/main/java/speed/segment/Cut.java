@@ -18,10 +18,10 @@ final class Cut implements Iterator<Segment> {
     private byte[][] parity = new byte[0][];
     private int next;
 
-    Cut(Source source, Shape shape) {
+    Cut(Source source, Shape shape, byte[] hash) {
         this.source = source;
         this.shape = shape;
-        hash = Keccak.of(source);
+        this.hash = hash;
         group = Math.max(1, PARITY_BYTES / shape.segmentSize());
     }
 

@@ -95,6 +95,18 @@ public final class Splitter {
      * @return data first; each is made when it is asked for
      */
     public static Iterable<Segment> cut(Source payload, Shape shape) {
-        return () -> new Cut(payload, shape);
+        return () -> new Cut(payload, shape, Keccak.of(payload));
+    }
+
+    /**
+     * The same of a payload whose hash is known.
+     *
+     * @param payload as large as the shape says
+     * @param shape with at most 255 segments
+     * @param hash of the payload (G-3)
+     * @return data first; each is made when it is asked for
+     */
+    public static Iterable<Segment> cut(Source payload, Shape shape, byte[] hash) {
+        return () -> new Cut(payload, shape, hash);
     }
 }

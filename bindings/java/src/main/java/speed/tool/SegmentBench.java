@@ -1,50 +1,70 @@
 package speed.tool;
 
 import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Random;
+import speed.segment.Assembler;
 import speed.segment.Keccak;
 import speed.segment.Segment;
+import speed.segment.Source;
 import speed.segment.Splitter;
 
 /**
- * How fast payloads are hashed and cut, in MB for each second of processor time: one line each, the best of some rounds.
- * Parity alone is what cutting with it takes longer than hashing.
+ * How fast payloads are hashed, cut and put together, in MB for each second of processor time: one line each, the best
+ * of some rounds. The hash is one sequence and bounds what a thread can cut, so cutting stands also without it.
  */
 public final class SegmentBench {
-    private static final int PAYLOAD_BYTES = 64 << 20;
     private static final int ROUNDS = 5;
-    private static final double PARITY_RATE = 0.125;
-    /** 64 and 8 segments, in the field of bytes; 227 and 28 in the wide one. */
-    private static final int[] SEGMENT_SIZES = {1 << 20, 295_680};
+    private static final int SEGMENT_BYTES = 1 << 20;
 
     private SegmentBench() {}
 
     /**
      * Measures.
      *
-     * @param line nothing
+     * @param line MB of the payload, or nothing
      */
     public static void main(String[] line) {
-        byte[] payload = new byte[PAYLOAD_BYTES];
+        byte[] payload = new byte[(line.length == 0 ? 64 : Integer.parseInt(line[0])) * 1_000_000];
         new Random(1).nextBytes(payload);
-        double hash = best(() -> Keccak.of(payload));
-        say("hash", hash);
-        for (int size : SEGMENT_SIZES) {
-            say("cut into " + size, best(() -> cut(payload, size, 0)));
-            double both = best(() -> cut(payload, size, PARITY_RATE));
-            say("cut into " + size + " with parity", both);
-            say("parity alone", both - hash);
+        Source source = Source.of(payload);
+        byte[] hash = Keccak.of(payload);
+        Splitter plain = new Splitter(SEGMENT_BYTES, 0);
+        Splitter coded = new Splitter(SEGMENT_BYTES);
+        say("Keccak-256 alone", payload, () -> Keccak.of(payload));
+        say("segments, no parity, hash apart", payload,
+                () -> written(Splitter.cut(source, plain.shape(source.size()), hash)));
+        say("segments, no parity, with the hash", payload, () -> written(plain.split(payload)));
+        say("segments with parity 0.125, hash apart", payload,
+                () -> written(Splitter.cut(source, coded.shape(source.size()), hash)));
+        say("segments with parity 0.125 and the hash", payload, () -> written(coded.split(payload)));
+        say("put together, an eighth lost", payload, lossy(coded.split(payload)));
+    }
+
+    private static void written(Iterable<Segment> segments) {
+        for (Segment segment : segments) {
+            segment.write();
         }
     }
 
-    private static void cut(byte[] payload, int size, double parityRate) {
-        long bytes = 0;
-        for (Segment segment : new Splitter(size, parityRate).split(payload)) {
-            bytes += segment.payload().length;
+    /** Puts together what is left without the first segments, as many as there are of parity. */
+    private static Runnable lossy(Iterable<Segment> segments) {
+        List<byte[]> arriving = new ArrayList<>();
+        for (Segment segment : segments) {
+            if (segment.isParity() || segment.index() >= segment.parityCount()) {
+                arriving.add(segment.write());
+            }
         }
-        if (bytes < payload.length) {
-            throw new AssertionError(bytes);
-        }
+        return () -> {
+            Assembler assembler = new Assembler();
+            for (byte[] data : arriving) {
+                if (assembler.receive("sender", data, 0).payload() != null) {
+                    return;
+                }
+            }
+            throw new AssertionError("not put together");
+        };
     }
 
     /** Seconds of processor time. */
@@ -62,7 +82,7 @@ public final class SegmentBench {
         return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
     }
 
-    private static void say(String what, double seconds) {
-        System.out.printf("%-32s %6.0f MB/s%n", what, PAYLOAD_BYTES / seconds / 1e6);
+    private static void say(String what, byte[] payload, Runnable work) {
+        System.out.printf("%-44s %7.0f MB/s%n", what, payload.length / best(work) / 1e6);
     }
 }

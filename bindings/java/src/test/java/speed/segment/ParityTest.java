@@ -44,6 +44,16 @@ class ParityTest {
         assertArrayEquals(payload, whole);
     }
 
+    /** G-3. */
+    @Test
+    void aHashThatIsKnownIsNotMadeAgain() {
+        byte[] known = randomBytes(32);
+        byte[] payload = randomBytes(1000);
+        for (Segment segment : Splitter.cut(Source.of(payload), new Splitter(64).shape(payload.length), known)) {
+            assertArrayEquals(known, segment.hash());
+        }
+    }
+
     @Test
     void everyPatternOfLossesOfSmallShapesIsRecovered() {
         for (int dataCount = 1; dataCount <= 5; dataCount++) {
