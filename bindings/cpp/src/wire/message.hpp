@@ -59,7 +59,11 @@ class MessageView {
   bool is_expired(std::int64_t now_ms) const;  // M-7
   std::optional<std::string_view> correlation_id() const { return head_.correlation_id; }
   std::optional<std::string_view> causality_parent() const { return head_.causality_parent; }
-  std::optional<std::string_view> publisher_id() const { return head_.publisher_id; }
+  std::optional<std::string_view> publisher_id() const { return head_.security.publisher_id; }
+  const Security& security() const { return head_.security; }
+  const Schema& schema() const { return head_.schema; }
+  bool is_encrypted() const { return head_.security.encryption.has_value(); }
+  std::int64_t uncompressed_bytes() const { return head_.uncompressed_bytes; }
   std::optional<std::string> traceparent() const;  // null when absent or not valid (M-11)
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;

@@ -101,7 +101,7 @@ Value MessageView::payload() const { return decode(payload_); }
 Value MessageView::decode(ByteView payload) const {
   const std::string encoding = content_encoding();
   if (encoding != "none") refuse("content_encoding: is " + encoding + "; read payload_bytes");
-  if (head_.is_encrypted) refuse("security.encryption: payload is encrypted; read payload_bytes");
+  if (is_encrypted()) refuse("security.encryption: payload is encrypted; read payload_bytes");
   return decode_content(content_type(), payload);
 }
 
