@@ -31,6 +31,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.max_lane_bytes = max_lane_bytes;
   options.spin_seconds = spin_seconds;
   options.language = "python";
+  options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
 

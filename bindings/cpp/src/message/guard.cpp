@@ -3,6 +3,7 @@
 #include "message/compression.hpp"
 #include "message/sensitivity.hpp"
 #include "wire/content.hpp"
+#include "wire/limits.hpp"
 
 namespace speed::message {
 
@@ -10,6 +11,8 @@ namespace {
 
 using wire::Buffer;
 using wire::MessageFields;
+
+constexpr std::size_t longest_signature_record = 80;  // with what the lengths around it grow by
 
 void check_algorithms(const std::vector<MessageKey>& keys, FipsMode mode) {
   for (const MessageKey& key : keys) algorithm_of(key.algorithm(), mode);
@@ -37,6 +40,12 @@ Described describe(std::string_view media_type, const MessageFields& fields, con
           {},
           fields.data_classification,
           wire::view(aad)};
+}
+
+// M-16.
+void check_size(std::size_t size) {
+  if (size <= wire::limits::max_payload_bytes) return;
+  throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
 }
 
 }  // namespace
@@ -93,14 +102,18 @@ void Guard::write(const Value& payload, MessageFields fields, const Protection& 
   const std::string_view media_type = wire::media_type_of(payload);
   Buffer content;
   wire::encode_content(payload, content);
+  check_size(content.size());
   compress_payload(asked.compression.value_or(security_.compression), content, fields);
   encrypt_payload(media_type, content, fields, keys, asked);
-  if (!keys.sign_with) return wire::encode_message(media_type, content.view(), fields, out);
-  fields.signature_algorithm = keys.sign_with->algorithm();
-  fields.signature_key_id = keys.sign_with->id();
-  Buffer unsigned_message;
-  wire::encode_message(media_type, content.view(), fields, unsigned_message);
-  out.append(sign(unsigned_message.view(), *keys.sign_with));
+  if (keys.sign_with) {
+    fields.signature_algorithm = keys.sign_with->algorithm();
+    fields.signature_key_id = keys.sign_with->id();
+  }
+  Buffer written;
+  wire::encode_message(media_type, content.view(), fields, written);
+  check_size(written.size() + longest_signature_record);
+  if (!keys.sign_with) return out.append(written.view());
+  out.append(sign(written.view(), *keys.sign_with));
 }
 
 TrustedKeys Guard::trusted() const {

@@ -164,7 +164,7 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
   Runtime& node = open();
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer encoded = node.context.buffers.take();
-  wire::encode_message(payload, fields, encoded);
+  node.encode(payload, fields, options.protection, encoded);
   node.send_message(target, segment::MemorySource(encoded.view()), options);
   node.context.buffers.give(std::move(encoded));
   return fields.message_id;
@@ -173,6 +173,14 @@ std::string Node::send(const std::string& target, const Value& payload, const Se
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
   Runtime& node = open();
+  if (node.protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
+    if (payload.size() > wire::limits::max_payload_bytes) {
+      throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+    }
+    std::string id = send(target, runtime::all_of(payload), options);
+    if (progress) progress(payload.size(), payload.size());
+    return id;
+  }
   const wire::MessageFields fields = node.fields_of(options);
   wire::Buffer front;
   wire::encode_front(payload.size(), fields, front);
@@ -203,7 +211,7 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
   wire::MessageFields fields = node.fields_of(options);
   for (const Value& payload : payloads) {
     node.stamp(fields);
-    wire::encode_message(payload, fields, encoded);
+    node.encode(payload, fields, options.protection, encoded);
     ends.push_back(encoded.size());
     const bool full = ends.size() == sent_at_once || encoded.size() >= bytes_at_once;
     if (!full && &payload != &payloads.back()) continue;
@@ -227,7 +235,7 @@ std::size_t Node::publish(const std::string& topic, const Value& payload, SendOp
   wire::check_topic(topic);
   options.topic = topic;
   wire::Buffer encoded;
-  wire::encode_message(payload, node.fields_of(options), encoded);
+  node.encode(payload, node.fields_of(options), options.protection, encoded);
   const ByteView one = encoded.view();
   const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
   std::size_t delivered = 0;

@@ -67,6 +67,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
   context.segment_limits = options.segment_limits;
+  if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
@@ -189,7 +190,7 @@ std::string Runtime::send_acknowledged(const std::string& target, const Value& p
                                        core::Completion completion) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded;
-  wire::encode_message(payload, fields, encoded);
+  encode(payload, fields, options.protection, encoded);
   calls.send_acknowledged(target, wire::EnvelopeType::message, encoded.view(), options.timeout_seconds,
                           std::move(completion));
   return fields.message_id;
@@ -225,6 +226,16 @@ void Runtime::send_message(const std::string& target, const segment::Source& mes
     links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + options.timeout_seconds});
   }
   if (progress) progress(message.size(), message.size());
+}
+
+void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+                     wire::Buffer& out) const {
+  if (!protects(asked)) return wire::encode_message(payload, fields, out);
+  context.guard->write(payload, fields, asked, out);
+}
+
+bool Runtime::protects(const Protection& asked) const {
+  return context.guard != nullptr && context.guard->protects(asked);
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {
