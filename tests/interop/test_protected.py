@@ -42,7 +42,13 @@ class Pair:
         self.writer, self.reader = agents.shared("caller", source), agents.shared("server", target)
 
     def protect(self, writing: dict[str, Any], reading: dict[str, Any]) -> None:
-        nothing = {"policy": "off", "trusted": [], "sign_with": None, "encrypt_to": [], "compression": "none"}
+        nothing: dict[str, Any] = {
+            "policy": "off",
+            "trusted": [],
+            "sign_with": None,
+            "encrypt_to": [],
+            "compression": "none",
+        }
         self.reader.ask("protect", **{**nothing, "name": READER, "allow": [WRITER], **reading})
         self.writer.ask("protect", **{**nothing, "name": WRITER, "allow": [READER], **writing})
 
