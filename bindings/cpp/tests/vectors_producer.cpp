@@ -144,7 +144,7 @@ void payloads() {
   }
 }
 
-void message() {
+void messages() {
   for (const Json& item : test::cases("messages", "valid")) {
     if (item["name"] != "bytes") continue;
     const Json& fields = item["expected"];
@@ -216,6 +216,6 @@ int main(int count, char** words) {
   lane_files(lane);
   values();
   payloads();
-  message();
+  messages();
   return 0;
 }
