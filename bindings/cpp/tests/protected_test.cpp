@@ -106,7 +106,8 @@ TEST_F(Protected, what_is_not_signed_reaches_no_handler_and_its_sender_is_told_m
   analytics_->on_message([&](Message&) { ++handled; });
   EXPECT_NE(refusal().find("UNSIGNED: "), std::string::npos);
   EXPECT_EQ(handled, 0);
-  EXPECT_EQ(analytics_->stats().find("messages_refused")->as<std::int64_t>(), 1);
+  const Map counters = analytics_->stats().find("counters")->as<Map>();
+  EXPECT_EQ(counters.find("messages_refused")->as<std::int64_t>(), 1);
 }
 
 TEST_F(Protected, verify_lets_unsigned_messages_pass_m_18) {
