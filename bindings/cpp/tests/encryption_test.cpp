@@ -1,6 +1,8 @@
 // Encrypted and compressed payloads (M-19 to M-25, M-28), by the vectors, by cases of Wycheproof, and there and back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "message/cipher.hpp"
 #include "message/compression.hpp"
 #include "message/guard.hpp"
