@@ -21,17 +21,7 @@ using wire::MessageView;
 
 constexpr std::int64_t now_ms = 1'700'000'000'000;
 
-bool needs_ml_kem(std::string_view algorithm) {
-  return algorithm.find("ml-kem") != std::string_view::npos || algorithm == "x-wing";
-}
-
-// Whether this build has an algorithm: RSA and ML-KEM come from OpenSSL.
-bool is_here(std::string_view algorithm) {
-#ifdef SPEED_WITHOUT_OPENSSL
-  if (algorithm.starts_with("rsa")) return false;
-#endif
-  return !needs_ml_kem(algorithm) || MlKemKey::is_available();
-}
+bool is_here(std::string_view algorithm) { return is_available(algorithm_of(algorithm)); }
 
 // The keys of the vectors that this build can load; for the others it must say so.
 std::shared_ptr<KeyStore> store_of(const Json& records) {

@@ -92,11 +92,6 @@ const Algorithm& algorithm_of_message(const wire::Encryption& encryption, FipsMo
   return algorithm;
 }
 
-bool needs_ml_kem(const Algorithm& algorithm) {
-  return algorithm.family == Family::ml_kem || algorithm.family == Family::hybrid ||
-         algorithm.family == Family::x_wing;
-}
-
 // The first key that this reader holds, and its place.
 std::pair<std::size_t, MessageKey> first_held(const std::vector<std::string_view>& key_ids, const Algorithm& algorithm,
                                               const FindKey& find) {
@@ -109,8 +104,9 @@ std::pair<std::size_t, MessageKey> first_held(const std::vector<std::string_view
     }
     return {place, std::move(*key)};
   }
-  if (needs_ml_kem(algorithm) && !MlKemKey::is_available()) {
-    throw NotAvailableError(std::string(algorithm.name) + " is not available here: it needs OpenSSL 3.5 or newer");
+  if (!is_available(algorithm)) {
+    throw NotAvailableError(std::string(algorithm.name) +
+                            " is not available here: RSA needs OpenSSL 3, ML-KEM and its hybrids OpenSSL 3.5");
   }
   throw NoRecipientKeyError("the payload is for holders of '" + std::string(key_ids[0].substr(0, shown_bytes)) +
                             "' and the like, and none of their keys is here");

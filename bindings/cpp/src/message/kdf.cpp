@@ -7,7 +7,9 @@ namespace speed::message {
 Hash sha256(Pieces data) {
   crypto_hash_sha256_state state;
   crypto_hash_sha256_init(&state);
-  for (const ByteView piece : data) crypto_hash_sha256_update(&state, wire::raw(piece), piece.size());
+  for (const ByteView piece : data) {
+    if (!piece.empty()) crypto_hash_sha256_update(&state, wire::raw(piece), piece.size());
+  }
   Hash hash;
   crypto_hash_sha256_final(&state, wire::raw(std::span<std::byte>(hash)));
   return hash;
@@ -16,7 +18,9 @@ Hash sha256(Pieces data) {
 Hash hmac_sha256(ByteView key, Pieces data) {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, wire::raw(key), key.size());
-  for (const ByteView piece : data) crypto_auth_hmacsha256_update(&state, wire::raw(piece), piece.size());
+  for (const ByteView piece : data) {
+    if (!piece.empty()) crypto_auth_hmacsha256_update(&state, wire::raw(piece), piece.size());
+  }
   Hash mac;
   crypto_auth_hmacsha256_final(&state, wire::raw(std::span<std::byte>(mac)));
   sodium_memzero(&state, sizeof state);
@@ -24,7 +28,8 @@ Hash hmac_sha256(ByteView key, Pieces data) {
 }
 
 Secret hkdf_extract(ByteView salt, Pieces secret) {
-  Hash extracted = hmac_sha256(salt, secret);
+  const Hash zeros{};  // what RFC 5869 takes for no salt
+  Hash extracted = hmac_sha256(salt.empty() ? ByteView(zeros) : salt, secret);
   Secret key(extracted);
   sodium_memzero(extracted.data(), extracted.size());
   return key;

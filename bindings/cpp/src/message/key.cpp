@@ -128,6 +128,16 @@ bool is_key_id(std::string_view id) {
          id[0] != '-' && id.find("..") == std::string_view::npos;
 }
 
+bool is_available(const Algorithm& algorithm) {
+  switch (algorithm.family) {
+    case Family::rsa: return RsaKey::is_available();
+    case Family::ml_kem:
+    case Family::hybrid:
+    case Family::x_wing: return MlKemKey::is_available();
+    default: return true;
+  }
+}
+
 MessageKey make_key(State state) {
   if (!is_key_id(state.id)) {
     throw KeyRefusedError("that is no key id: use 1 to " + std::to_string(max_key_id_bytes) + " of [A-Za-z0-9._-]");

@@ -36,5 +36,8 @@ void check_use(const MessageKey& key, std::string_view name_space, std::string_v
 
 bool is_key_id(std::string_view id);
 
+// Whether the libraries at hand have the algorithm's keys.
+bool is_available(const Algorithm& algorithm);
+
 }  // namespace message
 }  // namespace speed

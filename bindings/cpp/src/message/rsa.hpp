@@ -14,6 +14,7 @@ class RsaKey {
   static std::shared_ptr<const RsaKey> from_secret(ByteView der);
   static std::shared_ptr<const RsaKey> from_public(ByteView der);
   static Secret generate(std::size_t bits);  // PKCS #8
+  static bool is_available();
   ~RsaKey();
   RsaKey(const RsaKey&) = delete;
   RsaKey& operator=(const RsaKey&) = delete;

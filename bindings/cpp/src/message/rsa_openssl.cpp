@@ -104,6 +104,8 @@ Secret RsaKey::generate(std::size_t bits) {
   return made;
 }
 
+bool RsaKey::is_available() { return true; }
+
 std::size_t RsaKey::bits() const { return bits_of(state_->key); }
 
 Bytes RsaKey::public_bytes() const {

@@ -17,6 +17,7 @@ RsaKey::~RsaKey() = default;
 std::shared_ptr<const RsaKey> RsaKey::from_secret(ByteView) { refuse(); }
 std::shared_ptr<const RsaKey> RsaKey::from_public(ByteView) { refuse(); }
 Secret RsaKey::generate(std::size_t) { refuse(); }
+bool RsaKey::is_available() { return false; }
 std::size_t RsaKey::bits() const { refuse(); }
 Bytes RsaKey::public_bytes() const { refuse(); }
 Bytes RsaKey::encrypt(ByteView, ByteView) const { refuse(); }
