@@ -86,6 +86,8 @@ const std::map<std::string, Commands::Command> Commands::table{
     {"joins", &Commands::joins},         {"leaves", &Commands::leaves},   {"burst", &Commands::burst},
     {"drain", &Commands::drain},         {"race", &Commands::race},       {"release", &Commands::release},
     {"decode", &Commands::decode},       {"close", &Commands::close},   {"segment", &Commands::segment},
+    {"protect", &Commands::protect},     {"unprotect", &Commands::unprotect},
+    {"protected_send", &Commands::protected_send}, {"protected_receive", &Commands::protected_receive},
 };
 
 Commands::Commands(speed::Node& node, const speed::NodeOptions& options) : node_(node) {
@@ -257,12 +259,27 @@ Json Commands::release(const Json&) {
   return nullptr;
 }
 
+Json Commands::protect(const Json& command) {
+  protected_.reset();
+  protected_ = std::make_unique<ProtectedNode>(command, options_);
+  return protected_->generation();
+}
+
+Json Commands::unprotect(const Json&) {
+  protected_.reset();
+  return nullptr;
+}
+
+Json Commands::protected_send(const Json& command) { return protected_->send(command); }
+Json Commands::protected_receive(const Json& command) { return protected_->receive(command); }
+
 Json Commands::decode(const Json& command) {
   return verdict(text(command, "kind"), value_of(command.at("bytes")).as<speed::Bytes>());
 }
 
 Json Commands::close(const Json&) {
   prize_.reset();
+  protected_.reset();
   in_hand_.reset();
   node_.close();
   over_ = true;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "json_value.hpp"
+#include "protected.hpp"
 #include "speed/node.hpp"
 
 namespace agent {
@@ -59,6 +60,10 @@ class Commands {
   Json drain(const Json& command);
   Json race(const Json& command);
   Json release(const Json& command);
+  Json protect(const Json& command);
+  Json protected_send(const Json& command);
+  Json protected_receive(const Json& command);
+  Json unprotect(const Json& command);
   Json decode(const Json& command);
   Json close(const Json& command);
 
@@ -67,6 +72,7 @@ class Commands {
   speed::Node& node_;
   speed::NodeOptions options_;
   std::unique_ptr<speed::Node> prize_;
+  std::unique_ptr<ProtectedNode> protected_;
   std::optional<speed::Message> in_hand_;
   Seen events_;
   Seen joins_;

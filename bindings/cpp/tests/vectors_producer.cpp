@@ -1,8 +1,11 @@
 // speed-vectors: makes the bytes of registry_spec/vectors from what they are made of, one JSON object a line,
 // {"kind", "name", "hex"}, so that the others can read them. Authenticated kinds are made with the first accepted key.
+// `speed-vectors protected`: instead, messages signed by, or encrypted for, each key of signatures.json and
+// encryption.json that this build has.
 // `speed-vectors segments`: instead of these, all segments of each cut of segments.json.
 #include <iostream>
 
+#include "message/guard.hpp"
 #include "segments.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
@@ -141,7 +144,7 @@ void payloads() {
   }
 }
 
-void message() {
+void messages() {
   for (const Json& item : test::cases("messages", "valid")) {
     if (item["name"] != "bytes") continue;
     const Json& fields = item["expected"];
@@ -162,11 +165,49 @@ void segments() {
   }
 }
 
+// One message under the settings, of the fields that all keys of the vectors allow.
+void protect(const MessageSecurity& security, const std::string& name, const Protection& asked) {
+  wire::MessageFields fields;
+  fields.message_id = "018bcfe5-687b-7607-8809-0a0b0c0d0e0f";
+  fields.topic = "orders.created";
+  fields.published_at_ms = 1'700'000'000'123;
+  fields.publisher_id = "billing";
+  wire::Buffer out;
+  message::Guard(security).write(Map{{"amount", 1000}}, fields, asked, out);
+  say("protected", Json{{"name", name}}, out.view());
+}
+
+void protected_messages() {
+  for (const Json& record : test::cases("encryption", "keys")) {
+    try {
+      const MessageKey key = MessageKey::parse(record.dump());
+      MessageSecurity security;
+      security.keys = std::make_shared<KeyStore>(std::vector{key});
+      security.encrypt_to = {key.id()};
+      for (const char* const compression : {"none", "gzip", "zstd", "lz4", "snappy"}) {
+        security.compression = compression;
+        protect(security, key.id(), {});
+      }
+    } catch (const NotAvailableError&) {
+      continue;  // an algorithm of other builds
+    }
+  }
+  MessageSecurity security;
+  const MessageKey mac = MessageKey::parse(test::cases("signatures", "trusted")[1].dump());
+  security.keys->put(mac.id(), {mac});
+  security.sign_with = mac.id();
+  protect(security, mac.id(), {});
+}
+
 }  // namespace
 
-int main(int count, char**) {
+int main(int count, char** words) {
   if (count > 1) {
-    segments();
+    if (std::string_view(words[1]) == "protected") {
+      protected_messages();
+    } else {
+      segments();
+    }
     return 0;
   }
   const Lane lane;
@@ -175,6 +216,6 @@ int main(int count, char**) {
   lane_files(lane);
   values();
   payloads();
-  message();
+  messages();
   return 0;
 }

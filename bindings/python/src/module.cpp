@@ -35,6 +35,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.spin_seconds = spin_seconds;
   options.segment_limits = segment_limits(limits);
   options.language = "python";
+  options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
 

@@ -20,7 +20,7 @@ class Message {
 
   // The value the sender gave, decoded at each call; WireError when it is not what its type says, or is encoded.
   Value payload() const;
-  ByteView payload_bytes() const;  // as it travelled, without a copy
+  ByteView payload_bytes() const;  // without a copy; decrypted and decompressed, or else as it travelled
   // The bytes of a payload that lies in the node's store, since it is above 16 MiB; null for all others. Readable until
   // the handler returned, or the next `receive`; then reading throws SegmentStoreError. The two above hold all of it.
   const segment::Source* large() const;
@@ -42,6 +42,11 @@ class Message {
   std::optional<std::string> correlation_id() const;
   std::optional<std::string> causality_parent() const;
   std::optional<std::string> publisher_id() const;  // what the publisher says of itself
+  std::string publisher_team() const;
+  std::optional<std::string> signed_by() const;  // the trusted key whose signature holds (M-17)
+  std::optional<std::string> opened_by() const;  // the key that the payload was encrypted for (M-21)
+  std::string data_classification() const;       // empty means internal (M-28)
+  bool contains_pii() const;
   std::optional<std::string> traceparent() const;   // W3C; null when absent or not valid
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;

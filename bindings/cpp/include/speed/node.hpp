@@ -16,6 +16,7 @@
 
 #include "speed/large.hpp"
 #include "speed/message.hpp"
+#include "speed/message_security.hpp"
 #include "speed/service.hpp"
 
 namespace speed {
@@ -39,6 +40,8 @@ struct NodeOptions {
   std::string language = "c++";            // what the entry says
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
   segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
+  // How messages are signed, encrypted and checked; without it they are handed out as they came.
+  std::optional<MessageSecurity> security = MessageSecurity();
 };
 
 struct CallOptions {
@@ -58,6 +61,7 @@ struct SendOptions {
   std::map<std::string, std::string> labels = {};
   std::map<std::string, std::string> baggage = {};
   std::map<std::string, Bytes> extensions = {};
+  Protection protection = {};  // of messages and events; what is absent is as the node's security says
 };
 
 // Another node, as its registry entry tells.
@@ -120,7 +124,8 @@ class Node {
               const CallOptions& options = {});
 
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
-  // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5) ---
+  // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5).
+  // MessageError: what it cannot be protected with (M-17 to M-28) ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
   // One message whose payload is the bytes of a file or another source; what no envelope holds (64 MiB) goes in
   // segments and in little memory, and with each the timeout begins anew. With `ack` also SegmentsLostError, if the

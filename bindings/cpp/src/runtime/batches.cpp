@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/opening.hpp"
 #include "wire/names.hpp"
 
 namespace speed::runtime {
@@ -61,6 +62,7 @@ std::vector<Arrival> Batches::take() {
     context_.stats.count("events_unsubscribed");
     arrival->done();
   }
+  std::erase_if(batch, [this](const Arrival& arrival) { return !open_message(context_, replies_, *arrival); });
   return batch;
 }
 

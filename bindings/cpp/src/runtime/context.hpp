@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "fs/registration.hpp"
+#include "message/guard.hpp"
 #include "runtime/buffers.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
@@ -72,6 +73,7 @@ struct Context {
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
   segment::Limits segment_limits;
+  std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
   Stats stats;
   Buffers buffers;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/opening.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
@@ -69,6 +70,20 @@ void Delivery::stop_waiting() {
 std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
   workers_.serve();
   finish_in_hand();
+  const double until = fs::monotonic_seconds() + timeout_seconds.value_or(0);
+  while (true) {
+    const auto left = [&] { return std::max(0.0, until - fs::monotonic_seconds()); };
+    const Arrival arrival = next_received(timeout_seconds ? std::optional(left()) : std::nullopt);
+    if (arrival == nullptr) return std::nullopt;
+    if (!open_message(context_, replies_, *arrival)) continue;
+    const std::lock_guard guard(lock_);
+    in_hand_ = arrival;
+    return Message(arrival);
+  }
+}
+
+// Null after the timeout.
+Arrival Delivery::next_received(std::optional<double> timeout_seconds) {
   std::unique_lock guard(lock_);
   const auto ready = [&] { return !received_.empty() || context_.stop.requested(); };
   if (timeout_seconds) {
@@ -78,11 +93,11 @@ std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) 
   }
   if (received_.empty()) {
     context_.stop.check();
-    return std::nullopt;
+    return nullptr;
   }
-  in_hand_ = std::move(received_.front());
+  Arrival first = std::move(received_.front());
   received_.pop_front();
-  return Message(in_hand_);
+  return first;
 }
 
 void Delivery::wake_receivers() {
@@ -149,6 +164,7 @@ std::optional<Arrival> Delivery::next_of(const std::string& source) {
 
 void Delivery::handle(const Arrival& arrival) {
   const TraceScope trace(arrival->view.traceparent());
+  if (!open_message(context_, replies_, *arrival)) return;
   try {
     call_handlers(arrival);
     acknowledge(*arrival);

@@ -36,6 +36,7 @@ class Delivery {
     Node::MessageHandler handler;
   };
 
+  Arrival next_received(std::optional<double> timeout_seconds);
   void enqueue(Arrival arrival);
   void run(Arrival arrival);
   std::optional<Arrival> next_of(const std::string& source);

@@ -48,8 +48,8 @@ class LargeMessage {
   LargeMessage(const std::shared_ptr<fs::StoredShards>& shards, std::size_t size);
 
   wire::MessageView take_head() { return std::move(front_.head); }  // once
-  const segment::Source& payload() const { return payload_; }
   std::size_t size() const { return whole_.size(); }  // of all of it
+  const segment::Source& payload() const { return payload_; }
   ByteView payload_bytes() const;  // in memory from the first call on; so is the next
   ByteView bytes() const;
 

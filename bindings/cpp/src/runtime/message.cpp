@@ -13,15 +13,18 @@ std::optional<std::string> owned(std::optional<std::string_view> text) {
 }  // namespace
 
 Value Message::payload() const {
+  const message::Opened& opened = state_->opened;
+  if (opened.plain && !opened.is_encoded) return state_->view.decode_plain(opened.plain->view());
   return state_->large == nullptr ? state_->view.payload() : state_->view.decode(state_->large->payload_bytes());
 }
 
 ByteView Message::payload_bytes() const {
+  if (state_->opened.plain) return state_->opened.plain->view();
   return state_->large == nullptr ? state_->view.payload_bytes() : state_->large->payload_bytes();
 }
 
 const segment::Source* Message::large() const {
-  return state_->large == nullptr ? nullptr : &state_->large->payload();
+  return state_->large == nullptr || state_->opened.plain ? nullptr : &state_->large->payload();
 }
 
 const std::string& Message::source() const { return state_->source(); }
@@ -44,6 +47,16 @@ std::int64_t Message::published_at_ms() const { return state_->view.published_at
 std::optional<std::string> Message::correlation_id() const { return owned(state_->view.correlation_id()); }
 std::optional<std::string> Message::causality_parent() const { return owned(state_->view.causality_parent()); }
 std::optional<std::string> Message::publisher_id() const { return owned(state_->view.publisher_id()); }
+std::optional<std::string> Message::signed_by() const { return state_->opened.signed_by; }
+std::optional<std::string> Message::opened_by() const { return state_->opened.opened_by; }
+
+std::string Message::publisher_team() const { return std::string(state_->view.security().publisher_team); }
+
+std::string Message::data_classification() const {
+  return std::string(state_->view.security().data_classification);
+}
+
+bool Message::contains_pii() const { return state_->view.security().contains_pii; }
 std::optional<std::string> Message::traceparent() const { return state_->view.traceparent(); }
 std::map<std::string, std::string> Message::labels() const { return state_->view.labels(); }
 std::map<std::string, std::string> Message::baggage() const { return state_->view.baggage(); }

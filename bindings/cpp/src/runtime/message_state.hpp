@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "message/guard.hpp"
 #include "runtime/inbound_lane.hpp"
 #include "runtime/large_payload.hpp"
 #include "speed/message.hpp"
@@ -31,6 +32,7 @@ struct Message::State {
   const std::int64_t timestamp_ms;
   const bool is_event;
   const bool redelivered;
+  message::Opened opened = {};  // set before it is handed out
   bool wants_answer;  // its sender asked for an acknowledgement and has none yet
   std::atomic<bool> finished = false;
 

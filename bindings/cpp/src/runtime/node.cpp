@@ -188,7 +188,7 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
   wire::MessageFields fields = node.fields_of(options);
   for (const Value& payload : payloads) {
     node.stamp(fields);
-    wire::encode_message(payload, fields, encoded);
+    node.encode(payload, fields, options.protection, encoded);
     ends.push_back(encoded.size());
     const bool full = ends.size() == sent_at_once || encoded.size() >= bytes_at_once;
     if (!full && &payload != &payloads.back()) continue;
@@ -212,7 +212,7 @@ std::size_t Node::publish(const std::string& topic, const Value& payload, SendOp
   wire::check_topic(topic);
   options.topic = topic;
   wire::Buffer encoded;
-  wire::encode_message(payload, node.fields_of(options), encoded);
+  node.encode(payload, node.fields_of(options), options.protection, encoded);
   const ByteView one = encoded.view();
   const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
   std::size_t delivered = 0;

@@ -67,6 +67,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
   context.segment_limits = options.segment_limits;
+  if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
@@ -202,7 +203,7 @@ std::string Runtime::send(const std::string& target, const Value& payload, const
                           const std::function<bool()>& interrupted) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded = context.buffers.take();
-  wire::encode_message(payload, fields, encoded);
+  encode(payload, fields, options.protection, encoded);
   send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
   context.buffers.give(std::move(encoded));
   return fields.message_id;
@@ -210,6 +211,14 @@ std::string Runtime::send(const std::string& target, const Value& payload, const
 
 std::string Runtime::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                                 const Progress& progress, const std::function<bool()>& interrupted) {
+  if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
+    if (payload.size() > wire::limits::max_payload_bytes) {
+      throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+    }
+    std::string id = send(target, all_of(payload), options, interrupted);
+    if (progress) progress(payload.size(), payload.size());
+    return id;
+  }
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer front;
   wire::encode_front(payload.size(), fields, front);
@@ -239,6 +248,16 @@ void Runtime::send_message(const std::string& target, const segment::Source& mes
     links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout});
   }
   if (progress) progress(message.size(), message.size());
+}
+
+void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,
+                     wire::Buffer& out) const {
+  if (!protects(asked)) return wire::encode_message(payload, fields, out);
+  context.guard->write(payload, fields, asked, out);
+}
+
+bool Runtime::protects(const Protection& asked) const {
+  return context.guard != nullptr && context.guard->protects(asked);
 }
 
 wire::MessageFields Runtime::fields_of(const SendOptions& options) {

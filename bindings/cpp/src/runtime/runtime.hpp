@@ -26,6 +26,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
                    const std::function<bool()>& interrupted = {});
   std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                          const Progress& progress = {}, const std::function<bool()>& interrupted = {});
+  // Appends one message, protected if it is to be.
+  void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked, wire::Buffer& out) const;
+  bool protects(const Protection& asked) const;
   wire::MessageFields fields_of(const SendOptions& options);  // with id, time and the trace at hand
   void stamp(wire::MessageFields& fields);                    // a new id and the present time
 

@@ -10,6 +10,22 @@
 
 namespace speed::wire {
 
+// How a writer says that its payload is encrypted (M-20 to M-22); what is empty is not written.
+struct EncryptionFields {
+  struct Recipient {
+    std::string key_id;
+    Bytes encapsulated_key;
+    Bytes wrapped_key;
+  };
+
+  std::string key_id;
+  int type = 0;
+  std::string_view algorithm;
+  Bytes iv;
+  Bytes aad;
+  std::vector<Recipient> recipients;
+};
+
 // What a writer says beside the payload; absent fields are not written (M-6).
 struct MessageFields {
   std::string message_id;
@@ -21,6 +37,14 @@ struct MessageFields {
   std::optional<std::string> correlation_id;
   std::optional<std::string> causality_parent;
   std::optional<std::string> publisher_id;
+  std::optional<std::string> publisher_team;
+  std::string signature_algorithm;  // the signature itself is put in afterwards; empty: none will be
+  std::string signature_key_id;
+  std::optional<EncryptionFields> encryption;
+  bool contains_pii = false;
+  std::string data_classification;  // empty: nothing is said
+  int content_encoding = 0;
+  std::int64_t uncompressed_bytes = 0;  // written with an encoding
   std::optional<std::string> traceparent;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> baggage;
@@ -29,6 +53,9 @@ struct MessageFields {
 
 // Appends one message; WireError BAD_MESSAGE names the field that breaks a rule.
 void encode_message(const Value& payload, const MessageFields& fields, Buffer& out);
+
+// The same for a payload that is bytes of this media type already.
+void encode_message(std::string_view media_type, ByteView content, const MessageFields& fields, Buffer& out);
 
 // Appends all of a message that stands before the bytes of a payload of this size, which come last.
 void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buffer& out);
@@ -59,7 +86,11 @@ class MessageView {
   bool is_expired(std::int64_t now_ms) const;  // M-7
   std::optional<std::string_view> correlation_id() const { return head_.correlation_id; }
   std::optional<std::string_view> causality_parent() const { return head_.causality_parent; }
-  std::optional<std::string_view> publisher_id() const { return head_.publisher_id; }
+  std::optional<std::string_view> publisher_id() const { return head_.security.publisher_id; }
+  const Security& security() const { return head_.security; }
+  const Schema& schema() const { return head_.schema; }
+  bool is_encrypted() const { return head_.security.encryption.has_value(); }
+  std::int64_t uncompressed_bytes() const { return head_.uncompressed_bytes; }
   std::optional<std::string> traceparent() const;  // null when absent or not valid (M-11)
   std::map<std::string, std::string> labels() const;
   std::map<std::string, std::string> baggage() const;
@@ -68,6 +99,7 @@ class MessageView {
   ByteView payload_bytes() const { return payload_; }  // as sent
   Value payload() const;  // decoded anew at each call; WireError when it is not what its type says
   Value decode(ByteView payload) const;  // likewise, a payload that lies elsewhere
+  Value decode_plain(ByteView payload) const;  // one that was decrypted and decompressed
   const Bytes& bytes() const { return data_; }  // exactly what was received (M-12)
 
  private:

@@ -77,7 +77,8 @@ auto text_pair(std::string_view key, std::string_view value) {
 
 void put_metadata(std::string_view media_type, const MessageFields& fields, Writer& out) {
   check_metadata({fields.message_id, fields.topic, fields.name_space, fields.published_at_ms,
-                  fields.priority.value_or(0), fields.ttl_seconds.value_or(0), content_type_custom, media_type, 0, {}});
+                  fields.priority.value_or(0), fields.ttl_seconds.value_or(0), content_type_custom, media_type,
+                  fields.content_encoding, {}});
   out.record(1, [&](auto& sink) {
     sink.text(1, fields.message_id);
     sink.text(2, fields.topic);
@@ -86,15 +87,50 @@ void put_metadata(std::string_view media_type, const MessageFields& fields, Writ
     sink.number(5, content_type_custom);
     if (fields.priority) sink.number(6, *fields.priority);
     if (fields.ttl_seconds) sink.number(7, *fields.ttl_seconds);
+    if (fields.content_encoding != 0) sink.number(8, fields.content_encoding);
     if (fields.correlation_id) sink.text(9, *fields.correlation_id);
     if (fields.causality_parent) sink.text(10, *fields.causality_parent);
     sink.text(11, media_type);
+    if (fields.content_encoding != 0) sink.number(13, fields.uncompressed_bytes);
   });
 }
 
+auto recipient(const EncryptionFields::Recipient& one) {
+  return [&](auto& sink) {
+    sink.text(1, one.key_id);
+    sink.bytes(2, one.encapsulated_key);
+    sink.bytes(3, one.wrapped_key);
+  };
+}
+
+auto encryption_of(const EncryptionFields& encryption) {
+  return [&](auto& sink) {
+    if (!encryption.key_id.empty()) sink.text(1, encryption.key_id);
+    sink.number(2, encryption.type);
+    sink.text(3, encryption.algorithm);
+    if (!encryption.iv.empty()) sink.bytes(5, encryption.iv);
+    if (!encryption.aad.empty()) sink.bytes(6, encryption.aad);
+    for (const auto& one : encryption.recipients) sink.record(9, recipient(one));
+  };
+}
+
+bool says_security(const MessageFields& fields) {
+  return fields.publisher_id || fields.publisher_team || !fields.signature_key_id.empty() || fields.encryption ||
+         fields.contains_pii || !fields.data_classification.empty();
+}
+
+// Signature and token are no fields of a writer.
 void put_security(const MessageFields& fields, Writer& out) {
-  if (!fields.publisher_id) return;
-  out.record(2, [&](auto& sink) { sink.text(1, *fields.publisher_id); });
+  if (!says_security(fields)) return;
+  out.record(2, [&](auto& sink) {
+    if (fields.publisher_id) sink.text(1, *fields.publisher_id);
+    if (fields.publisher_team) sink.text(2, *fields.publisher_team);
+    if (!fields.signature_algorithm.empty()) sink.text(5, fields.signature_algorithm);
+    if (fields.encryption) sink.record(6, encryption_of(*fields.encryption));
+    if (fields.contains_pii) sink.number(7, 1);
+    if (!fields.data_classification.empty()) sink.text(8, fields.data_classification);
+    if (!fields.signature_key_id.empty()) sink.text(9, fields.signature_key_id);
+  });
 }
 
 void put_observability(const MessageFields& fields, Writer& out) {
@@ -140,6 +176,12 @@ void encode_message(const Value& payload, const MessageFields& fields, Buffer& o
   Buffer packed;
   encode_content(payload, packed);
   put_payload(packed.view(), writer);
+}
+
+void encode_message(std::string_view media_type, ByteView content, const MessageFields& fields, Buffer& out) {
+  Writer writer{out};
+  put_head(media_type, fields, writer);
+  put_payload(content, writer);
 }
 
 void encode_front(std::uint64_t payload_bytes, const MessageFields& fields, Buffer& out) {

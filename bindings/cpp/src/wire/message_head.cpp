@@ -36,46 +36,62 @@ void read_metadata(MessageHead& head, ByteView data) {
       case text_tag(10): head.causality_parent = text_of(part); break;
       case text_tag(11): metadata.content_type_custom = text_of(part); break;
       case text_tag(12): metadata.content_encoding_custom = text_of(part); break;
+      case number_tag(13): head.uncompressed_bytes = static_cast<std::int64_t>(part.number); break;
       default: break;
     }
   }
 }
 
-void check_recipient(ByteView data) {
-  Parts parts(data);
-  for (Part part; parts.next(part);) {
-    if (part.tag == text_tag(1)) text_of(part);
-  }
-}
-
-void check_encryption(ByteView data) {
+void read_recipient(Encryption& encryption, ByteView data) {
+  Recipient recipient;
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1):
-      case text_tag(3):
+      case text_tag(1): recipient.key_id = text_of(part); break;
+      case text_tag(2): recipient.encapsulated_key = part.content; break;
+      case text_tag(3): recipient.wrapped_key = part.content; break;
+      default: break;
+    }
+  }
+  if (encryption.recipients.size() < Encryption::most_kept) encryption.recipients.push_back(recipient);
+}
+
+void read_encryption(Encryption& encryption, ByteView data) {
+  Parts parts(data);
+  for (Part part; parts.next(part);) {
+    switch (part.tag) {
+      case text_tag(1): encryption.key_id = text_of(part); break;
+      case number_tag(2): encryption.type = narrow(part); break;
+      case text_tag(3): encryption.algorithm = text_of(part); break;
+      case text_tag(5): encryption.iv = part.content; break;
+      case text_tag(6): encryption.aad = part.content; break;
       case text_tag(4):
       case text_tag(8): text_of(part); break;
-      case text_tag(9): check_recipient(part.content); break;
+      case text_tag(9): read_recipient(encryption, part.content); break;
       default: break;
     }
   }
 }
 
-void read_security(MessageHead& head, ByteView data) {
+void read_security(Security& security, ByteView data) {
   Parts parts(data);
   for (Part part; parts.next(part);) {
     switch (part.tag) {
-      case text_tag(1): head.publisher_id = text_of(part); break;
-      case text_tag(2):
-      case text_tag(3):
-      case text_tag(5):
-      case text_tag(8):
-      case text_tag(9): text_of(part); break;
-      case text_tag(6):
-        head.is_encrypted = true;
-        check_encryption(part.content);
+      case text_tag(1): security.publisher_id = text_of(part); break;
+      case text_tag(2): security.publisher_team = text_of(part); break;
+      case text_tag(3): text_of(part); break;  // a token, which only a gateway reads
+      case text_tag(4):
+        security.signature = part.content;
+        ++security.signatures;
         break;
+      case text_tag(5): security.signature_algorithm = text_of(part); break;
+      case text_tag(6):
+        if (!security.encryption) security.encryption.emplace();
+        read_encryption(*security.encryption, part.content);
+        break;
+      case number_tag(7): security.contains_pii = part.number != 0; break;
+      case text_tag(8): security.data_classification = text_of(part); break;
+      case text_tag(9): security.signature_key_id = text_of(part); break;
       default: break;
     }
   }
@@ -109,10 +125,19 @@ void read_observability(MessageHead& head, ByteView data) {
   }
 }
 
-void check_schema(ByteView data) {
+void read_schema(Schema& schema, ByteView data) {
   Parts parts(data);
   for (Part part; parts.next(part);) {
-    if ((part.tag & 7) == 2 && part.tag <= text_tag(7)) text_of(part);
+    switch (part.tag) {
+      case text_tag(1): schema.url = text_of(part); break;
+      case text_tag(2): schema.version = text_of(part); break;
+      case text_tag(3): schema.format = text_of(part); break;
+      case text_tag(4): schema.hash = text_of(part); break;
+      case text_tag(5): schema.name = text_of(part); break;
+      case text_tag(6): schema.compatibility_mode = text_of(part); break;
+      case text_tag(7): text_of(part); break;
+      default: break;
+    }
   }
 }
 
@@ -123,9 +148,9 @@ void MessageHead::read(const Record& record, ByteView data) {
   const ByteView content = data.subspan(record.value, record.end - record.value);
   switch (record.field) {
     case 1: return read_metadata(*this, content);
-    case 2: return read_security(*this, content);
+    case 2: return read_security(security, content);
     case 3: return read_observability(*this, content);
-    case 4: return check_schema(content);
+    case 4: return read_schema(schema, content);
     case 97: extensions.push_back(read_pair(content, false)); return;
     default: return;
   }

@@ -9,6 +9,48 @@
 
 namespace speed::wire {
 
+// The data key for one reader.
+struct Recipient {
+  std::string_view key_id;
+  ByteView encapsulated_key;
+  ByteView wrapped_key;
+};
+
+// How the payload is encrypted.
+struct Encryption {
+  static constexpr std::size_t most_kept = 65;  // one more than a message may have, so that it shows
+
+  std::string_view key_id;
+  int type = 0;
+  std::string_view algorithm;
+  ByteView iv;
+  ByteView aad;
+  std::vector<Recipient> recipients;
+};
+
+// What a message says of its publisher, proves and hides.
+struct Security {
+  std::optional<std::string_view> publisher_id;
+  std::string_view publisher_team;
+  ByteView signature;
+  std::size_t signatures = 0;  // records of it: one at most is good (M-16)
+  std::string_view signature_algorithm;
+  std::string_view signature_key_id;
+  std::optional<Encryption> encryption;
+  bool contains_pii = false;
+  std::string_view data_classification;
+};
+
+// What a message says of its payload's schema.
+struct Schema {
+  std::string_view url;
+  std::string_view version;
+  std::string_view format;
+  std::string_view hash;
+  std::string_view name;
+  std::string_view compatibility_mode;
+};
+
 struct MessageHead {
   using Pairs = std::vector<std::pair<std::string_view, ByteView>>;  // as read: of equal keys the last one counts
 
@@ -16,8 +58,9 @@ struct MessageHead {
   Metadata metadata;
   std::optional<std::string_view> correlation_id;
   std::optional<std::string_view> causality_parent;
-  std::optional<std::string_view> publisher_id;
-  bool is_encrypted = false;
+  std::int64_t uncompressed_bytes = 0;
+  Security security;
+  Schema schema;
   std::string_view trace_id;
   std::string_view span_id;
   std::int64_t trace_flags = 0;

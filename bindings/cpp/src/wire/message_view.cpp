@@ -101,8 +101,10 @@ Value MessageView::payload() const { return decode(payload_); }
 Value MessageView::decode(ByteView payload) const {
   const std::string encoding = content_encoding();
   if (encoding != "none") refuse("content_encoding: is " + encoding + "; read payload_bytes");
-  if (head_.is_encrypted) refuse("security.encryption: payload is encrypted; read payload_bytes");
-  return decode_content(content_type(), payload);
+  if (is_encrypted()) refuse("security.encryption: payload is encrypted; read payload_bytes");
+  return decode_plain(payload);
 }
+
+Value MessageView::decode_plain(ByteView payload) const { return decode_content(content_type(), payload); }
 
 }  // namespace speed::wire

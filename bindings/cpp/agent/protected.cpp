@@ -1,0 +1,64 @@
+#include "protected.hpp"
+
+namespace agent {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+speed::SignaturePolicy policy_of(const std::string& name) {
+  static const std::map<std::string, speed::SignaturePolicy> policies{{"off", speed::SignaturePolicy::off},
+                                                                      {"verify", speed::SignaturePolicy::verify},
+                                                                      {"require", speed::SignaturePolicy::require}};
+  return policies.at(name);
+}
+
+speed::MessageSecurity security_of(const Json& command) {
+  speed::MessageSecurity security;
+  std::vector<speed::MessageKey> keys;
+  for (const Json& record : command.at("keys")) keys.push_back(speed::MessageKey::parse(record.dump()));
+  security.keys = std::make_shared<speed::KeyStore>(keys);
+  security.policy = policy_of(command.at("policy").get<std::string>());
+  security.trusted = command.at("trusted").get<Names>();
+  security.encrypt_to = command.at("encrypt_to").get<Names>();
+  security.compression = command.at("compression").get<std::string>();
+  if (!command.at("sign_with").is_null()) security.sign_with = command["sign_with"].get<std::string>();
+  return security;
+}
+
+Json json_of(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
+
+}  // namespace
+
+ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
+  options.allow = command.at("allow").get<Names>();
+  options.security = security_of(command);
+  node_ = std::make_unique<speed::Node>(command.at("name").get<std::string>(), options);
+  node_->on_message([this](speed::Message& message) {
+    Json told{{"payload", agent::json_of(message.payload())},
+              {"source", message.source()},
+              {"signedBy", json_of(message.signed_by())},
+              {"openedBy", json_of(message.opened_by())}};
+    const std::lock_guard guard(lock_);
+    handled_.push_back(std::move(told));
+    changed_.notify_all();
+  });
+}
+
+Json ProtectedNode::send(const Json& command) {
+  speed::SendOptions options;
+  options.ack = true;
+  options.timeout_seconds = command.at("timeout").get<double>();
+  return node_->send(command.at("target").get<std::string>(), value_of(command.at("payload")), options);
+}
+
+Json ProtectedNode::receive(const Json& command) {
+  std::unique_lock guard(lock_);
+  const std::chrono::duration<double> wait(command.at("timeout").get<double>());
+  if (!changed_.wait_for(guard, wait, [this] { return !handled_.empty(); })) return nullptr;
+  Json told = std::move(handled_.front());
+  handled_.pop_front();
+  return told;
+}
+
+}  // namespace agent

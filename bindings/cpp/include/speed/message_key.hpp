@@ -1,0 +1,72 @@
+// Keys of messages (registry_spec/messages.md, M-26): what signs and encrypts beside the sealing of envelopes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace speed {
+
+enum class FipsMode { off, rfc, strict };  // strict: only what NIST approves (M-24)
+
+// What a key may be used for.
+struct KeyBounds {
+  std::vector<std::string> namespaces = {"*"};
+  std::vector<std::string> topics = {"*"};      // patterns
+  std::vector<std::string> publishers = {};     // names or families; for keys that sign, who may sign
+  std::int64_t not_before_ms = 0;               // Unix time, as the next
+  std::optional<std::int64_t> not_after_ms = {};
+};
+
+// One key, or its public part. It never shows its bytes but in `to_json`.
+// Threads: immutable; copies share one key, which is wiped with the last of them.
+class MessageKey {
+ public:
+  struct State;
+
+  // Reads the JSON object of M-26. KeyRefusedError, WeakAlgorithmError, UnknownAlgorithmError, NotAvailableError.
+  static MessageKey parse(std::string_view json);
+  static MessageKey generate(const std::string& id, std::string_view algorithm, const KeyBounds& bounds = {});
+
+  std::string to_json() const;      // with the secret, if this has it
+  MessageKey public_part() const;   // to be given away; KeyRefusedError for a shared key
+  const std::string& id() const;
+  std::string_view algorithm() const;
+  const KeyBounds& bounds() const;
+  bool has_secret() const;
+
+  explicit MessageKey(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+// The keys of a node: sets by name. A set holds the keys of one holder, which follow each other (rotation).
+// Threads: all methods may be called from any thread.
+class KeyStore {
+ public:
+  explicit KeyStore(const std::vector<MessageKey>& keys = {});  // each a set under its own id
+
+  void put(const std::string& name, std::vector<MessageKey> keys);  // replaces the set, from the next message on
+
+  // The key of a set to write with: the newest that has begun and may be used there; counts the use.
+  // KeyUnavailableError, KeyRefusedError, KeyExhaustedError.
+  MessageKey current(const std::string& name, std::string_view name_space, std::string_view topic, std::int64_t now_ms);
+  std::optional<MessageKey> find(std::string_view id) const;    // in any set, to read with
+  std::vector<MessageKey> all(const std::string& name) const;  // KeyUnavailableError
+
+ private:
+  const std::vector<MessageKey>& set_of(const std::string& name) const;
+
+  mutable std::mutex lock_;  // guards what follows
+  std::map<std::string, std::vector<MessageKey>> sets_;
+  std::map<std::string, std::uint64_t> uses_;
+};
+
+}  // namespace speed

@@ -1,0 +1,159 @@
+#include "message/guard.hpp"
+
+#include "message/compression.hpp"
+#include "message/sensitivity.hpp"
+#include "wire/content.hpp"
+#include "wire/limits.hpp"
+
+namespace speed::message {
+
+namespace {
+
+using wire::Buffer;
+using wire::MessageFields;
+
+constexpr std::size_t longest_signature_record = 80;  // with what the lengths around it grow by
+
+void check_algorithms(const std::vector<MessageKey>& keys, FipsMode mode) {
+  for (const MessageKey& key : keys) algorithm_of(key.algorithm(), mode);
+}
+
+// A payload of nothing is left alone.
+void compress_payload(const std::string& encoding, Buffer& content, MessageFields& fields) {
+  const int number = encoding_of(encoding);
+  if (number == 0 || content.size() == 0) return;
+  Buffer compressed;
+  compress(encoding, content.view(), compressed);
+  fields.content_encoding = number;
+  fields.uncompressed_bytes = static_cast<std::int64_t>(content.size());
+  content = std::move(compressed);
+}
+
+Described describe(std::string_view media_type, const MessageFields& fields, const std::string& aad) {
+  return {fields.message_id,
+          fields.topic,
+          fields.name_space,
+          std::string(media_type),
+          {},
+          wire::content_encoding_text(fields.content_encoding, {}),
+          fields.uncompressed_bytes,
+          {},
+          fields.data_classification,
+          wire::view(aad)};
+}
+
+// M-16.
+void check_size(std::size_t size) {
+  if (size <= wire::limits::max_payload_bytes) return;
+  throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+}
+
+}  // namespace
+
+Guard::Guard(MessageSecurity security) : security_(std::move(security)) {
+  encoding_of(security_.compression);
+  if (security_.keys == nullptr) throw ConfigurationError("message security needs a KeyStore: give `keys`");
+  if (security_.policy != SignaturePolicy::off && security_.trusted.empty()) {
+    throw ConfigurationError("a signature policy needs `trusted`: names of key sets of publishers");
+  }
+}
+
+bool Guard::protects(const Protection& asked) const {
+  return asked.sign_with || asked.encrypt_to || asked.compression || asked.classification || asked.contains_pii ||
+         asked.direct || !asked.aad.empty() || security_.sign_with || !security_.encrypt_to.empty() ||
+         security_.compression != "none" || security_.publisher_team;
+}
+
+Guard::Keys Guard::keys_for(const MessageFields& fields, const Protection& asked) const {
+  const auto current = [&](const std::string& name) {
+    MessageKey key = security_.keys->current(name, fields.name_space, fields.topic, fields.published_at_ms);
+    check_algorithms({key}, security_.fips_mode);
+    return key;
+  };
+  Keys keys;
+  for (const std::string& name : asked.encrypt_to.value_or(security_.encrypt_to)) {
+    keys.encrypt_to.push_back(current(name));
+  }
+  const std::optional<std::string>& signer = asked.sign_with ? asked.sign_with : security_.sign_with;
+  if (signer) keys.sign_with = current(*signer);
+  if (asked.direct && keys.encrypt_to.size() != 1) {
+    throw ConfigurationError("direct RSA is for one recipient: give one key set in `encrypt_to`");
+  }
+  return keys;
+}
+
+void Guard::encrypt_payload(std::string_view media_type, Buffer& content, MessageFields& fields, const Keys& keys,
+                            const Protection& asked) const {
+  if (keys.encrypt_to.empty()) return;
+  const Described described = describe(media_type, fields, asked.aad);
+  Buffer sealed;
+  fields.encryption = asked.direct ? encrypt_directly(content.view(), keys.encrypt_to[0], described, sealed)
+                                   : encrypt(content.view(), keys.encrypt_to, described, sealed);
+  content = std::move(sealed);
+}
+
+// Compresses, encrypts, signs (M-25).
+void Guard::write(const Value& payload, MessageFields fields, const Protection& asked, Buffer& out) const {
+  const Keys keys = keys_for(fields, asked);
+  fields.publisher_team = security_.publisher_team;
+  fields.contains_pii = asked.contains_pii;
+  if (asked.classification) fields.data_classification = name_of(*asked.classification);
+  check_sensitivity(fields.data_classification, !keys.encrypt_to.empty());
+  const std::string_view media_type = wire::media_type_of(payload);
+  Buffer content;
+  wire::encode_content(payload, content);
+  check_size(content.size());
+  compress_payload(asked.compression.value_or(security_.compression), content, fields);
+  encrypt_payload(media_type, content, fields, keys, asked);
+  if (keys.sign_with) {
+    fields.signature_algorithm = keys.sign_with->algorithm();
+    fields.signature_key_id = keys.sign_with->id();
+  }
+  Buffer written;
+  wire::encode_message(media_type, content.view(), fields, written);
+  check_size(written.size() + longest_signature_record);
+  if (!keys.sign_with) return out.append(written.view());
+  out.append(sign(written.view(), *keys.sign_with));
+}
+
+TrustedKeys Guard::trusted() const {
+  TrustedKeys keys;
+  for (const std::string& name : security_.trusted) {
+    for (const MessageKey& key : security_.keys->all(name)) keys.insert_or_assign(key.id(), key);
+  }
+  return keys;
+}
+
+bool Guard::looks_at(const wire::MessageView& view) const {
+  return view.security().signatures > 0 || view.is_encrypted() || view.content_encoding() != "none" ||
+         security_.policy == SignaturePolicy::require;
+}
+
+Opened Guard::open(const wire::MessageView& view, std::int64_t now_ms) const {
+  Opened opened;
+  if (security_.policy != SignaturePolicy::off) {
+    const std::optional<MessageKey> key = verify(view, trusted(), security_.policy, security_.fips_mode);
+    if (key) opened.signed_by = key->id();
+    if (view.published_at_ms() - now_ms > security_.future_tolerance_ms) {
+      throw WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock");
+    }
+  }
+  const std::string_view classification = view.security().data_classification;
+  check_sensitivity(classification, view.is_encrypted());
+  check_clearance(classification, security_.clearance);
+  ByteView payload = view.payload_bytes();
+  if (view.is_encrypted()) {
+    const auto find = [&](std::string_view id) { return security_.keys->find(id); };
+    opened.opened_by = decrypt(view, find, security_.fips_mode, opened.plain.emplace()).id();
+    payload = opened.plain->view();
+  }
+  const std::string encoding = view.content_encoding();
+  opened.is_encoded = encoding != "none" && !is_read(encoding);
+  if (encoding == "none" || opened.is_encoded) return opened;
+  Buffer plain;
+  decompress(encoding, payload, view.uncompressed_bytes(), plain);
+  opened.plain = std::move(plain);
+  return opened;
+}
+
+}  // namespace speed::message

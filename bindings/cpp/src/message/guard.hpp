@@ -1,0 +1,51 @@
+// Applies a MessageSecurity: messages written with what protects them, and opened in the order of M-25.
+// Threads: all methods may be called from any thread.
+#pragma once
+
+#include "message/encryption.hpp"
+#include "message/signature.hpp"
+#include "speed/message_security.hpp"
+#include "wire/message.hpp"
+
+namespace speed::message {
+
+// A received message that was checked.
+struct Opened {
+  std::optional<wire::Buffer> plain = {};   // the payload before compression and encryption; null: as it travelled
+  bool is_encoded = false;                  // in an encoding that is not read here
+  std::optional<std::string> signed_by = {};  // ids of keys
+  std::optional<std::string> opened_by = {};
+};
+
+class Guard {
+ public:
+  explicit Guard(MessageSecurity security);  // ConfigurationError for settings that cannot be
+
+  // Whether it does something to a message of these options.
+  bool protects(const Protection& asked) const;
+
+  // Appends one message as its options and the settings ask. MessageError, WireError, UnserialisableError,
+  // PayloadTooLargeError.
+  void write(const Value& payload, wire::MessageFields fields, const Protection& asked, wire::Buffer& out) const;
+
+  // Whether such a message is looked at: what is large must be in memory for that (M-16).
+  bool looks_at(const wire::MessageView& view) const;
+
+  // Checks a message at a time in Unix ms; nothing is decrypted for who is not trusted. MessageError, WireError.
+  Opened open(const wire::MessageView& view, std::int64_t now_ms) const;
+
+ private:
+  struct Keys {
+    std::vector<MessageKey> encrypt_to;
+    std::optional<MessageKey> sign_with;
+  };
+
+  Keys keys_for(const wire::MessageFields& fields, const Protection& asked) const;
+  void encrypt_payload(std::string_view media_type, wire::Buffer& content, wire::MessageFields& fields,
+                       const Keys& keys, const Protection& asked) const;
+  TrustedKeys trusted() const;
+
+  const MessageSecurity security_;
+};
+
+}  // namespace speed::message

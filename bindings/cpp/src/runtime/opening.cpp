@@ -1,0 +1,45 @@
+#include "runtime/opening.hpp"
+
+#include "fs/clock.hpp"
+#include "speed/message_error.hpp"
+
+namespace speed::runtime {
+
+namespace {
+
+// What is signed or encrypted is the whole message, wherever its payload lies (M-16).
+message::Opened open_large(const message::Guard& guard, const Message::State& message) {
+  if (!guard.looks_at(message.view)) return guard.open(message.view, fs::unix_ms());
+  if (message.large->size() > wire::limits::max_payload_bytes) {
+    throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
+  }
+  const ByteView whole = message.large->bytes();
+  return guard.open(wire::MessageView(Bytes(whole.begin(), whole.end())), fs::unix_ms());
+}
+
+bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
+            const std::string& text) {
+  context.stats.count("messages_refused");
+  if (std::exchange(message.wants_answer, false)) replies.refuse(message, code, text);
+  message.done();
+  return false;
+}
+
+}  // namespace
+
+bool open_message(Context& context, const Replies& replies, Message::State& message) {
+  if (context.guard == nullptr) return true;
+  try {
+    message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())
+                                              : open_large(*context.guard, message);
+    return true;
+  } catch (const MessageError& error) {
+    return refuse(context, replies, message, "INVALID_ARGUMENTS", std::string(error.code()) + ": " + error.what());
+  } catch (const WireError& error) {  // its text begins with the code
+    return refuse(context, replies, message, "INVALID_ARGUMENTS", error.what());
+  } catch (const std::exception& error) {
+    return refuse(context, replies, message, "EXECUTION_FAILED", error.what());
+  }
+}
+
+}  // namespace speed::runtime

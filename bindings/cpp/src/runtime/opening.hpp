@@ -1,0 +1,13 @@
+// Messages behind the guard of their node: what is refused reaches no handler, and its sender is told the code (M-18).
+// Threads: for the worker that is to handle the message, or the thread that fetches it.
+#pragma once
+
+#include "runtime/arrival.hpp"
+#include "runtime/context.hpp"
+
+namespace speed::runtime {
+
+// Checks and opens a message. False if it was refused: it is answered and finished.
+bool open_message(Context& context, const Replies& replies, Message::State& message);
+
+}  // namespace speed::runtime
