@@ -159,6 +159,8 @@ def _invalid_payloads(keys: dict[str, MessageKey], kept: dict[str, bytes]) -> It
     }
     for what, change in bound.items():
         yield case(f"another {what}", "BAD_ENCRYPTION", f"{what} not in the context", "everything bound", change)
+    below = _size(-7)
+    yield case("size below zero", "BAD_ENCRYPTION", "taken for a number without a sign", "everything bound", below)
     yield case("no algorithm", "UNKNOWN_ALGORITHM", "a default", "x-wing", set_("algorithm", ""))
     yield case("later algorithm", "UNKNOWN_ALGORITHM", "taken for another", "x-wing", set_("algorithm", "x-wing-2"))
     for weak in ("aes-128-gcm", "rsa-oaep-2048", "RC4"):

@@ -60,7 +60,7 @@ def context_hash(algorithm: Algorithm, described: Described, key_ids: Sequence[s
     """SHA-256 of the context: the associated data of the payload."""
     *texts, size, schema_hash, classification, aad = described
     parts = [_PAYLOAD_DOMAIN, algorithm.name.encode(), *(text.encode() for text in texts)]
-    context = b"".join(map(kem.lp, parts)) + size.to_bytes(8, "big")
+    context = b"".join(map(kem.lp, parts)) + size.to_bytes(8, "big", signed=True)
     context += b"".join(map(kem.lp, (schema_hash.encode(), classification.encode(), aad)))
     context += len(key_ids).to_bytes(4, "big") + b"".join(kem.lp(key_id.encode()) for key_id in key_ids)
     return sha256(context).digest()

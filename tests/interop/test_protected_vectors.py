@@ -17,7 +17,7 @@ from tests.vectors import load
 KEYS = {record["id"]: key_of_record(record) for record in load("encryption")["keys"]}
 TRUSTED = TrustedKeys({record["id"]: key_of_record(record) for record in load("signatures")["trusted"]})
 OF_EVERY_BUILD = {"aes-256-gcm-1", "chacha20-poly1305-1", "x25519-chacha20-poly1305-1", "mac-1"}
-PRODUCERS = [name for name in ("cpp",) if name in CHOSEN]
+PRODUCERS = [name for name in ("cpp", "java") if name in CHOSEN]
 
 
 @pytest.mark.parametrize("language", PRODUCERS)
