@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
+import multiprocessing
 import pkgutil
 import random
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.torture import results, scenarios
 from tests.torture.results import Result
@@ -25,12 +28,29 @@ def all_scenarios() -> dict[str, Scenario]:
     return {one.name: one for one in sorted((module.SCENARIO for module in found), key=lambda each: each.name)}
 
 
-def play(scenario: Scenario, seed: int, count: int, *, mutated: bool = False) -> tuple[Report, float]:
-    """Run it; what it found, and how many seconds it took."""
-    report = Report(scenario.name, mutated, round_seed=seed)
+def play(scenario: Scenario, seed: int, count: int, *, mutated: bool = False, jobs: int = 1) -> tuple[Report, float]:
+    """Run it, in ``jobs`` processes side by side; what it found, and how many seconds it took."""
     began = time.monotonic()
-    report.attempt(lambda: scenario.run(seed, count, report))
+    report = _part(scenario, seed, count, mutated) if jobs == 1 else _side_by_side(scenario, seed, count, mutated, jobs)
     return report, time.monotonic() - began
+
+
+def _part(scenario: Scenario, seed: int, count: int, mutated: bool) -> Report:
+    report = Report(scenario.name, mutated, round_seed=seed)
+    report.attempt(lambda: scenario.run(seed, count, report))
+    return report
+
+
+def _side_by_side(scenario: Scenario, seed: int, count: int, mutated: bool, jobs: int) -> Report:
+    """Each process has its own agents and roots, and seeds that follow those of the one before."""
+    firsts = [seed + count * job // jobs for job in range(jobs + 1)]
+    parts = [(first, following - first) for first, following in itertools.pairwise(firsts) if following > first]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        told = [pool.submit(_part, scenario, first, size, mutated) for first, size in parts]
+        whole = Report(scenario.name, mutated, round_seed=seed)
+        for each in told:
+            whole.join(each.result())
+    return whole
 
 
 def notices_mutation(scenario: Scenario, seed: int, count: int = 0) -> bool:
@@ -69,6 +89,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small counts, minutes in all (the default)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--count", type=int, default=0, help="rounds of each scenario")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="share the rounds among N processes")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
     parser.add_argument("--write", action="store_true", help="update the table of registry_spec/reliability.md")
     parser.add_argument("--mutate", action="store_true", help="break each promise on purpose: it must be noticed")
@@ -84,10 +105,11 @@ def _list(known: dict[str, Scenario]) -> None:
 def _result(scenario: Scenario, options: argparse.Namespace) -> Result:
     count = options.count or (scenario.full if options.full else scenario.quick)
     print(f"{scenario.name}: {scenario.promise}\n  seed {options.seed}, {count:,} {scenario.unit}", flush=True)
-    report, seconds = play(scenario, options.seed, count)
+    report, seconds = play(scenario, options.seed, count, jobs=options.jobs)
     verdict = "BROKEN" if report.failures else "kept"
     print(f"  {verdict}: {report.told()} in {seconds:.1f} s", flush=True)
     size = f" --count {options.count}" if options.count else " --full" if options.full else ""
+    size += f" --jobs {options.jobs}" if options.jobs > 1 else ""
     return Result(
         scenario=scenario.name,
         command=f"scripts/torture {scenario.name}{size} --seed {options.seed}",

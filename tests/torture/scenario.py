@@ -87,6 +87,14 @@ class Report:
             traceback.print_exc()
             self._fail(f"{type(error).__name__}: {error}")
 
+    def join(self, other: Report) -> None:
+        """Add what another part of the rounds found."""
+        self.figures.update(other.figures)
+        for figure, value in other.worst.items():
+            self.note_worst(figure, value)
+        self.failures += other.failures
+        self.is_caught |= other.is_caught
+
     def told(self) -> str:
         """All figures in one line."""
         counted = [f"{amount:,} {figure}" for figure, amount in self.figures.items()]

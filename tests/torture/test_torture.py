@@ -34,6 +34,14 @@ def test_a_failure_says_the_command_that_repeats_it() -> None:
     assert not play(BREAKING, 13, 5)[0].failures
 
 
+def test_rounds_that_are_shared_among_processes_are_told_as_one() -> None:
+    clocks = SCENARIOS["clocks"]
+    alone, _ = play(clocks, 5, 3)
+    shared, _ = play(clocks, 5, 3, jobs=2)
+    assert shared.figures == alone.figures
+    assert play(clocks, 5, 3, jobs=2, mutated=True)[0].is_caught
+
+
 def test_an_exception_is_a_failure_of_its_round() -> None:
     def raising(seed: int, count: int, report: Report) -> None:
         for _ in report.rounds(seed, count):
