@@ -28,9 +28,9 @@ def record(fields: bytes, size: int | None = None) -> bytes:
     return b"\x9a\x06" + varint(len(fields) if size is None else size) + fields
 
 
-def view(message: bytes, content_type: str = "application/octet-stream") -> LargeMessageView:
+def view(message: bytes) -> LargeMessageView:
     front = Front(message[: len(message) - len(PAYLOAD) + 10], len(message))
-    return LargeMessageView(front, Content(), lambda: message)
+    return LargeMessageView(front.without_value(), len(message), Content(), lambda: message)
 
 
 def test_the_front_of_a_large_message_is_that_of_the_same_message_written_whole() -> None:
