@@ -104,13 +104,12 @@ def java_libraries() -> Iterator[Library]:
 
 def maven_licence(pom: Path) -> str:
     """Its own, or that of the nearest parent that names one."""
-    project = ET.parse(pom).getroot()
-    space = {"m": "http://maven.apache.org/POM/4.0.0"}
-    names = [one.text or "" for one in project.findall("m:licenses/m:license/m:name", space)]
-    parent = project.find("m:parent", space)
+    project = ET.parse(pom).getroot()  # some are in the namespace of Maven, some in none
+    names = [one.text or "" for one in project.findall("{*}licenses/{*}license/{*}name")]
+    parent = project.find("{*}parent")
     if names or parent is None:
         return " OR ".join(names)
-    group, name, version = (parent.findtext(f"m:{part}", "", space) for part in ("groupId", "artifactId", "version"))
+    group, name, version = (parent.findtext(f"{{*}}{part}", "") for part in ("groupId", "artifactId", "version"))
     path = REPOSITORY.joinpath(*group.split("."), name, version, f"{name}-{version}.pom")
     return maven_licence(path) if path.exists() else ""
 

@@ -11,7 +11,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import chain, count
 from queue import Queue
 from typing import Any
 
@@ -211,8 +211,9 @@ def test_a_server_killed_again_and_again_answers_what_it_ran_and_no_call_hangs(
     everything = [number for life in ran for number in life]
     assert set(answered) <= set(everything), "an answer to a call that never ran"
     assert len(answered) == len(set(answered))
-    repeated = [number for number, times in Counter(everything).items() if times > 1]
-    assert set(repeated) <= {number for life in ran for number in life[-2:]}, "what was committed ran again"
+    # In hand are what runs and what a held up worker has answered and not committed yet, which need not be the last.
+    again = [len(set(life) & set(chain.from_iterable(ran[at + 1 :]))) for at, life in enumerate(ran)]
+    assert max(again) <= 2, f"more than was in hand ran again: {again}"
     assert all(len(life) == len(set(life)) for life in ran), "a request ran twice in one life"
     told = {*GONE, speed.AccessDeniedError}  # the latter before a new life grants
     assert failures <= told, "a call was not told that its server is gone"
