@@ -90,11 +90,7 @@ TEST_F(DeliveryTest, what_a_program_does_not_take_fills_a_bounded_part_of_its_me
   Node sender("sender", options);
   Node other("other", root_.options());
   for (int n = 0; n < 300; ++n) sender.send("receiver", Value(Bytes((1 << 20) + n)));
-  const auto held = [&] {
-    const Map stats = receiver.stats();
-    const Value* const found = stats.find("counters")->as<Map>().find("messages_received");
-    return found == nullptr ? 0 : found->as<std::int64_t>() << 20;
-  };
+  const auto held = [&] { return test::counter(receiver, "messages_received") << 20; };
   EXPECT_TRUE(eventually([&] { return held() >= bound; }));
   double waited = 0;
   while (waited < 2 * wire::limits::full_scan_seconds) waited += std::max(other.ping("receiver"), 1e-5);

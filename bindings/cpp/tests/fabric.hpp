@@ -45,6 +45,13 @@ class TestRoot {
   std::string path;
 };
 
+// What a node has counted under this name; 0 if nothing.
+inline std::int64_t counter(const Node& node, std::string_view name) {
+  const Map counters = node.stats().find("counters")->as<Map>();
+  const Value* const found = counters.find(name);
+  return found == nullptr ? 0 : found->as<std::int64_t>();
+}
+
 // Waits until `condition` holds; false after a generous while. No test depends on how long it takes.
 inline bool eventually(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -46,12 +46,6 @@ class SegmentNodeTest : public testing::Test {
     runtime.links.granted(target)->send({type, all, {&segment, 1}, 0});
   }
 
-  static std::int64_t counter(const Node& node, std::string_view name) {
-    const Map stats = node.stats();
-    const Value* const found = stats.find("counters")->as<Map>().find(name);
-    return found == nullptr ? 0 : found->as<std::int64_t>();
-  }
-
   // A whole message in bytes.
   static Bytes message_of(const Value& payload) {
     wire::MessageFields fields;
@@ -132,7 +126,7 @@ TEST_F(SegmentNodeTest, calls_messages_and_events_work_over_a_link_with_a_segmen
     const std::lock_guard guard(lock);
     return topics.size() == 1;
   }));
-  EXPECT_GE(counter(server, "payloads_from_segments"), 5);
+  EXPECT_GE(test::counter(server, "payloads_from_segments"), 5);
 }
 
 TEST_F(SegmentNodeTest, an_answer_too_large_for_its_link_is_an_error_g_18) {
@@ -161,7 +155,7 @@ TEST_F(SegmentNodeTest, segments_survive_a_restart_and_the_payload_comes_once_g_
     Node receiver("receiver", root_.options({"sender"}));
     for (std::size_t slot = 0; slot < 6; ++slot) send_bytes(*runtime, "receiver", segments[slot]);
     send_bytes(*runtime, "receiver", segments[5]);
-    EXPECT_TRUE(eventually([&] { return counter(receiver, "segments_duplicate") == 1; }));
+    EXPECT_TRUE(eventually([&] { return test::counter(receiver, "segments_duplicate") == 1; }));
   }
   Node receiver("receiver", root_.options({"sender"}));
   sender.wait_for("receiver");
@@ -170,7 +164,7 @@ TEST_F(SegmentNodeTest, segments_survive_a_restart_and_the_payload_comes_once_g_
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
   EXPECT_FALSE(receiver.receive(0.2));
   EXPECT_TRUE(eventually(
-      [&] { return counter(receiver, "segments_repeated") == static_cast<std::int64_t>(segments.size()); }));
+      [&] { return test::counter(receiver, "segments_repeated") == static_cast<std::int64_t>(segments.size()); }));
 }
 
 TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g_19) {
@@ -216,8 +210,8 @@ TEST_F(SegmentNodeTest, nonsense_in_segments_is_counted_and_the_next_message_unh
   send_bytes(*runtime, "receiver", changed);
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
   EXPECT_TRUE(receiver.receive(10)->payload() == Value(Bytes(5000)));
-  EXPECT_EQ(counter(receiver, "rejected_bad_segment"), 1);
-  EXPECT_EQ(counter(receiver, "rejected_segment_conflict"), 1);
+  EXPECT_EQ(test::counter(receiver, "rejected_bad_segment"), 1);
+  EXPECT_EQ(test::counter(receiver, "rejected_segment_conflict"), 1);
 }
 
 TEST_F(SegmentNodeTest, a_payload_that_is_not_what_its_hash_says_is_never_delivered_g_13) {
@@ -232,7 +226,7 @@ TEST_F(SegmentNodeTest, a_payload_that_is_not_what_its_hash_says_is_never_delive
   for (std::size_t slot = 0; slot < segments.size(); ++slot) {
     if (slot != 2) send_bytes(*runtime, "receiver", segments[slot]);
   }
-  EXPECT_TRUE(eventually([&] { return counter(receiver, "rejected_segment_hash") == 1; }));
+  EXPECT_TRUE(eventually([&] { return test::counter(receiver, "rejected_segment_hash") == 1; }));
   for (const Bytes& segment : segments) send_bytes(*runtime, "receiver", segment);
   EXPECT_TRUE(receiver.receive(10));
   EXPECT_FALSE(receiver.receive(0));
