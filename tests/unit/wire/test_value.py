@@ -121,6 +121,13 @@ def test_a_list_that_contains_itself_is_refused() -> None:
         pack(loop)
 
 
+def test_what_has_a_representation_is_passed_over_on_the_way_to_what_has_none() -> None:
+    """W-15: the message names the first part that cannot be written."""
+    sound = [datetime(2020, 1, 1, tzinfo=timezone.utc), ("a", 1.5), None]
+    with pytest.raises(UnserialisableError, match=r"arguments\[3\] is of type set"):
+        pack([*sound, {1}], "arguments")
+
+
 def test_relatives_of_the_types_are_written_as_their_type() -> None:
     """W-15: tuples are arrays; bytearray and memoryview are bytes; enums are their number."""
     colour = IntEnum("colour", [("RED", 1)])
