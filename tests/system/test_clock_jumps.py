@@ -16,7 +16,7 @@ Start = Callable[..., Any]
 HOUR = 3600
 LEASE_SECONDS = 0.8
 
-# A process whose wall clock is what the test says; its monotonic clock is the kernel's, as after a real jump.
+# A process whose wall clock, as Python sees it, is what the test says; its monotonic clock is the kernel's, as after a real jump.
 AGENT = """
 import sys, time
 shift, real, real_ns = 0, time.time, time.time_ns
@@ -24,7 +24,7 @@ time.time, time.time_ns = lambda: real() + shift, lambda: real_ns() + shift * 10
 import speed
 
 me, other, root = sys.argv[1:]
-node = speed.Node(me, root=root, allow=[other], lease_seconds=0.8, heartbeat_seconds=0.2)
+node = speed.Node(me, root=root, engine="python", allow=[other], lease_seconds=0.8, heartbeat_seconds=0.2)
 node.register("double", lambda x: 2 * x)
 left = []
 node.on_leave(lambda entry: left.append(entry))
