@@ -16,7 +16,7 @@ Start = Callable[..., Any]
 HOUR = 3600
 LEASE_SECONDS = 0.8
 
-# A process whose wall clock, as Python sees it, is what the test says; its monotonic clock is the kernel's, as after a real jump.
+# A process whose wall clock, as Python sees it, is what the test says; its monotonic clock is the kernel's.
 AGENT = """
 import sys, time
 shift, real, real_ns = 0, time.time, time.time_ns
