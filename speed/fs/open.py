@@ -12,7 +12,7 @@ from speed.wire.names import temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TRIES = 3
+_TRIES = 1000
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PRIVATE_DIRECTORY = 0o700
@@ -45,8 +45,9 @@ def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
             raise
         if status.st_nlink:
             return fd
-        os.close(fd)  # replaced or removed since it was opened
-    raise FileNotFoundError(errno.ENOENT, "replaced again and again", name)
+        os.close(fd)
+        os.sched_yield()  # it is being replaced or removed
+    raise FileNotFoundError(errno.ENOENT, "replaced all the time", name)
 
 
 def _open_any(name: str, dir_fd: int, owners: frozenset[int]) -> int:

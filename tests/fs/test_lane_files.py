@@ -55,7 +55,7 @@ def test_a_directory_at_rest_is_soon_listed_no_more(files: LaneFiles, tmp_path: 
     assert not files.changed()
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [1, 20])
 def test_a_file_that_is_replaced_while_it_is_opened_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
@@ -87,6 +87,22 @@ def test_a_file_that_is_removed_while_it_is_opened_is_absent(tmp_path: Path, mon
         return fd
 
     monkeypatch.setattr(opening, "_open_any", open_and_remove)
+    with pytest.raises(FileNotFoundError):
+        _read(tmp_path)
+
+
+def test_a_file_that_is_replaced_all_the_time_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-10: the search for it ends."""
+    (tmp_path / "one").write_text("old")
+    open_any = opening._open_any
+
+    def open_and_replace(*arguments: Any) -> int:
+        fd = open_any(*arguments)
+        (tmp_path / "two").write_text("new")
+        (tmp_path / "two").rename(tmp_path / "one")
+        return fd
+
+    monkeypatch.setattr(opening, "_open_any", open_and_replace)
     with pytest.raises(FileNotFoundError):
         _read(tmp_path)
 

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int read_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-constexpr int most_tries = 3;
+constexpr int most_tries = 1000;
 constexpr int create_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 Fd checked(int fd, const std::string& doing) {
@@ -96,7 +97,8 @@ Fd open_regular(int dir_fd, const std::string& name, const Owners& owners) {
     Fd fd = open_any(dir_fd, name, owners);
     const struct stat status = status_of(fd.get());
     if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
-    if (status.st_nlink > 0) return fd;  // else it was replaced or removed since it was opened
+    if (status.st_nlink > 0) return fd;
+    sched_yield();  // it is being replaced or removed
   }
   throw std::system_error(ENOENT, std::generic_category(), name);
 }

@@ -21,7 +21,7 @@ final class Directory implements Closeable {
     static final int PRIVATE_DIRECTORY = 0700;
     static final int PRIVATE_FILE = 0600;
     private static final int OWNER_READS = 0400;
-    private static final int MOST_TRIES = 3;
+    private static final int MOST_TRIES = 1000;
     private static final int LISTING_BYTES = 32 << 10;
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
@@ -103,9 +103,10 @@ final class Directory implements Closeable {
                 Posix.close(file);
                 throw error;
             }
-            Posix.close(file); // replaced or removed since it was opened
+            Posix.close(file);
+            Thread.yield(); // it is being replaced or removed
         }
-        throw new PosixException(PosixException.ENOENT, name + ": replaced again and again");
+        throw new PosixException(PosixException.ENOENT, name + ": replaced all the time");
     }
 
     private int openAny(String name) throws PosixException {
