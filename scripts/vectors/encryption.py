@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import cramjam
+
 from scripts.vectors.fixed_messages import META, SIGNER, Case, changed, flipped, message
 from speed.message.algorithms import ALGORITHMS, algorithm_of
 from speed.message.encryption import context_hash, describe
@@ -62,6 +64,7 @@ def _valid_payloads(keys: dict[str, MessageKey], kept: dict[str, bytes]) -> Iter
         "bytes by lz4": ("a length in front of the block", lambda: message(b"abc" * 99, **sealed, compression="lz4")),
         "bytes by snappy": ("framed, not raw", lambda: message(b"abc" * 99, **sealed, compression="snappy")),
         "clear, by gzip": ("decompressed only when encrypted", lambda: message(b"abc" * 99, compression="gzip")),
+        "clear, by zstd": ("decompressed only when encrypted", lambda: message(b"abc" * 99, compression="zstd")),
     }  # fmt: skip
     for name, (bug, make) in made.items():
         data = kept.setdefault(name, b"") or make()
@@ -203,6 +206,28 @@ def _invalid_payloads(keys: dict[str, MessageKey], kept: dict[str, bytes]) -> It
     yield case("not gzip", bad, "library error", "clear, by gzip", set_("value", b"not gzip at all", payload))
     more = lambda e: setattr(e.payload, "value", e.payload.value + e.payload.value)  # noqa: E731
     yield case("two members", bad, "the second ignored", "clear, by gzip", more)
+    yield from _frames(kept["clear, by zstd"])
+
+
+def _frames(data: bytes) -> Iterable[Case]:
+    """Zstandard's own functions read several frames, and pass over those to be skipped."""
+    skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"extra"
+    halves = cramjam.zstd.compress(b"abc" * 50), cramjam.zstd.compress(b"abc" * 49)
+    changes: dict[str, Callable[[bytes], bytes]] = {
+        "two frames": lambda frame: b"".join(map(bytes, halves)),
+        "a frame to be skipped first": lambda frame: skipped + frame,
+        "a frame to be skipped last": lambda frame: frame + skipped,
+        "bytes behind the frame": lambda frame: frame + b"\0",
+        "half a frame": lambda frame: frame[: len(frame) // 2],
+    }
+    for name, change in changes.items():
+        made = changed(data, lambda e, c=change: setattr(e.payload, "value", c(e.payload.value)))  # type: ignore[misc]
+        yield {
+            "name": f"zstd, {name}",
+            "error": "BAD_COMPRESSION",
+            "bug": "the library's own bounds",
+            "hex": made.hex(),
+        }
 
 
 def _size(size: int) -> Callable[[Any], None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from speed.message.errors import CompressionError, NotAvailableError
+from speed.message.zstd_frame import is_one_frame
 from speed.wire import lazily
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
@@ -86,11 +87,17 @@ def _filled(decompress_into: Callable[[Any, Any], int], data: Any, size: int, na
     return plain
 
 
+def _unzstd(data: Any, size: int) -> bytearray:
+    if not is_one_frame(data):
+        raise CompressionError("payload: is not one frame of zstd")
+    return _filled(_cramjam("zstd").decompress_into, data, size, "zstd")
+
+
 _CODECS = {
     "gzip": _Codec(_gzip, _gunzip),
     "zstd": _Codec(
         lambda data: bytes(_cramjam("zstd").compress(data)),
-        lambda data, size: _filled(_cramjam("zstd").decompress_into, data, size, "zstd"),
+        _unzstd,
     ),
     "lz4": _Codec(
         lambda data: bytes(_cramjam("lz4").compress_block(data, store_size=False)),

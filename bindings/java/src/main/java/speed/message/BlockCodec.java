@@ -45,6 +45,9 @@ final class BlockCodec implements Compression.Codec {
     /** Into a fresh array: what a block refers to before its beginning is zeros, and never of another message. */
     @Override
     public byte[] decompress(byte[] data, int size) {
+        if (name.equals("zstd") && !ZstdFrame.isOne(data)) {
+            throw new CompressionException("payload: is not one frame of zstd");
+        }
         byte[] plain = new byte[size];
         try {
             if (decompressor.decompress(data, 0, data.length, plain, 0, size) == size) {
