@@ -149,8 +149,8 @@ def test_unknown_message_options_are_named(node: Make) -> None:
 
 
 def test_receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each(node: Make) -> None:
-    """M-33, as the Python engine does it; others may."""
-    billing = node("billing", allow=["calm", "urgent"], engine="python")
+    """M-33."""
+    billing = node("billing", allow=["calm", "urgent"])
     calm, urgent = node("calm"), node("urgent")
     for number in range(2):
         calm.send("billing", f"calm {number}", ack=True, priority=2)
@@ -162,7 +162,7 @@ def test_receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each(
 
 def test_a_busy_worker_takes_the_more_urgent_sender_next(node: Make) -> None:
     """M-33."""
-    billing = node("billing", allow=["first", "calm", "urgent"], engine="python", workers=1)
+    billing = node("billing", allow=["first", "calm", "urgent"], workers=1)
     first, calm, urgent = node("first"), node("calm"), node("urgent")
     handled: Queue[str] = Queue()
     entered, go_on = threading.Event(), threading.Event()

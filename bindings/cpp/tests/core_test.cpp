@@ -157,6 +157,30 @@ TEST(SenderOrder, items_of_one_sender_run_one_after_another_s_5) {
   EXPECT_EQ(order.push("a", 4), 4);
 }
 
+TEST(ByPriority, the_highest_is_first_and_of_equal_ones_the_first_that_came_m_33) {
+  ByPriority<std::string> ready;
+  for (const char* item : {"first", "second"}) ready.push(5, item);
+  ready.push(6, "urgent");
+  EXPECT_TRUE(ready.has_above(5));
+  EXPECT_FALSE(ready.has_above(6));
+  EXPECT_EQ(ready.pop(), "urgent");
+  EXPECT_EQ(ready.pop(), "first");
+  EXPECT_EQ(ready.pop(), "second");
+  EXPECT_TRUE(ready.empty());
+}
+
+TEST(SenderHeads, each_sender_keeps_its_order_and_the_most_urgent_head_is_next_m_33) {
+  SenderHeads<std::string> waiting;
+  waiting.push("a", 1, "a1");
+  waiting.push("a", 9, "a2");
+  waiting.push("b", 5, "b1");
+  waiting.push("c", 5, "c1");
+  waiting.push("b", 9, "b2");
+  std::string found;
+  while (!waiting.empty()) found += waiting.pop() + " ";
+  EXPECT_EQ(found, "b1 b2 c1 a1 a2 ");
+}
+
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
   PendingCalls calls;
   calls.add("1.1", {"billing", 10, false, [](const Outcome&) {}});

@@ -49,6 +49,54 @@ TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {
   EXPECT_FALSE(receiver.receive(0));
 }
 
+SendOptions acknowledged(int priority) {
+  SendOptions options;
+  options.ack = true;
+  options.priority = priority;
+  return options;
+}
+
+TEST_F(DeliveryTest, receive_gives_the_more_urgent_sender_first_and_keeps_the_order_of_each_m_33) {
+  Node receiver("receiver", root_.options({"calm", "urgent"}));
+  Node calm("calm", root_.options());
+  Node urgent("urgent", root_.options());
+  for (int n = 0; n < 2; ++n) calm.send("receiver", n, acknowledged(2));
+  for (int n = 2; n < 4; ++n) urgent.send("receiver", n, acknowledged(9));
+  std::vector<std::int64_t> found;
+  for (int n = 0; n < 4; ++n) found.push_back(receiver.receive(10)->payload().as<std::int64_t>());
+  EXPECT_EQ(found, (std::vector<std::int64_t>{2, 3, 0, 1}));
+}
+
+TEST_F(DeliveryTest, a_busy_worker_takes_the_more_urgent_sender_next_m_33) {
+  NodeOptions options = root_.options({"first", "calm", "urgent"});
+  options.workers = 1;
+  Node receiver("receiver", options);
+  Node first("first", root_.options());
+  Node calm("calm", root_.options());
+  Node urgent("urgent", root_.options());
+  std::vector<std::string> handled;
+  std::latch entered(1);
+  std::latch go_on(1);
+  std::latch all(4);
+  receiver.on_message([&](Message& message) {
+    handled.push_back(message.source());
+    if (handled.size() == 1) {
+      entered.count_down();
+      go_on.wait();
+    }
+    all.count_down();
+  });
+  first.send("receiver", 1);
+  entered.wait();
+  first.send("receiver", 2);
+  calm.send("receiver", 3, {.priority = 6});
+  urgent.send("receiver", 4, {.priority = 9});
+  EXPECT_TRUE(eventually([&] { return test::counter(receiver, "messages_received") == 4; }));
+  go_on.count_down();
+  all.wait();
+  EXPECT_EQ(handled, (std::vector<std::string>{"first", "urgent", "calm", "first"}));
+}
+
 TEST_F(DeliveryTest, a_handler_gets_messages_of_one_sender_in_order_s_5) {
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());

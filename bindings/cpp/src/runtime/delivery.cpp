@@ -1,6 +1,7 @@
 #include "runtime/delivery.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "fs/clock.hpp"
 #include "runtime/opening.hpp"
@@ -19,7 +20,7 @@ constexpr double turn_seconds = 0.0005;  // how long the messages of one sender 
 
 void Delivery::on_message(Node::MessageHandler handler) {
   workers_.serve();
-  std::vector<Arrival> runnable;
+  std::size_t runnable = 0;
   {
     // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
@@ -27,12 +28,9 @@ void Delivery::on_message(Node::MessageHandler handler) {
       throw ConfigurationError("this node already has a message handler: use one");
     }
     handler_ = std::move(handler);
-    for (const Arrival& arrival : received_) {
-      if (auto first = order_.push(arrival->source(), arrival)) runnable.push_back(std::move(*first));
-    }
-    received_.clear();
+    while (!received_.empty()) runnable += make_runnable(received_.pop()) ? 1 : 0;
   }
-  for (const Arrival& first : runnable) workers_.submit([this, first] { run(first); });
+  while (runnable-- > 0) workers_.submit([this] { run(); });
 }
 
 std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler) {
@@ -56,8 +54,10 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
     if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
+    std::deque<Arrival> waiting;
+    while (!received_.empty()) waiting.push_back(received_.pop());
     batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler),
-                                         std::exchange(received_, {}));
+                                         std::move(waiting));
   }
   batches_->begin();
 }
@@ -95,9 +95,7 @@ Arrival Delivery::next_received(std::optional<double> timeout_seconds) {
     context_.stop.check();
     return nullptr;
   }
-  Arrival first = std::move(received_.front());
-  received_.pop_front();
-  return first;
+  return received_.pop();
 }
 
 void Delivery::wake_receivers() {
@@ -127,39 +125,55 @@ void Delivery::arrive(Arrival arrival) {
       return enqueue(std::move(arrival));
     }
     answer = std::exchange(arrival->wants_answer, false);
-    received_.push_back(arrival);
+    received_.push(arrival->source(), arrival->view.priority(), arrival);
     arrived_.notify_one();
   }
   if (answer) replies_.acknowledge(*arrival);
 }
 
 void Delivery::enqueue(Arrival arrival) {
-  std::optional<Arrival> runnable;
   {
     const std::lock_guard guard(lock_);
-    const std::string& source = arrival->source();
-    runnable = order_.push(source, std::move(arrival));
+    if (!make_runnable(std::move(arrival))) return;
   }
-  if (runnable) workers_.submit([this, first = std::move(*runnable)] { run(first); });
+  workers_.submit([this] { run(); });
 }
 
-// Handles the messages of one sender one after the other, then queues the rest behind other work: no sender starves
-// others.
-void Delivery::run(Arrival arrival) {
+// Under the lock. False: it waits behind its sender's message that runs.
+bool Delivery::make_runnable(Arrival arrival) {
+  const std::string& source = arrival->source();
+  std::optional<Arrival> first = order_.push(source, std::move(arrival));
+  if (first) runnable_.push((*first)->view.priority(), *first);
+  return first.has_value();
+}
+
+// Handles the most urgent message and for a while those of its sender, then queues the rest behind other work: no sender
+// starves others.
+void Delivery::run() {
   const double until = fs::monotonic_seconds() + turn_seconds;
-  while (true) {
-    handle(arrival);
-    std::optional<Arrival> next = next_of(arrival->source());
-    if (!next) return;
-    arrival = std::move(*next);
-    if (fs::monotonic_seconds() < until) continue;
-    return workers_.submit([this, first = std::move(arrival)] { run(first); });
+  for (std::optional<Arrival> arrival = most_urgent(); arrival;) {
+    handle(*arrival);
+    arrival = following((*arrival)->source(), fs::monotonic_seconds() < until);
   }
 }
 
-std::optional<Arrival> Delivery::next_of(const std::string& source) {
+Arrival Delivery::most_urgent() {
   const std::lock_guard guard(lock_);
-  return order_.done(source);
+  return runnable_.pop();
+}
+
+// The sender's next message, if it has one and nothing keeps this worker from going on with it.
+std::optional<Arrival> Delivery::following(const std::string& source, bool goes_on) {
+  {
+    const std::lock_guard guard(lock_);
+    std::optional<Arrival> next = order_.done(source);
+    if (!next) return std::nullopt;
+    const int priority = (*next)->view.priority();
+    if (goes_on && !runnable_.has_above(priority)) return next;
+    runnable_.push(priority, std::move(*next));
+  }
+  workers_.submit([this] { run(); });
+  return std::nullopt;
 }
 
 void Delivery::handle(const Arrival& arrival) {

@@ -1,10 +1,9 @@
-// Received messages and events on their way to handlers and `receive` (S-5).
-// Messages and events of one sender are handled one after the other, in order; different senders side by side. Without
-// a message handler, messages wait for `receive`: acknowledged, and committed only when done.
+// Received messages and events on their way to handlers and `receive` (S-5, M-33).
+// Messages and events of one sender are handled one after the other, in order; different senders side by side, the more
+// urgent first when workers are few. Without a message handler, messages wait for `receive`: acknowledged, and committed
+// only when done.
 // Threads: all methods may be called from any thread.
 #pragma once
-
-#include <deque>
 
 #include "core/sender_order.hpp"
 #include "runtime/batches.hpp"
@@ -38,8 +37,10 @@ class Delivery {
 
   Arrival next_received(std::optional<double> timeout_seconds);
   void enqueue(Arrival arrival);
-  void run(Arrival arrival);
-  std::optional<Arrival> next_of(const std::string& source);
+  bool make_runnable(Arrival arrival);
+  void run();
+  Arrival most_urgent();
+  std::optional<Arrival> following(const std::string& source, bool goes_on);
   void handle(const Arrival& arrival);
   void call_handlers(const Arrival& arrival);
   void tell_subscribers(const Arrival& arrival);
@@ -52,10 +53,11 @@ class Delivery {
   std::mutex lock_;  // guards what follows
   std::condition_variable arrived_;
   core::SenderOrder<Arrival> order_;
+  core::ByPriority<Arrival> runnable_;
   Node::MessageHandler handler_;  // set once
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
   std::unique_ptr<Batches> batches_;  // set once
-  std::deque<Arrival> received_;
+  core::SenderHeads<Arrival> received_;
   Arrival in_hand_;
 };
 

@@ -1,5 +1,6 @@
 package speed;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -12,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -62,9 +64,62 @@ class MessagingTest extends TwoNodes {
         assertEquals(List.of(1L, 2L), events.poll(20, TimeUnit.SECONDS).payload());
     }
 
+    /** M-33. */
+    @Test
+    void receiveGivesTheMoreUrgentSenderFirstAndKeepsTheOrderOfEach() throws InterruptedException {
+        SendOptions calm = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON).withPriority(2);
+        try (Node urgent = root.node("urgent")) {
+            billing.allow("urgent");
+            for (long n = 0; n < 2; n++) {
+                analytics.send("billing", n, calm);
+            }
+            for (long n = 2; n < 4; n++) {
+                urgent.send("billing", n, calm.withPriority(9));
+            }
+            for (long expected : new long[] {2, 3, 0, 1}) {
+                assertEquals(expected, billing.receive(SOON).payload());
+            }
+        }
+    }
+
+    /** M-33. */
+    @Test
+    void aBusyWorkerTakesTheMoreUrgentSenderNext() throws InterruptedException {
+        BlockingQueue<String> handled = new LinkedBlockingQueue<>();
+        CountDownLatch entered = new CountDownLatch(1);
+        CountDownLatch goOn = new CountDownLatch(1);
+        try (Node busy = Node.builder("busy").root(root.path()).key(root.path().resolve("speed.key")).workers(1)
+                .allow("analytics", "calm", "urgent").open();
+                Node calm = root.node("calm");
+                Node urgent = root.node("urgent")) {
+            busy.onMessage(message -> {
+                handled.add(message.source());
+                entered.countDown();
+                assertDoesNotThrow(() -> goOn.await(30, TimeUnit.SECONDS));
+            });
+            analytics.send("busy", 1);
+            assertTrue(entered.await(20, TimeUnit.SECONDS));
+            analytics.send("busy", 2);
+            calm.send("busy", 3, SendOptions.DEFAULT.withPriority(6));
+            urgent.send("busy", 4, SendOptions.DEFAULT.withPriority(9));
+            long until = System.nanoTime() + SOON.toNanos();
+            while (received(busy) < 4 && System.nanoTime() < until) {
+                Thread.onSpinWait();
+            }
+            goOn.countDown();
+            for (String expected : List.of("analytics", "urgent", "calm", "analytics")) {
+                assertEquals(expected, handled.poll(20, TimeUnit.SECONDS));
+            }
+        }
+    }
+
+    private static long received(Node node) {
+        Object received = ((Map<?, ?>) node.stats().get("counters")).get("messages_received");
+        return received == null ? 0 : ((Number) received).longValue();
+    }
+
     private long heldBytes() {
-        Object received = ((Map<?, ?>) billing.stats().get("counters")).get("messages_received");
-        return received == null ? 0 : ((Number) received).longValue() << 20;
+        return received(billing) << 20;
     }
 
     /** L-19: whatever a sender makes of L-6; the others are served meanwhile, and nothing is lost. */

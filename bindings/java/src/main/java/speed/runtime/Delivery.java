@@ -1,10 +1,7 @@
 package speed.runtime;
 
 import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Queue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -12,6 +9,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
+import speed.core.ByPriority;
+import speed.core.SenderHeads;
 import speed.core.SenderOrder;
 import speed.errors.ConfigurationException;
 import speed.errors.SpeedException;
@@ -20,8 +19,8 @@ import speed.wire.Names;
 
 /**
  * Received messages and events on their way to handlers and {@code receive} (S-5). Those of one sender are handled one
- * after the other, different senders side by side. Without a message handler, messages wait for {@code receive}:
- * acknowledged, and committed only when done. Thread-safe.
+ * after the other, different senders side by side, the more urgent first when workers are few (M-33). Without a message
+ * handler, messages wait for {@code receive}: acknowledged, and committed only when done. Thread-safe.
  */
 public final class Delivery {
     private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
@@ -33,8 +32,9 @@ public final class Delivery {
     private final WorkerPool pool;
     private final Protected messages;
     private final SenderOrder<Arrival> order = new SenderOrder<>();
+    private final ByPriority<Arrival> runnable = new ByPriority<>();
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
-    private final Queue<Message> received = new ArrayDeque<>();
+    private final SenderHeads<Message> received = new SenderHeads<>();
     private volatile Consumer<Message> handler;
     private Batches batches;
     private Message inHand;
@@ -50,16 +50,15 @@ public final class Delivery {
     /** Handles messages by a handler; those that already wait are handled first. */
     public void onMessage(Consumer<Message> newHandler) {
         pool.serve();
-        List<Message> waiting;
         synchronized (this) {
             if (handler != null) {
                 throw new ConfigurationException("this node already has a message handler");
             }
             checkNoBatches();
             handler = newHandler;
-            waiting = new ArrayList<>(received);
-            received.clear();
-            waiting.forEach(message -> enqueue(Arrival.waited(message)));
+            while (!received.isEmpty()) {
+                enqueue(Arrival.waited(received.pop()));
+            }
         }
     }
 
@@ -80,8 +79,9 @@ public final class Delivery {
                 throw new ConfigurationException("this node already has a handler: one for batches is the only one");
             }
             batches = new Batches(context, pool, messages, newHandler, patterns);
-            received.forEach(message -> batches.add(Arrival.waited(message)));
-            received.clear();
+            while (!received.isEmpty()) {
+                batches.add(Arrival.waited(received.pop()));
+            }
         }
         return patterns;
     }
@@ -117,7 +117,7 @@ public final class Delivery {
                 }
                 TimeUnit.NANOSECONDS.timedWait(this, left);
             }
-            inHand = received.remove();
+            inHand = received.pop();
             return inHand;
         }
     }
@@ -154,7 +154,7 @@ public final class Delivery {
                 return;
             }
             if (!arrival.isEvent() && handler == null) {
-                received.add(arrival.message());
+                received.push(arrival.message().source(), arrival.message().view().priority(), arrival.message());
                 notifyAll();
             } else {
                 enqueue(arrival);
@@ -166,17 +166,31 @@ public final class Delivery {
 
     private void enqueue(Arrival arrival) {
         if (order.push(arrival.message().source(), arrival)) {
-            pool.submit(() -> run(arrival));
+            submit(arrival);
         }
     }
 
-    /** Handles one message, then queues its sender's next behind other work: no sender starves others. */
-    private void run(Arrival arrival) {
+    private void submit(Arrival arrival) {
+        synchronized (runnable) {
+            runnable.push(arrival.message().view().priority(), arrival);
+        }
+        pool.submit(this::run);
+    }
+
+    /** Handles the most urgent message, then queues its sender's next behind other work: no sender starves others. */
+    private void run() {
+        Arrival arrival = mostUrgent();
         pool.enter();
         Trace.under(arrival.message().traceparent(), () -> handle(arrival));
-        Arrival next = order.done(arrival.message().source());
-        if (next != null) {
-            pool.submit(() -> run(next));
+        Arrival following = order.done(arrival.message().source());
+        if (following != null) {
+            submit(following);
+        }
+    }
+
+    private Arrival mostUrgent() {
+        synchronized (runnable) {
+            return runnable.pop();
         }
     }
 

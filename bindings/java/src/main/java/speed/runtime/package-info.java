@@ -19,8 +19,8 @@
  *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
  *   <li>{@code Registration}'s monitor: the entry file
- *   <li>monitors of {@code Ringer}, {@code Bell}, {@code WorkerPool}, {@code Delivery}: only the
- *       {@code TaskQueue}'s is taken under them
+ *   <li>monitors of {@code Ringer}, {@code Bell}, {@code WorkerPool}, {@code Delivery}: only those
+ *       of the {@code TaskQueue} and of {@code Delivery}'s queues are taken under them
  * </ol>
  */
 package speed.runtime;
