@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,9 @@ from speed.wire.message_splice import signed_parts, with_security, with_signatur
 from speed.wire.records import varint, walk
 
 STRANGER = MessageKey("ed-2", algorithm_of("ed25519"), bytes(range(1, 33)), publishers=("billing",))
+_FIELD = 2**255 - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = (0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8, _FIELD, _FIELD + 1)
 SHARED = MessageKey("mac-1", algorithm_of("hmac-sha256"), bytes(range(64, 96)), publishers=("billing", "etl.*"))
 
 
@@ -33,6 +37,11 @@ def signatures() -> dict[str, Any]:
         "trusted": [key.to_record() for key in keys],
         "valid": list(_valid_signatures()),
         "invalid": list(_invalid_signatures()),
+        "refused_keys": [
+            {"id": "ed-3", "algorithm": "ed25519", "public": b64encode(point.to_bytes(32, "little")).decode()}
+            for y in _SMALL_ORDER
+            for point in (y, y | 1 << 255)
+        ],
     }
 
 

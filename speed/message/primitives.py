@@ -124,6 +124,17 @@ def _checked_rsa(algorithm: Algorithm, key: Any) -> Any:
     return key
 
 
+_FIELD = 2**255 - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
+
+
+def _ed25519_public(_: Algorithm, data: bytes) -> Any:
+    if (int.from_bytes(data, "little") & (1 << 255) - 1) % _FIELD in _SMALL_ORDER:
+        raise ValueError
+    return ed25519.Ed25519PublicKey.from_public_bytes(data)
+
+
 def _x25519_secret(_: Algorithm, data: bytes) -> Any:
     return x25519.X25519PrivateKey.from_private_bytes(data)
 
@@ -158,7 +169,7 @@ class _Family(NamedTuple):
 _FAMILIES = {
     "ed25519": _Family(
         lambda _, data: ed25519.Ed25519PrivateKey.from_private_bytes(data),
-        lambda _, data: ed25519.Ed25519PublicKey.from_public_bytes(data),
+        _ed25519_public,
     ),
     "rsa": _Family(_rsa_secret, _rsa_public),
     "x25519": _Family(_x25519_secret, _x25519_public),

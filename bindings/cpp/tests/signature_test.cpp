@@ -57,6 +57,12 @@ TEST(Signatures, one_that_does_not_hold_is_refused_by_name_m_16_to_m_18) {
   }
 }
 
+TEST(Signatures, a_public_key_that_proves_nothing_is_refused_m_26) {
+  for (const Json& record : cases("signatures", "refused_keys")) {
+    EXPECT_THROW(MessageKey::parse(record.dump()), KeyRefusedError) << record;
+  }
+}
+
 Json wycheproof(const std::string& name) { return test::spec_file("../tests/unit/message/wycheproof/" + name + ".json"); }
 
 TEST(Signatures, ed25519_is_judged_as_published_m_17) {

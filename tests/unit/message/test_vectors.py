@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from speed.message import algorithms, errors
-from speed.message.errors import MessageError
+from speed.message.errors import KeyRefusedError, MessageError
 from speed.message.keys import key_of_record
 from speed.message.opened import open_view
 from speed.message.signature import TrustedKeys, signing_input, verify
@@ -38,6 +38,13 @@ def test_a_signature_that_does_not_hold_is_refused_by_name(case: dict[str, Any])
     with pytest.raises(MessageError) as refused:
         verify(MessageView(bytes.fromhex(case["hex"])).validate(), TRUSTED, "require")
     assert refused.value.code == case["error"]
+
+
+@pytest.mark.parametrize("record", SIGNATURES["refused_keys"], ids=lambda record: record["public"])
+def test_a_public_key_that_proves_nothing_is_refused(record: dict[str, Any]) -> None:
+    """M-26."""
+    with pytest.raises(KeyRefusedError):
+        key_of_record(record)
 
 
 @pytest.mark.parametrize("case", ENCRYPTION["valid"], ids=case_name)

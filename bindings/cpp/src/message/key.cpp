@@ -1,6 +1,8 @@
 #include "message/key.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "speed/message_error.hpp"
 #include "wire/names.hpp"
@@ -12,6 +14,17 @@ namespace {
 constexpr std::size_t x_bytes = 32;
 constexpr std::size_t ml_kem_seed_bytes = 64;
 constexpr std::size_t x_wing_ml_kem_bytes = 1184;
+
+// Points of Ed25519 whose order is 8 at most, without the bit of x's sign; the last two are 0 and 1 again.
+constexpr std::array<std::string_view, 7> small_order{
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+};
 
 using State = MessageKey::State;
 
@@ -37,7 +50,16 @@ void check_parts(const State& key) {
 
 Bytes copied(ByteView bytes) { return {bytes.begin(), bytes.end()}; }
 
+bool is_of_small_order(const Bytes& point) {
+  Bytes y = point;
+  y.back() &= std::byte{0x7f};
+  return std::ranges::find(small_order, wire::to_hex(y)) != small_order.end();
+}
+
 void load_ed25519(State& key) {
+  if (!key.public_bytes.empty() && is_of_small_order(key.public_bytes)) {
+    refuse(key.id, " holds no ed25519 key: make it anew");
+  }
   if (!key.has_secret() || !key.public_bytes.empty()) return;
   key.public_bytes.resize(crypto_sign_PUBLICKEYBYTES);
   Secret expanded(crypto_sign_SECRETKEYBYTES);

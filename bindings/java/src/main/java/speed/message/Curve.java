@@ -1,5 +1,6 @@
 package speed.message;
 
+import java.math.BigInteger;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyPairGenerator;
@@ -11,6 +12,7 @@ import java.security.spec.PKCS8EncodedKeySpec;
 import java.security.spec.X509EncodedKeySpec;
 import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.Set;
 
 /** Keys of Ed25519 and X25519 as 32 bytes (M-26); the JDK has them in DER, behind a fixed beginning (RFC 8410). */
 enum Curve {
@@ -18,6 +20,11 @@ enum Curve {
     X25519("X25519", 0x6e);
 
     static final int BYTES = 32;
+    private static final BigInteger FIELD = BigInteger.TWO.pow(255).subtract(BigInteger.valueOf(19));
+    private static final BigInteger ORDER_8 =
+            new BigInteger("05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826", 16);
+    private static final Set<BigInteger> SMALL_ORDER = Set.of(BigInteger.ZERO, BigInteger.ONE,
+            FIELD.subtract(BigInteger.ONE), ORDER_8, FIELD.subtract(ORDER_8));
 
     final String jdkName;
     private final byte[] publicFront;
@@ -48,6 +55,15 @@ enum Curve {
         KeyPairGenerator generator = KeyPairGenerator.getInstance(jdkName);
         generator.initialize(new NamedParameterSpec(jdkName), new Given(secret));
         return generator.generateKeyPair().getPublic();
+    }
+
+    /** Whether this point of Ed25519 has an order of 8 at most (M-26). */
+    static boolean isOfSmallOrder(byte[] point) {
+        byte[] bigEndian = new byte[BYTES];
+        for (int i = 0; i < BYTES; i++) {
+            bigEndian[i] = point[BYTES - 1 - i];
+        }
+        return SMALL_ORDER.contains(new BigInteger(1, bigEndian).clearBit(255).mod(FIELD));
     }
 
     private static byte[] joined(byte[] front, byte[] raw) {

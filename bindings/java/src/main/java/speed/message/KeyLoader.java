@@ -40,7 +40,7 @@ final class KeyLoader {
 
     private static LoadedKey ofPublic(Algorithm algorithm, byte[] shown) throws GeneralSecurityException {
         return switch (algorithm) {
-            case ED25519 -> SodiumArrays.AVAILABLE ? SodiumEd25519Key.ofPublic(shown) : Ed25519Key.ofPublic(shown);
+            case ED25519 -> ofEd25519(shown);
             case RSA_OAEP_3072, RSA_OAEP_4096 -> RsaKey.ofPublic(algorithm, shown);
             case X25519 -> X25519Key.ofPublic(shown);
             case ML_KEM_768, ML_KEM_1024 -> MlKemKey.ofPublic(algorithm, shown);
@@ -48,6 +48,13 @@ final class KeyLoader {
             case X_WING -> XWingKey.ofPublic(shown);
             default -> throw new InvalidKeyException("a shared key has no public part");
         };
+    }
+
+    private static LoadedKey ofEd25519(byte[] shown) throws GeneralSecurityException {
+        if (Curve.isOfSmallOrder(shown)) {
+            throw new InvalidKeyException("what this key signs holds for anybody's message");
+        }
+        return SodiumArrays.AVAILABLE ? SodiumEd25519Key.ofPublic(shown) : Ed25519Key.ofPublic(shown);
     }
 
     static byte[] newSecret(Algorithm algorithm) {

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
+import speed.errors.KeyRefusedException;
 import speed.errors.MessageException;
 import speed.wire.Contract;
 import speed.wire.MessageView;
@@ -39,5 +40,11 @@ class SignaturesTest {
                     () -> trusted.check(view, SignaturePolicy.REQUIRE, FipsMode.OFF));
             assertEquals(one.text("error"), refused.code());
         });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> aPublicKeyThatProvesNothingIsRefused() {
+        return vectors.cases("refused_keys").stream().map(one -> DynamicTest.dynamicTest(one.text("public"),
+                () -> assertThrows(KeyRefusedException.class, () -> MessageKey.of(one.values()))));
     }
 }
