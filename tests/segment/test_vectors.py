@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scripts.vectors.segment_arrivals import LIMITS
 from speed.errors import WireError
 from speed.segment import Assembler, Limits, keccak256, read_segment, write_segment
 from speed.segment.source import Memory
@@ -17,13 +18,6 @@ from tests.vectors import case_name, load
 
 VECTORS = load("segments")
 CUT = {case["name"]: case for case in VECTORS["cut"]}
-LIMITS = {
-    "max_segmented_bytes": "payload_bytes",
-    "max_reconstructions": "reconstructions",
-    "max_sender_reconstructions": "sender_reconstructions",
-    "max_buffered_bytes": "buffered_bytes",
-    "max_sender_buffered_bytes": "sender_buffered_bytes",
-}
 
 
 def payload_of(case: dict[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import jwt
 import pytest
 
 import speed
@@ -170,7 +171,6 @@ def test_a_token_that_a_gateway_admitted_is_on_no_disk_in_no_log_and_in_no_text(
     node: Make, root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """M-26, M-27: gateway, lane, receiver, journal-like copies of its bytes, audit."""
-    jwt = pytest.importorskip("jwt")
     secret = bytes(range(32))
     claims = {"sub": "billing", "team": "payments", "aud": "speed", "iss": "tests", "exp": time.time() + 60}
     token = jwt.encode(claims, secret, "HS256", headers={"kid": "k"})

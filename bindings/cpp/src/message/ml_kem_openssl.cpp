@@ -6,20 +6,15 @@
 #include <new>
 
 #include "message/ml_kem.hpp"
+#include "message/openssl_key.hpp"
 #include "speed/message_error.hpp"
 
 namespace speed::message {
 
 namespace {
 
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-struct FreeContext {
-  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
-};
-using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
-using KeyContext = std::unique_ptr<EVP_PKEY_CTX, FreeContext>;
+using openssl::Key;
+using openssl::KeyContext;
 
 constexpr std::size_t most_bytes = 1568;  // of a ciphertext and of a public key
 constexpr std::size_t secret_bytes = 32;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "message/algorithms.hpp"
+#include "message/openssl_key.hpp"
 #include "message/rsa.hpp"
 #include "speed/message_error.hpp"
 
@@ -13,14 +14,8 @@ namespace speed::message {
 
 namespace {
 
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-struct FreeContext {
-  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
-};
-using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
-using KeyContext = std::unique_ptr<EVP_PKEY_CTX, FreeContext>;
+using openssl::Key;
+using openssl::KeyContext;
 
 void check(bool good) {
   if (good) return;
