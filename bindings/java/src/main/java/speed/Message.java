@@ -1,5 +1,7 @@
 package speed;
 
+import java.time.Duration;
+import java.time.Instant;
 import java.util.Map;
 import speed.message.OpenedMessage;
 import speed.wire.MessageView;
@@ -144,6 +146,42 @@ public final class Message {
     }
 
     /**
+     * The publisher's part of the topics.
+     *
+     * @return {@code default} when the sender gave none
+     */
+    public String namespace() {
+        return view.namespace();
+    }
+
+    /**
+     * Which of several senders is heard first (M-33).
+     *
+     * @return 1 to 10; 5 when the sender said nothing
+     */
+    public int priority() {
+        return view.priority();
+    }
+
+    /**
+     * When the publisher made it.
+     *
+     * @return to the millisecond, by its clock
+     */
+    public Instant publishedAt() {
+        return Instant.ofEpochMilli(view.publishedAtMs());
+    }
+
+    /**
+     * How long after that it is worth something.
+     *
+     * @return whole seconds, zero for ever
+     */
+    public Duration timeToLive() {
+        return Duration.ofSeconds(view.ttlSeconds());
+    }
+
+    /**
      * Media type of the payload.
      *
      * @return such as {@code application/msgpack}
@@ -159,6 +197,15 @@ public final class Message {
      */
     public String publisherId() {
         return view.publisherId();
+    }
+
+    /**
+     * The team that the publisher names.
+     *
+     * @return empty if it names none
+     */
+    public String publisherTeam() {
+        return view.security().publisherTeam();
     }
 
     /**
@@ -213,6 +260,24 @@ public final class Message {
      */
     public String correlationId() {
         return view.correlationId();
+    }
+
+    /**
+     * The message that caused this one.
+     *
+     * @return its id, null if there is none
+     */
+    public String causalityParent() {
+        return view.causalityParent();
+    }
+
+    /**
+     * W3C baggage.
+     *
+     * @return maybe empty
+     */
+    public Map<String, String> baggage() {
+        return view.baggage();
     }
 
     /**

@@ -2,6 +2,7 @@ package speed;
 
 import java.time.Duration;
 import java.util.Map;
+import java.util.function.Consumer;
 import speed.message.Protection;
 import speed.message.SchemaReference;
 
@@ -49,8 +50,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withAcknowledgement() {
-        return new SendOptions(true, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.acknowledged = true);
     }
 
     /**
@@ -60,8 +60,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTimeout(Duration newTimeout) {
-        return new SendOptions(acknowledged, newTimeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.timeout = newTimeout);
     }
 
     /**
@@ -71,8 +70,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTopic(String newTopic) {
-        return new SendOptions(acknowledged, timeout, newTopic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.topic = newTopic);
     }
 
     /**
@@ -82,8 +80,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withPriority(int newPriority) {
-        return new SendOptions(acknowledged, timeout, topic, newPriority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.priority = newPriority);
     }
 
     /**
@@ -93,8 +90,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTtl(Duration ttl) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttl.toSeconds(), correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.ttlSeconds = ttl.toSeconds());
     }
 
     /**
@@ -104,8 +100,17 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withCorrelationId(String id) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, id,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.correlationId = id);
+    }
+
+    /**
+     * The message that caused this one.
+     *
+     * @param id of that message
+     * @return such options
+     */
+    public SendOptions withCausalityParent(String id) {
+        return with(draft -> draft.causalityParent = id);
     }
 
     /**
@@ -115,8 +120,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withTraceparent(String newTraceparent) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, newTraceparent, labels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.traceparent = newTraceparent);
     }
 
     /**
@@ -126,8 +130,27 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withLabels(Map<String, String> newLabels) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, newLabels, baggage, extensions, progress, protection, schema);
+        return with(draft -> draft.labels = newLabels);
+    }
+
+    /**
+     * W3C baggage.
+     *
+     * @param newBaggage by key
+     * @return such options
+     */
+    public SendOptions withBaggage(Map<String, String> newBaggage) {
+        return with(draft -> draft.baggage = newBaggage);
+    }
+
+    /**
+     * Further fields; keys that begin with {@code x-} are free to use.
+     *
+     * @param newExtensions by key
+     * @return such options
+     */
+    public SendOptions withExtensions(Map<String, byte[]> newExtensions) {
+        return with(draft -> draft.extensions = newExtensions);
     }
 
     /**
@@ -137,8 +160,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withProgress(Progress newProgress) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, newProgress, protection, schema);
+        return with(draft -> draft.progress = newProgress);
     }
 
     /**
@@ -148,8 +170,7 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withProtection(Protection newProtection) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, newProtection, schema);
+        return with(draft -> draft.protection = newProtection);
     }
 
     /**
@@ -159,7 +180,52 @@ public record SendOptions(
      * @return such options
      */
     public SendOptions withSchema(SchemaReference newSchema) {
-        return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId,
-                causalityParent, traceparent, labels, baggage, extensions, progress, protection, newSchema);
+        return with(draft -> draft.schema = newSchema);
+    }
+
+    private SendOptions with(Consumer<Draft> change) {
+        Draft draft = new Draft(this);
+        change.accept(draft);
+        return draft.finished();
+    }
+
+    /** These options while one of them is changed. */
+    private static final class Draft {
+        private boolean acknowledged;
+        private Duration timeout;
+        private String topic;
+        private int priority;
+        private long ttlSeconds;
+        private String correlationId;
+        private String causalityParent;
+        private String traceparent;
+        private Map<String, String> labels;
+        private Map<String, String> baggage;
+        private Map<String, byte[]> extensions;
+        private Progress progress;
+        private Protection protection;
+        private SchemaReference schema;
+
+        Draft(SendOptions from) {
+            acknowledged = from.acknowledged;
+            timeout = from.timeout;
+            topic = from.topic;
+            priority = from.priority;
+            ttlSeconds = from.ttlSeconds;
+            correlationId = from.correlationId;
+            causalityParent = from.causalityParent;
+            traceparent = from.traceparent;
+            labels = from.labels;
+            baggage = from.baggage;
+            extensions = from.extensions;
+            progress = from.progress;
+            protection = from.protection;
+            schema = from.schema;
+        }
+
+        SendOptions finished() {
+            return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
+                    traceparent, labels, baggage, extensions, progress, protection, schema);
+        }
     }
 }

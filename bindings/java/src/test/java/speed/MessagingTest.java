@@ -1,5 +1,6 @@
 package speed;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -9,9 +10,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -36,6 +39,25 @@ class MessagingTest extends TwoNodes {
             assertFalse(message.redelivered());
         }
         assertNull(billing.receive(Duration.ofMillis(1)));
+    }
+
+    @Test
+    void theMetadataThatASenderGivesArrives() throws InterruptedException {
+        String id = UUID.randomUUID().toString();
+        analytics.send("billing", 1, SendOptions.DEFAULT.withPriority(9).withTtl(Duration.ofHours(1))
+                .withCorrelationId("c").withCausalityParent(id).withLabels(Map.of("region", "eu"))
+                .withBaggage(Map.of("tenant", "a")).withExtensions(Map.of("x-note", new byte[] {1})));
+        Message message = billing.receive(SOON);
+        assertEquals(9, message.priority());
+        assertEquals(Duration.ofHours(1), message.timeToLive());
+        assertTrue(Duration.between(message.publishedAt(), Instant.now()).compareTo(Duration.ofHours(1)) < 0);
+        assertEquals("c", message.correlationId());
+        assertEquals(id, message.causalityParent());
+        assertEquals(Map.of("region", "eu"), message.labels());
+        assertEquals(Map.of("tenant", "a"), message.baggage());
+        assertArrayEquals(new byte[] {1}, message.extensions().get("x-note"));
+        assertEquals("default", message.namespace());
+        assertEquals("", message.publisherTeam());
     }
 
     @Test
