@@ -14,7 +14,7 @@ from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
 from speed.wire.message_form import Form, form_of
 from speed.wire.message_id import new_message_id
-from speed.wire.message_known import own_id, own_time, recall, remember
+from speed.wire.message_known import Recalled, own_id, own_time, recall, remember
 from speed.wire.message_rules import check_metadata
 from speed.wire.message_writing import encode_message
 from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
@@ -50,8 +50,8 @@ class MessageView:
         self._data = data
         self._spans: Form | None = None
         self._head: Any = None
-        self._places: tuple[int, int] | None = None
-        """Where this message's own id and time begin, where ``_head`` is shared with others like it."""
+        self._places: Recalled | None = None
+        """Where this message's own id, time and payload begin, where ``_head`` is shared with others like it."""
         self._payload: memoryview | None = None
         self._type_url = ""
 
@@ -60,9 +60,7 @@ class MessageView:
         data = self._data
         recalled = recall(data) if type(data) is bytes else None
         if recalled is not None:
-            self._head, id_place, time_place, payload_place = recalled
-            self._places = id_place, time_place
-            self._payload = memoryview(data)[payload_place:]
+            self._head, self._places = recalled[0], recalled
             return self
         head = self._parsed()
         if not head.HasField("metadata"):
@@ -93,7 +91,7 @@ class MessageView:
     def message_id(self) -> str:
         """Unique id of the message."""
         if self._places is not None:
-            return own_id(bytes(self._data), self._places[0])
+            return own_id(bytes(self._data), self._places[1])
         return str(self._parsed().metadata.message_id)
 
     @property
@@ -112,7 +110,7 @@ class MessageView:
     def published_at_ms(self) -> int:
         """Publisher's clock, Unix ms."""
         if self._places is not None:
-            return own_time(bytes(self._data), self._places[1])
+            return own_time(bytes(self._data), self._places[2])
         return int(self._parsed().metadata.published_at_ms)
 
     @property
@@ -242,6 +240,7 @@ class MessageView:
     def _own(self) -> Any:
         """As ``_parsed``, but shared with no other message: what is given away may be altered."""
         if self._places is not None:
+            self._find_payload()
             self._places = self._head = None
         return self._parsed()
 
@@ -259,6 +258,8 @@ class MessageView:
 
     def _find_payload(self) -> memoryview:
         """The value bytes of the Any; of repeated records the last of each field counts (M-4)."""
+        if self._payload is None and self._places is not None:
+            self._payload = memoryview(self._data)[self._places[3] :]
         if self._payload is None:
             view, payloads = memoryview(self._data), self._form()[1]
             if not payloads:

@@ -7,6 +7,7 @@ What does not lie as writers lay it is not remembered, and read in full each tim
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from speed.wire.content import PROTOBUF
@@ -16,16 +17,15 @@ from speed.wire.records import LENGTH_DELIMITED, VARINT, begins_value, walk
 
 _METADATA, _SECURITY, _PUBLISHER = 1, 2, 1
 _ID_BYTES, _TIME_BYTES = 36, 6
-_is_time = re.compile(rb"[\x80-\xff]{5}[\x01-\x7f]").match
+_TIME = rb"[\x80-\xff]{5}[\x01-\x7f]"
+_is_time = re.compile(_TIME).match
 """Whether there is a varint of six bytes, of a number above zero."""
 _VARYING = ("correlation_id", "causality_parent", "uncompressed_bytes")
 """What is unlikely to come again."""
 _MAX_KEY_BYTES = 512
 _MAX_KNOWN = 256
-
-_known: dict[bytes, Any] = {}
-"""From a head without its id and time to the first such head, parsed. Nobody alters what is in it."""
-
+_OFTEN = 64
+"""How many messages like one before are worth a pattern, which takes as long to make as so many to look up."""
 
 Recalled = tuple[Any, int, int, int]
 """The head that a message shares, and where its own id, its time and its payload begin."""
@@ -33,19 +33,61 @@ Places = tuple[int, int, int, int]
 """Where the id begins, where it ends and the topic's record begins, where the time begins, and where the head ends."""
 
 
+class _Known:
+    """A head that came before, parsed; nobody alters what is in it."""
+
+    __slots__ = ("count", "end", "head", "matches", "start", "time")
+
+    def __init__(self, head: Any, places: Places) -> None:
+        self.head = head
+        self.start, _, self.time, self.end = places
+        self.count = 0
+        """How many like it were looked up."""
+        self.matches: Callable[[bytes], object] | None = None
+        """Whether a message has this head but for an id and a time of its own."""
+
+
+_known: dict[bytes, _Known] = {}
+"""By their bytes without id and time."""
+_usual: _Known | None = None
+"""The last of those that come often: compared first."""
+
+
 def recall(data: bytes) -> Recalled | None:
     """``data`` if its head is known and its id, time and payload record are as writers write them."""
+    known = _usual
+    if known is None or known.matches is None or not known.matches(data):
+        known = _looked_up(data)
+    if known is None:
+        return None
+    frame = frame_within(len(data) - known.end)
+    if not frame or not data.startswith(frame, known.end):
+        return None
+    return known.head, known.start, known.time, known.end + len(frame)
+
+
+def _looked_up(data: bytes) -> _Known | None:
+    global _usual
     try:
-        start, names, time, end = _places(data)
+        start, names, time, end = places = _places(data)
     except IndexError:
         return None
-    head = _known.get(data[:start] + data[names:time] + data[time + _TIME_BYTES : end])
-    if head is None or not data[start:names].isascii() or not _is_time(data, time):
+    known = _known.get(data[:start] + data[names:time] + data[time + _TIME_BYTES : end])
+    if known is None or not data[start:names].isascii() or not _is_time(data, time):
         return None
-    frame = frame_within(len(data) - end)
-    if not frame or not data.startswith(frame, end):
-        return None
-    return head, start, time, end + len(frame)
+    known.count += 1
+    if known.count >= _OFTEN:
+        known.matches = known.matches or _pattern(data, places)
+        _usual = known
+    return known
+
+
+def _pattern(data: bytes, places: Places) -> Callable[[bytes], object]:
+    """The comparison of ``_looked_up``, as one of the library's."""
+    start, names, time, end = places
+    before, between, after = data[:start], data[names:time], data[time + _TIME_BYTES : end] + PAYLOAD_TAG
+    parts = (re.escape(before), rb"[\x00-\x7f]{36}", re.escape(between), _TIME, re.escape(after))
+    return re.compile(b"".join(parts)).match
 
 
 def own_id(data: bytes, place: int) -> str:
@@ -72,7 +114,7 @@ def remember(data: bytes, form: Form, head: Any) -> None:
     if others == [(0, end)] and _is_laid_as_usual(data, places):
         if len(_known) >= _MAX_KNOWN:
             _known.clear()
-        _known[data[:start] + data[names:time] + data[time + _TIME_BYTES : end]] = head
+        _known[data[:start] + data[names:time] + data[time + _TIME_BYTES : end]] = _Known(head, places)
 
 
 def _places(data: bytes) -> Places:

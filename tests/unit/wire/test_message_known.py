@@ -18,9 +18,11 @@ MUTATIONS = 3000
 PAYLOAD_RECORD = b"\x9a\x06\x05\x12\x03abc"
 
 
-@pytest.fixture(autouse=True)
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[1, 1 << 30], ids=["compared at once", "looked up"])
+def forget(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(message_known, "_known", {})
+    monkeypatch.setattr(message_known, "_usual", None)
+    monkeypatch.setattr(message_known, "_OFTEN", request.param)
 
 
 def message(payload: Any = b"abc", **said: Any) -> bytes:
