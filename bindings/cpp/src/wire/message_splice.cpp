@@ -12,9 +12,8 @@ constexpr std::size_t length_bytes = 8;
 constexpr std::string_view domain = "speed/1 message signature";
 
 void put_length(std::size_t length, Bytes& out) {
-  Block<length_bytes> bytes;
-  store(bytes.data(), std::uint64_t{length});
-  append(out, bytes);
+  out.resize(out.size() + length_bytes);
+  store(out.data() + out.size() - length_bytes, std::uint64_t{length});
 }
 
 void put_record(std::uint32_t field, ByteView value, Bytes& out) {
