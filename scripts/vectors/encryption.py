@@ -219,6 +219,7 @@ def _frames(data: bytes) -> Iterable[Case]:
         "a frame to be skipped last": lambda frame: frame + skipped,
         "bytes behind the frame": lambda frame: frame + b"\0",
         "half a frame": lambda frame: frame[: len(frame) // 2],
+        "a frame without a last block": lambda _: b"\x28\xb5\x2f\xfd\x20\x03" + bytes((3 << 3, 0, 0)) + b"abc",
     }
     for name, change in changes.items():
         made = changed(data, lambda e, c=change: setattr(e.payload, "value", c(e.payload.value)))  # type: ignore[misc]
