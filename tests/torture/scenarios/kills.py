@@ -187,8 +187,8 @@ def run(seed: int, count: int, report: Report) -> None:
 
 
 SCENARIO = Scenario(
-    promise="a killed sender, receiver, caller or server loses nothing acknowledged; only what was in hand comes again, flagged",
-    promise="a killed sender, receiver, caller or server loses nothing acknowledged; one flagged repeat a kill at most",
+    name="kills",
+    promise="who is killed loses nothing acknowledged; one message a kill is repeated at most, of calls what was in hand",
     unit="kills",
     tiny=4,
     quick=36,
