@@ -188,7 +188,7 @@ def run(seed: int, count: int, report: Report) -> None:
 
 SCENARIO = Scenario(
     name="kills",
-    promise="who is killed loses nothing acknowledged; one message a kill is repeated at most, of calls what was in hand",
+    promise="who is killed loses nothing acknowledged; one message a kill is repeated at most, and calls in hand",
     unit="kills",
     tiny=4,
     quick=36,
