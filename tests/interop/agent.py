@@ -15,16 +15,15 @@ import queue
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import speed
-from speed.message.keys import key_of_record
-from speed.trust.keystore import KeyStore
-from speed.trust.security import MessageSecurity
 from speed.wire.limits import LANE_WINDOW_BYTES
 from tests.interop.agent_services import register
-from tests.interop.decoding import verdict
 from tests.interop.values import from_json, to_json
+
+if TYPE_CHECKING:
+    from tests.interop.agent_protected import Protected
 
 LATE_SECONDS = 60.0
 PERIOD = bytes(i * 31 % 256 for i in range(256))
@@ -41,8 +40,7 @@ class Agent:
         self._joined: list[str] = []
         self._left: list[str] = []
         self._prize: speed.Node | None = None
-        self._protected: speed.Node | None = None
-        self._handled: queue.Queue[speed.Message] = queue.Queue()
+        self._protected: Protected | None = None
         node.on_join(lambda entry: self._joined.append(entry.name))
         node.on_leave(lambda entry: self._left.append(entry.name))
         register(node)
@@ -165,21 +163,11 @@ class Agent:
 
     # --- protected messages: see test_protected.py ---
 
-    def do_protect(
-        self,
-        name: str,
-        allow: list[str],
-        keys: list[dict[str, Any]],
-        trusted: list[str],
-        encrypt_to: list[str],
-        **settings: Any,
-    ) -> int:
+    def do_protect(self, **settings: Any) -> int:
+        from tests.interop.agent_protected import Protected  # most agents never need it, and live shortly
+
         self.do_unprotect()
-        store = KeyStore({key.id: key for key in map(key_of_record, keys)})
-        security = MessageSecurity(keys=store, trusted=tuple(trusted), encrypt_to=tuple(encrypt_to), **settings)
-        root, key_file = self._options.root, self._options.key
-        self._protected = speed.Node(name, root=root, key=key_file, allow=allow, security=security)
-        self._protected.on_message(self._handled.put)
+        self._protected = Protected(self._options.root, self._options.key, **settings)
         return self._protected.generation
 
     def do_unprotect(self) -> None:
@@ -189,20 +177,17 @@ class Agent:
 
     def do_protected_send(self, target: str, payload: Any, timeout: float) -> str:
         assert self._protected is not None
-        return self._protected.send(target, payload, ack=True, timeout=timeout)
+        return self._protected.send(target, payload, timeout)
 
     def do_protected_receive(self, timeout: float) -> dict[str, Any] | None:
-        try:
-            message = self._handled.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        view = message.metadata
-        ids = {"signedBy": getattr(view, "signed_by", None), "openedBy": getattr(view, "opened_by", None)}
-        return {"payload": message.payload, "source": message.source, **ids}
+        assert self._protected is not None
+        return self._protected.receive(timeout)
 
     # --- bytes ---
 
     def do_decode(self, kind: str, bytes: bytes) -> str:  # noqa: A002 - a field of the contract
+        from tests.interop.decoding import verdict
+
         return verdict(kind, bytes)
 
     def do_close(self) -> None:

@@ -185,7 +185,10 @@ class Agent:
         if line is None:
             self._lines.put(None)
             raise AssertionError(f"{self!r} ended ({self.process.wait(END_SECONDS)}); stderr:\n{self.stderr()}")
-        told: dict[str, Any] = json.loads(line)
+        try:
+            told: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise AssertionError(f"{self!r} said {line!r}; stderr:\n{self.stderr()}") from None
         return told
 
 
@@ -197,4 +200,5 @@ def _flags(options: dict[str, Any]) -> list[str]:
 def _environment() -> dict[str, str]:
     """With the first Java compiler only: agents live shortly, and many of them start."""
     path = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
-    return {"SPEED_JAVA_TIER": "1", **os.environ, "PYTHONPATH": path}
+    java = f"-XX:TieredStopAtLevel=1 {os.environ.get('SPEED_JAVA_OPTIONS', '')}"
+    return {**os.environ, "SPEED_JAVA_OPTIONS": java, "PYTHONPATH": path}

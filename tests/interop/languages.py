@@ -6,8 +6,10 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,6 +82,8 @@ DIFFERENT = [(one, other) for one, other in PAIRS if one != other]
 
 def pairs(verb: str, *, different: bool = False) -> pytest.MarkDecorator:
     """Run a test with ``source`` and ``target`` for every ordered pair, called ``python calls cpp`` and so on."""
+    import pytest  # not for the many short processes that only look up a language
+
     chosen = DIFFERENT if different else PAIRS
     names = [f"{source} {verb} {target}" for source, target in chosen]
     return pytest.mark.parametrize(("source", "target"), chosen, ids=names)

@@ -14,7 +14,7 @@ from tests.torture.scenario import Report
 EACH = 5
 TIMEOUT = 60.0
 LEASE, HEARTBEAT = 30, 1
-HEAP = ["env", "SPEED_JAVA_OPTIONS=-Xmx64m"]
+HEAP = ["env", "SPEED_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 -Xmx64m"]
 """Java's collector lets garbage lie up to this; what leaks ends the process."""
 MOST_BYTES = {"java": 80 << 20}
 MOST_BYTES_ELSE = 16 << 20
