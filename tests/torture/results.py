@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -62,12 +63,15 @@ def write_json(path: str, results: Iterable[Result]) -> None:
 
 
 def update_page(results: Iterable[Result], order: Iterable[str]) -> None:
-    """Replace the rows of these scenarios; the others keep what they show."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, rest = text.split(BEGIN + "\n")
-    table, tail = rest.split(END)
-    lines = table.splitlines()
-    rows = {line.split("|")[1].strip(): line for line in lines[2:] if line}
-    rows |= {result.scenario: result.row() for result in results}
-    kept = [rows[name] for name in order if name in rows]
-    PAGE.write_text("\n".join([head + BEGIN, *lines[:2], *kept, END]) + tail, encoding="utf-8")
+    """Replace the rows of these scenarios; the others keep what they show. Several runs may do so side by side."""
+    with PAGE.open("r+", encoding="utf-8") as page:
+        fcntl.flock(page, fcntl.LOCK_EX)
+        head, rest = page.read().split(BEGIN + "\n")
+        table, tail = rest.split(END)
+        lines = table.splitlines()
+        rows = {line.split("|")[1].strip(): line for line in lines[2:] if line}
+        rows |= {result.scenario: result.row() for result in results}
+        kept = [rows[name] for name in order if name in rows]
+        page.seek(0)
+        page.write("\n".join([head + BEGIN, *lines[:2], *kept, END]) + tail)
+        page.truncate()
