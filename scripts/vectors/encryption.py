@@ -219,6 +219,10 @@ def _frames(data: bytes) -> Iterable[Case]:
         "a frame to be skipped last": lambda frame: frame + skipped,
         "bytes behind the frame": lambda frame: frame + b"\0",
         "half a frame": lambda frame: frame[: len(frame) // 2],
+        "another size stated": lambda frame: frame[:5] + bytes([frame[5] ^ 1]) + frame[6:],
+        "a dictionary of number 0": lambda frame: frame[:4] + b"\x01\x29\0" + frame[7:],
+        "a reserved bit of the descriptor": lambda frame: frame[:4] + bytes([frame[4] | 8]) + frame[5:],
+        "a reserved bit of a block's modes": lambda frame: frame[:15] + bytes([frame[15] | 2]) + frame[16:],
         "a frame without a last block": lambda _: b"\x28\xb5\x2f\xfd\x20\x03" + bytes((3 << 3, 0, 0)) + b"abc",
     }
     for name, change in changes.items():

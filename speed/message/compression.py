@@ -88,8 +88,8 @@ def _filled(decompress_into: Callable[[Any, Any], int], data: Any, size: int, na
 
 
 def _unzstd(data: Any, size: int) -> bytearray:
-    if not is_one_frame(data):
-        raise CompressionError("payload: is not one frame of zstd")
+    if not is_one_frame(data, size):
+        raise CompressionError("payload: is not one frame of zstd of the bytes that it says")
     return _filled(_cramjam("zstd").decompress_into, data, size, "zstd")
 
 

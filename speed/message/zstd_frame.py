@@ -1,31 +1,86 @@
-"""Where a frame of Zstandard ends (RFC 8878, section 3.1.1): its decoders read several, and pass over some (M-23)."""
+"""What a frame of Zstandard must be beside decodable (M-23; RFC 8878, section 3.1.1).
+
+Its decoders read several frames for one and pass over some, and not all of them look at reserved bits and at the size
+that a frame states. So what is a frame is decided here, and is the same in every language.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 _MAGIC = b"\x28\xb5\x2f\xfd"
-_DICTIONARY_BYTES = (0, 1, 2, 4)
 _SIZE_BYTES = (0, 2, 4, 8)
 _BLOCK_HEADER_BYTES = 3
 _CHECKSUM_BYTES = 4
-_RUN = 1
+_RUN, _COMPRESSED = 1, 2
+_REFUSED_IN_DESCRIPTOR = 0b1011
+"""The reserved bit, and those that name a dictionary."""
+_RESERVED_IN_MODES = 0b11
 
 
-def is_one_frame(data: bytes | bytearray | memoryview) -> bool:
-    """Whether ``data`` is one frame, whole and nothing beside it; what its blocks hold is not looked at."""
+class _Literals(NamedTuple):
+    """The head of the literals of one block: its bytes, where the size lies in them, and how many bits that has."""
+
+    head_bytes: int
+    shift: int
+    bits: int
+
+
+_PLAIN = (_Literals(1, 3, 5), _Literals(2, 4, 12), _Literals(1, 3, 5), _Literals(3, 4, 20))
+_PACKED = (_Literals(3, 14, 10), _Literals(3, 14, 10), _Literals(4, 18, 14), _Literals(5, 22, 18))
+"""By size format; packed ones state what they hold first, which is passed over."""
+
+
+def is_one_frame(data: bytes | bytearray | memoryview, size: int) -> bool:
+    """Whether ``data`` is one whole frame and nothing more, that states no other ``size``, names no dictionary and sets
+    no reserved bit. Else what its blocks hold is not looked at.
+    """
     if bytes(data[:4]) != _MAGIC or len(data) < 5:
         return False
-    at, checksum = _header(data[4])
+    descriptor = data[4]
+    at, size_bytes = _header(descriptor)
+    if descriptor & _REFUSED_IN_DESCRIPTOR or not _states(data[at - size_bytes : at], size):
+        return False
     while at + _BLOCK_HEADER_BYTES <= len(data):
-        block = int.from_bytes(data[at : at + _BLOCK_HEADER_BYTES], "little")
-        size = 1 if block >> 1 & 3 == _RUN else block >> 3
-        at += _BLOCK_HEADER_BYTES + size
-        if block & 1:
-            return at + checksum == len(data)
+        header = _number(data[at : at + _BLOCK_HEADER_BYTES])
+        at += _BLOCK_HEADER_BYTES
+        kind, end = header >> 1 & 3, at + (header >> 3)
+        if kind == _COMPRESSED and _has_reserved_mode(data[at:end]):
+            return False
+        at = at + 1 if kind == _RUN else end
+        if header & 1:
+            return at + (descriptor >> 2 & 1) * _CHECKSUM_BYTES == len(data)
     return False
 
 
 def _header(descriptor: int) -> tuple[int, int]:
-    """Bytes before the first block, and behind the last."""
+    """Bytes before the first block, and how many of them, the last ones, state the size."""
     is_single = descriptor >> 5 & 1
-    size = _SIZE_BYTES[descriptor >> 6] or is_single
-    return 5 + (1 - is_single) + _DICTIONARY_BYTES[descriptor & 3] + size, (descriptor >> 2 & 1) * _CHECKSUM_BYTES
+    size_bytes = _SIZE_BYTES[descriptor >> 6] or is_single
+    return 5 + (1 - is_single) + size_bytes, size_bytes
+
+
+def _states(field: bytes | bytearray | memoryview, size: int) -> bool:
+    """Two bytes begin at 256."""
+    return len(field) == 0 or _number(field) + 256 * (len(field) == 2) == size
+
+
+def _has_reserved_mode(block: bytes | bytearray | memoryview) -> bool:
+    """In the modes of its sequences. A block that ends before them is left to the decoder."""
+    at = _sequences_at(block) if len(block) else 0
+    if at >= len(block) or block[at] == 0:
+        return False
+    at += 1 if block[at] < 128 else 2 if block[at] < 255 else 3
+    return at < len(block) and block[at] & _RESERVED_IN_MODES != 0
+
+
+def _sequences_at(block: bytes | bytearray | memoryview) -> int:
+    """Behind the literals."""
+    kind, form = block[0] & 3, block[0] >> 2 & 3
+    head = (_PACKED if kind >= _COMPRESSED else _PLAIN)[form]
+    size = _number(block[: head.head_bytes]) >> head.shift & (1 << head.bits) - 1
+    return head.head_bytes + (1 if kind == _RUN else size)
+
+
+def _number(field: bytes | bytearray | memoryview) -> int:
+    return int.from_bytes(field, "little")

@@ -35,6 +35,7 @@ KINDS = (
     "segment",
     "segments",  # several, each behind its length in two bytes, as they arrive
     "front",  # a message whose payload lies in a store
+    "protected",  # a message that is signed, encrypted or compressed, opened by a node of the vectors' keys
 )
 AGENTS_READ = frozenset(KINDS) - {"content", "name", "segments", "front"}
 

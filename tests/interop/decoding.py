@@ -1,15 +1,21 @@
-"""What the Python node makes of bytes: ``OK``, or the wire code under which it refuses them.
+"""What the Python node makes of bytes: ``OK``, or the code under which it refuses them.
 
 Keys and lane are the fixed ones of ``registry_spec/vectors``: the lane analytics -> billing, two accepted keys.
+Protected messages are opened with those keys of their vectors which every build has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from speed.errors import KeyFileError, WireError
+from speed.message.errors import MessageError
+from speed.message.keys import key_of_record
 from speed.segment import read_segment
+from speed.trust.keystore import KeyStore
+from speed.trust.security import Guard, MessageSecurity
 from speed.wire import control, spc
 from speed.wire.cursor import decode_cursor, decode_fence
 from speed.wire.entry import decode_entry
@@ -19,20 +25,27 @@ from speed.wire.message import MessageView
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring, LinkOpener
 from speed.wire.value import unpack
+from tests.vectors import load
 
 SOURCE, TARGET = node_id("analytics"), node_id("billing")
 RING = Keyring((bytes(range(32)), bytes(range(32, 64))))
 LANE_KEYS = RING.lane_keys(SOURCE, TARGET)
+OPENS = ("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305")
+"""Algorithms of the keys that it has; other builds may lack others (M-24)."""
+CLOCK_MS = 1_800_000_000_000
+CLEARANCE = "confidential"
 
 
 def verdict(kind: str, data: bytes) -> str:
-    """``OK`` or a wire code of ``codes.json``; any other exception is a defect and passes through."""
+    """``OK``, or a wire or message code of ``codes.json``; any other exception is a defect and passes through."""
     try:
         _DECODERS[kind](data)
     except WireError as refusal:
         return refusal.reason
     except KeyFileError:
         return "BAD_KEY_FILE"
+    except MessageError as refusal:
+        return refusal.code
     return "OK"
 
 
@@ -49,6 +62,21 @@ def _open_envelope(data: bytes) -> None:
     LinkOpener(RING, SOURCE, TARGET).open(header, data[:whole])
 
 
+@cache
+def _guard() -> Guard:
+    trusted = {record["id"]: key_of_record(record) for record in load("signatures")["trusted"]}
+    keys = [key_of_record(record) for record in load("encryption")["keys"] if record["algorithm"] in OPENS]
+    return Guard(
+        MessageSecurity(
+            keys=KeyStore(trusted | {key.id: key for key in keys}),
+            policy="verify",
+            trusted=tuple(trusted),
+            clearance=CLEARANCE,
+            clock_ms=lambda: CLOCK_MS,
+        )
+    )
+
+
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "envelope": _open_envelope,
     "entry": lambda data: decode_entry(data, RING.registry_keys),
@@ -61,5 +89,6 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "message": lambda data: MessageView(data).validate(),
     "keyfile": parse_key_file,
     "segment": read_segment,
+    "protected": lambda data: _guard().open(MessageView(data).validate()),
 }
 KINDS = tuple(_DECODERS)

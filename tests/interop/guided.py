@@ -10,7 +10,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["speed.wire", "speed.core"]):
+with atheris.instrument_imports(include=["speed.wire", "speed.core", "speed.message"]):
     from speed.core.lane import LaneDecoder
     from speed.wire.seal import LinkOpener
     from tests.interop import bounds, corpus

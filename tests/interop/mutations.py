@@ -33,6 +33,7 @@ JSON_PIECES = (
 def seeds() -> dict[str, list[bytes]]:
     """The bytes of all vectors, valid or not, by kind."""
     cursors, payloads, values = load("cursors"), load("payloads"), load("values")
+    protected = load("signatures"), load("encryption")
 
     def hex_of(cases: list[dict[str, Any]]) -> list[bytes]:
         return [bytes.fromhex(case["hex"]) for case in cases]
@@ -54,6 +55,7 @@ def seeds() -> dict[str, list[bytes]]:
         "fence": hex_of(cursors["fences_valid"] + cursors["fences_invalid"]),
         "value": hex_of(values["valid"] + values["also_read"] + values["invalid"]),
         "message": hex_of(load("messages")["valid"] + load("messages")["invalid"]),
+        "protected": hex_of([case for vectors in protected for part in ("valid", "invalid") for case in vectors[part]]),
         "keyfile": [case["text"].encode() for part in ("valid", "invalid") for case in load("keys")[part]],
         "segment": hex_of(load("segments")["also_read"] + load("segments")["invalid"]),
     }

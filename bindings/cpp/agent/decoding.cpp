@@ -5,6 +5,7 @@
 
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
+#include "vector_guard.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
 #include "wire/entry.hpp"
@@ -64,6 +65,11 @@ void open_envelope(ByteView data) {
   require(wire::LinkOpener(ring(), source(), target()).open(header, data.first(whole), plain));
 }
 
+void open_protected(ByteView data) {
+  static const speed::message::Guard guard = speed::test::vector_guard();
+  guard.open(wire::MessageView(speed::Bytes(data.begin(), data.end())), speed::test::vector_clock_ms);
+}
+
 const std::map<std::string, Decoder>& decoders() {
   static const std::map<std::string, Decoder> table{
       {"envelope", open_envelope},
@@ -77,6 +83,7 @@ const std::map<std::string, Decoder>& decoders() {
       {"message", [](ByteView data) { wire::MessageView(speed::Bytes(data.begin(), data.end())); }},
       {"segment", [](ByteView data) { speed::segment::read_segment(data); }},
       {"keyfile", [](ByteView data) { wire::parse_key_file(wire::text(data)); }},
+      {"protected", open_protected},
   };
   return table;
 }
@@ -93,6 +100,8 @@ std::string verdict(const std::string& kind, const speed::Bytes& data) {
     return std::string(refused.reason());
   } catch (const speed::KeyFileError&) {
     return "BAD_KEY_FILE";
+  } catch (const speed::MessageError& refused) {
+    return std::string(refused.code());
   }
 }
 

@@ -10,6 +10,7 @@
 #include "decoders.hpp"
 #include "speed/error.hpp"
 #include "speed/segment.hpp"
+#include "vector_guard.hpp"
 #include "wire/content.hpp"
 #include "wire/control.hpp"
 #include "wire/cursor.hpp"
@@ -190,6 +191,13 @@ void read_front(ByteView data) {
   require(front.start <= data.size());
 }
 
+// M-25: signature, clearance, cipher, compression.
+void read_protected(ByteView data) {
+  static const message::Guard guard = test::vector_guard();
+  const message::Opened opened = guard.open(wire::MessageView(Bytes(data.begin(), data.end())), test::vector_clock_ms);
+  if (opened.plain) require(opened.plain->size() <= wire::limits::max_payload_bytes);
+}
+
 void read(Decoder decoder, ByteView data) {
   switch (decoder) {
     case Decoder::lane: return read_lane(data);
@@ -208,6 +216,7 @@ void read(Decoder decoder, ByteView data) {
     case Decoder::segment: return read_segment(data);
     case Decoder::segments: return read_segments(data);
     case Decoder::front: return read_front(data);
+    case Decoder::protected_: return read_protected(data);
   }
 }
 
@@ -223,6 +232,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const WireError&) {
   } catch (const KeyFileError&) {
   } catch (const InvalidNameError&) {
+  } catch (const MessageError&) {
   }
   require(processor_seconds() - begin < most_seconds);
   return 0;

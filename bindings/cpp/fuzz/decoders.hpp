@@ -23,7 +23,8 @@ enum class Decoder : std::uint8_t {
   segment,
   segments,  // several, each behind its length in two bytes, as they arrive
   front,     // a message whose payload lies in a store
+  protected_,  // a message that is signed, encrypted or compressed, opened by a node of the vectors' keys
 };
-inline constexpr unsigned decoders = 16;
+inline constexpr unsigned decoders = 17;
 
 }  // namespace speed::fuzz

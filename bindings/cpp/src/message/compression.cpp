@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "message/zstd_frame.hpp"
 #include "speed/message_error.hpp"
 #include "wire/limits.hpp"
 
@@ -73,7 +74,7 @@ bool gunzip(ByteView from, std::span<std::byte> to) {
 }
 
 bool unzstd(ByteView from, std::span<std::byte> to) {
-  return ZSTD_findFrameCompressedSize(from.data(), from.size()) == from.size() &&
+  return is_one_zstd_frame(from, to.size()) &&
          ZSTD_decompress(to.data(), to.size(), from.data(), from.size()) == to.size();
 }
 

@@ -45,8 +45,8 @@ final class BlockCodec implements Compression.Codec {
     /** Into a fresh array: what a block refers to before its beginning is zeros, and never of another message. */
     @Override
     public byte[] decompress(byte[] data, int size) {
-        if (name.equals("zstd") && !ZstdFrame.isOne(data)) {
-            throw new CompressionException("payload: is not one frame of zstd");
+        if (name.equals("zstd") && !ZstdFrame.isOne(data, size)) {
+            throw new CompressionException("payload: is not one frame of zstd of the bytes that it says");
         }
         byte[] plain = new byte[size];
         try {

@@ -3,6 +3,7 @@ package speed.tool;
 import java.util.HexFormat;
 import java.util.List;
 import speed.errors.KeyFileException;
+import speed.errors.MessageException;
 import speed.errors.WireException;
 import speed.segment.Segment;
 import speed.wire.Block;
@@ -39,7 +40,7 @@ final class Decoding {
     }
 
 
-    /** {@code OK}, or the wire code under which the bytes are refused. */
+    /** {@code OK}, or the wire or message code under which the bytes are refused. */
     static String verdict(String kind, byte[] data) {
         try {
             decode(kind, data);
@@ -48,6 +49,8 @@ final class Decoding {
             return refused.reason();
         } catch (KeyFileException refused) {
             return "BAD_KEY_FILE";
+        } catch (MessageException refused) {
+            return refused.code();
         }
     }
 
@@ -64,6 +67,7 @@ final class Decoding {
             case "message" -> MessageView.of(data);
             case "segment" -> Segment.read(data);
             case "keyfile" -> KeyFile.parse(data);
+            case "protected" -> VectorGuard.open(data);
             default -> throw new IllegalArgumentException("no kind " + kind);
         };
     }

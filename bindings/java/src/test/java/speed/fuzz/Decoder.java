@@ -14,6 +14,7 @@ import speed.core.LaneDecoder;
 import speed.errors.WireException;
 import speed.segment.Assembler;
 import speed.segment.Segment;
+import speed.tool.VectorGuard;
 import speed.wire.Block;
 import speed.wire.Control;
 import speed.wire.Cursor;
@@ -56,7 +57,8 @@ enum Decoder {
     NAME(data -> readNames(text(data))),
     SEGMENT(Decoder::readSegment),
     SEGMENTS(Decoder::readSegments),
-    FRONT(Decoder::readFront);
+    FRONT(Decoder::readFront),
+    PROTECTED(VectorGuard::open);
 
     /** Made on first use: an enum's constants come before its other fields. */
     private static final class Fixed {

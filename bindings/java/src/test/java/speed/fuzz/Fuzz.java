@@ -4,6 +4,7 @@ import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import speed.errors.SpeedException;
+import speed.wire.Limits;
 
 /**
  * The target of {@code scripts/fuzz java}: the first byte of the input chooses the decoder. Bad bytes end with a named
@@ -35,17 +36,20 @@ public final class Fuzz {
     }
 
     /** What reading some bytes cost, and whether they kept the rules. */
-    private record Cost(int length, boolean sound, long nanos, long allocated) {
+    private record Cost(int length, long free, boolean sound, long nanos, long allocated) {
         /** What one byte may need: the smallest value of MessagePack as an entry of a map. */
         private static final long BYTES_FOR_A_BYTE = 512;
         private static final long FREE_BYTES = 1 << 20;
+        /** A few bytes may be the compressed form of the largest payload (M-23). */
+        private static final long DECOMPRESSED_BYTES = 2L * Limits.MAX_PAYLOAD_BYTES;
         private static final long MOST_NANOS = 1_000_000_000;
 
         static Cost of(Decoder decoder, byte[] data) {
             long allocated = THREADS.getCurrentThreadAllocatedBytes();
             long began = THREADS.getCurrentThreadCpuTime();
             boolean sound = isSound(decoder, data);
-            return new Cost(data.length, sound, THREADS.getCurrentThreadCpuTime() - began,
+            long free = decoder == Decoder.PROTECTED ? DECOMPRESSED_BYTES : FREE_BYTES;
+            return new Cost(data.length, free, sound, THREADS.getCurrentThreadCpuTime() - began,
                     THREADS.getCurrentThreadAllocatedBytes() - allocated);
         }
 
@@ -59,7 +63,7 @@ public final class Fuzz {
         }
 
         boolean isTooMuch() {
-            return nanos > MOST_NANOS || allocated > FREE_BYTES + BYTES_FOR_A_BYTE * length;
+            return nanos > MOST_NANOS || allocated > free + BYTES_FOR_A_BYTE * length;
         }
     }
 }

@@ -45,6 +45,9 @@ final class Seeds {
             add(Decoder.MESSAGE, one.bytes("hex"));
             add(Decoder.FRONT, one.bytes("hex"));
         }
+        for (String file : List.of("signatures", "encryption")) {
+            cases(file, "valid", "invalid").forEach(one -> add(Decoder.PROTECTED, one.bytes("hex")));
+        }
         ByteArrayOutputStream several = new ByteArrayOutputStream();
         cases("segments", "also_read", "invalid").forEach(one -> {
             byte[] segment = one.bytes("hex");

@@ -1,0 +1,85 @@
+"""What counts as a frame of zstd, whatever a decoder makes of it (M-23)."""
+
+from __future__ import annotations
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speed.message.zstd_frame import is_one_frame
+
+TEXTS = st.builds(
+    lambda words, repeat: b"".join(words) * repeat,
+    st.lists(
+        st.sampled_from([b"ether", b"net", b"frame ", b"\x00\xff", b"of", b"."]) | st.binary(max_size=300), max_size=60
+    ),
+    st.integers(1, 400),
+)
+RAW, RUN, PACKED = 0, 1, 2
+
+
+def frame(block: bytes, *, descriptor: int = 0x20, stated: bytes = b"\x00") -> bytes:
+    """One frame of one compressed block."""
+    header = (len(block) << 3 | PACKED << 1 | 1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd" + bytes([descriptor]) + stated + header + block
+
+
+def literals(kind: int, form: int, size: int) -> bytes:
+    """Their head, and as many bytes as it says."""
+    shift, head_bytes = (_PACKED_HEADS if kind >= PACKED else _PLAIN_HEADS)[form]
+    head = (size << shift | form << 2 | kind).to_bytes(head_bytes, "little")
+    return head + b"L" * (1 if kind == RUN else size)
+
+
+_PLAIN_HEADS = {0: (3, 1), 1: (4, 2), 3: (4, 3)}  # where the size begins, bytes; an odd one in a byte is form 2
+_PACKED_HEADS = {0: (14, 3), 1: (14, 3), 2: (18, 4), 3: (22, 5)}
+SHAPES = [(kind, form) for kind in (RAW, RUN) for form in _PLAIN_HEADS]
+SHAPES += [(kind, form) for kind in (PACKED, PACKED + 1) for form in _PACKED_HEADS]
+
+
+@given(TEXTS, st.integers(1, 19))
+def test_what_a_compressor_writes_is_one_frame(text: bytes, level: int) -> None:
+    written = bytes(cramjam.zstd.compress(text, level))
+    assert is_one_frame(written, len(text))
+    assert not is_one_frame(written + b"\0", len(text))
+    assert not is_one_frame(written[:-1], len(text))
+
+
+@given(
+    st.sampled_from(SHAPES),
+    st.integers(0, 31),
+    st.sampled_from([b"\x01", b"\x7f", b"\x80\x01", b"\xfe\xff", b"\xff\x00\x00"]),
+    st.integers(0, 255),
+)
+def test_reserved_bits_of_a_blocks_modes_are_found_behind_all_literals(
+    shape: tuple[int, int], size: int, count: bytes, modes: int
+) -> None:
+    block = literals(*shape, size) + count + bytes([modes]) + b"more"
+    assert is_one_frame(frame(block), 0) == (modes & 3 == 0)
+
+
+def test_a_block_that_ends_before_its_modes_is_left_to_the_decoder() -> None:
+    whole = literals(RAW, 0, 5) + b"\x01\x03"
+    for end in range(len(whole)):
+        assert is_one_frame(frame(whole[:end]), 0)
+    assert not is_one_frame(frame(whole), 0)
+    assert is_one_frame(frame(literals(RAW, 0, 5) + b"\x00\x03"), 0)  # no sequences, so no modes
+
+
+def test_a_size_that_is_stated_must_be_the_one_that_is_said() -> None:
+    for descriptor, stated, size in (
+        (0x20, b"\x09", 9),
+        (0x60, b"\x29\x00", 297),
+        (0xA0, b"\x29\x01\x00\x00", 297),
+        (0xE0, b"\x29\x01" + bytes(6), 297),
+    ):
+        assert is_one_frame(frame(b"", descriptor=descriptor, stated=stated), size)
+        assert not is_one_frame(frame(b"", descriptor=descriptor, stated=stated), size + 1)
+    assert is_one_frame(frame(b"", descriptor=0x00, stated=b"\x58"), 5)  # a window, and no size
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x02, 0x03, 0x08])
+def test_a_dictionary_and_a_reserved_bit_are_refused(bit: int) -> None:
+    assert is_one_frame(frame(b"", descriptor=0x20), 0)
+    assert not is_one_frame(frame(b"", descriptor=0x20 | bit), 0)
