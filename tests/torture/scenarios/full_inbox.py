@@ -89,10 +89,10 @@ def run(seed: int, count: int, report: Report) -> None:
 SCENARIO = Scenario(
     name="full-inbox",
     promise="a receiver that stops fills no disk, its senders are told, and nothing accepted is lost",
-    unit="rounds of about 130 sends",
+    unit="rounds of about 120 sends",
     tiny=1,
     quick=12,
-    full=8000,
+    full=8400,
     mutation="the last accepted message is cut in its lane",
     run=run,
 )

@@ -235,7 +235,7 @@ SCENARIO = Scenario(
     unit="rounds of 27 planted things for each language",
     tiny=1,
     quick=4,
-    full=700,
+    full=1112,
     mutation="the authentic bait is an ordinary file in its place",
     run=run,
 )
