@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import stat
+import threading
 from _signal import getsignal  # type: ignore[import-not-found]  # the public one makes an enum member of each answer: 1 µs a ring
 from enum import Enum
 
@@ -23,17 +25,40 @@ class RingResult(Enum):
     NOBODY = "nobody"
 
 
-class Bell:
-    """The receiver's end: holds its own FIFO open read-write, so that it never sees end-of-file.
+class _End:
+    """One end of a bell, which threads ring while another closes it.
 
-    Made by ``open_own``. One thread drains; ``close`` may come from any thread that owns the node.
+    Its lock is the last that a thread takes, and nothing waits under it: without it a ring would go to whatever file
+    has the number of the descriptor by then. A signal handler may ring as well: the lock is re-entrant.
     """
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_lock", "path")
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int = -1) -> None:
         self.path = path
         self._fd = fd
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Close the descriptor; the FIFO stays."""
+        with self._lock:
+            if self._fd >= 0:
+                fd, self._fd = self._fd, -1
+                os.close(fd)
+
+    def abandon(self) -> None:
+        """The same in a forked child, where another thread of the parent may hold the lock for ever."""
+        self._lock = threading.RLock()
+        self.close()
+
+
+class Bell(_End):
+    """The receiver's end: holds its own FIFO open read-write, so that it never sees end-of-file.
+
+    Made by ``open_own``. One thread drains, any may wake.
+    """
+
+    __slots__ = ()
 
     @classmethod
     def open_own(cls, path: str) -> Bell:
@@ -71,53 +96,38 @@ class Bell:
 
     def wake(self, own_id: bytes) -> None:
         """Ring one's own bell with any 16-byte id."""
-        try:
+        # Full: the reader wakes anyhow. Closed while the node ends: nobody is left to be woken.
+        with self._lock, contextlib.suppress(OSError):
             os.write(self._fd, own_id)
-        except BlockingIOError:
-            pass  # full: the reader wakes anyhow
-        except OSError:
-            pass  # closed while the node ends: nobody is left to be woken
 
     def fileno(self) -> int:
         """Descriptor for polling readability."""
         return self._fd
 
-    def close(self) -> None:
-        """Close the descriptor; the FIFO stays for the next start."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
 
+class Ringer(_End):
+    """A sender's end of another node's bell; opened at the first ring, and again after its reader went. Thread-safe."""
 
-class Ringer:
-    """A sender's end of another node's bell. Opened at the first ring and again after ``NOBODY``.
-
-    Not thread-safe: the link's lock guards it.
-    """
-
-    __slots__ = ("_fd", "path")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._fd = -1
+    __slots__ = ()
 
     def ring(self, source_id: bytes) -> RingResult:
         """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-9).
 
         A bell whose reader went is opened once more: its owner may have come back.
         """
-        for _ in range(2):
-            if self._fd < 0 and not self._open():
-                return RingResult.NOBODY
-            try:
-                _write_without_signal(self._fd, source_id)
-            except BlockingIOError:
-                return RingResult.FULL
-            except OSError:
-                self.close()
-            else:
-                return RingResult.RUNG
-        return RingResult.NOBODY
+        with self._lock:
+            for _ in range(2):
+                if self._fd < 0 and not self._open():
+                    return RingResult.NOBODY
+                try:
+                    _write_without_signal(self._fd, source_id)
+                except BlockingIOError:
+                    return RingResult.FULL
+                except OSError:
+                    self.close()
+                else:
+                    return RingResult.RUNG
+            return RingResult.NOBODY
 
     def _open(self) -> bool:
         try:
@@ -132,13 +142,8 @@ class Ringer:
 
     def fileno(self) -> int | None:
         """Descriptor for polling POLLERR (the reader died); None where nobody listens."""
-        return self._fd if self._fd >= 0 or self._open() else None
-
-    def close(self) -> None:
-        """Close the descriptor; the next ring opens it again."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+        with self._lock:
+            return self._fd if self._fd >= 0 or self._open() else None
 
 
 def _is_fifo(fd: int) -> bool:

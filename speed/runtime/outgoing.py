@@ -32,7 +32,6 @@ FRESH_SECONDS = 0.001
 ROOM_POLL_SECONDS = (0.001, 0.05)
 """First and longest pause between two looks at a full lane; no bell announces room."""
 
-
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
 )
@@ -346,4 +345,5 @@ class Links:
     def abandon(self) -> None:
         """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
         for link in list(self._links.values()):
+            link.ringer.abandon()
             link.reopen()

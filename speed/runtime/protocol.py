@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import select
-from collections import deque
+from collections import Counter, deque
 from time import monotonic, perf_counter
 
 from speed.errors import SpeedError, WireError
@@ -61,7 +61,7 @@ class Protocol:
         self._next_scan = 0.0
         self._expire_at = 0.0
         self._waits_until = math.inf
-        self._closed_counts: dict[str, int] = {}
+        self._closed_counts: Counter[str] = Counter()
         self._spin_seconds = context.spin_seconds
         self._hot: tuple[InboundLane, ...] = ()
         self._active = False
@@ -297,7 +297,7 @@ class Protocol:
         self._context.stats.count("lanes_failed")
         self._lanes.pop(lane.id, None)
         self._hot = tuple(hot for hot in self._hot if hot is not lane)
-        _add(self._closed_counts, lane.reader.counts)
+        self._closed_counts.update(lane.reader.counts)
         lane.close(clean=False)
 
     def _deliver(self, lane: InboundLane, envelope: Received) -> None:
@@ -323,6 +323,8 @@ class Protocol:
         """In a forked child: close descriptors, write nothing."""
         for lane in self._lanes.values():
             lane.abandon()
+        if self._bell is not None:
+            self._bell.abandon()
         self._release()
 
     def _release(self) -> None:
@@ -334,17 +336,12 @@ class Protocol:
 
     def counts(self) -> dict[str, int]:
         """What all lanes and the inbox dropped or put aside, by reason."""
-        total = dict(self._closed_counts)
+        total = Counter(self._closed_counts)
         for lane in list(self._lanes.values()):
-            _add(total, lane.reader.counts)
+            total.update(lane.reader.counts)
         if self._inbox.junk:
-            total["foreign_files"] = total.get("foreign_files", 0) + self._inbox.junk
+            total["foreign_files"] += self._inbox.junk
         return total
 
     def senders(self) -> list[str]:
         return [lane.source for lane in list(self._lanes.values())]
-
-
-def _add(total: dict[str, int], counts: dict[str, int]) -> None:
-    for what, number in counts.items():
-        total[what] = total.get(what, 0) + number

@@ -7,14 +7,12 @@ import resource
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from speed.errors import RootError, StorageError
-from speed.fs.bell import Bell, Ringer, RingResult
 from speed.fs.inbox import Inbox
 from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
 from speed.fs.lane_reader import LaneReader
@@ -130,97 +128,6 @@ def test_a_node_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / TARGET).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RootError, match="not a directory"):
         Inbox(str(tmp_path), TARGET, 1, KEYRING).prepare()
-
-
-# --- bells ---
-
-
-@pytest.fixture
-def bell(tmp_path: Path) -> Iterator[Bell]:
-    bell = Bell.open_own(str(tmp_path / "bell"))
-    yield bell
-    bell.close()
-
-
-def test_a_ring_tells_who_rang(bell: Bell, tmp_path: Path) -> None:
-    """L-8, L-9."""
-    ringer = Ringer(str(tmp_path / "bell"))
-    assert bell.drain() == set()
-    assert ringer.ring(b"a" * 16) is RingResult.RUNG
-    assert bell.drain() == {b"a" * 16}
-    ringer.ring(b"a" * 16)
-    ringer.ring(b"b" * 16)
-    assert bell.drain() == {b"a" * 16, b"b" * 16}
-
-
-def test_a_full_bell_never_blocks_and_asks_for_a_full_scan(bell: Bell, tmp_path: Path) -> None:
-    """L-8, L-9."""
-    ringer = Ringer(str(tmp_path / "bell"))
-    results = [ringer.ring(b"a" * 16) for _ in range(5000)]
-    assert results[-1] is RingResult.FULL
-    bell.wake(b"b" * 16)
-    assert bell.drain() is None
-    assert bell.drain() == set()
-    assert ringer.ring(b"a" * 16) is RingResult.RUNG
-
-
-def test_noise_in_a_bell_asks_for_a_full_scan(bell: Bell, tmp_path: Path) -> None:
-    """L-8."""
-    with open(tmp_path / "bell", "wb", buffering=0) as noise:
-        noise.write(b"noise")
-    assert bell.drain() is None
-
-
-def test_a_bell_without_a_reader_says_nobody_at_once(tmp_path: Path) -> None:
-    """L-9: and again RUNG when its owner came back."""
-    path = str(tmp_path / "bell")
-    ringer = Ringer(path)
-    assert ringer.ring(b"a" * 16) is RingResult.NOBODY
-    bell = Bell.open_own(path)
-    assert ringer.ring(b"a" * 16) is RingResult.RUNG
-    bell.close()
-    assert ringer.ring(b"a" * 16) is RingResult.NOBODY
-    bell = Bell.open_own(path)
-    assert ringer.ring(b"a" * 16) is RingResult.RUNG
-    assert bell.drain() == {b"a" * 16}
-
-
-def test_a_dead_reader_does_not_kill_a_program_that_restored_sigpipe(tmp_path: Path) -> None:
-    """L-9."""
-    path = str(tmp_path / "bell")
-    code = (
-        "import signal, sys; from speed.fs.bell import Bell, Ringer;"
-        "signal.signal(signal.SIGPIPE, signal.SIG_DFL);"
-        "bell = Bell.open_own(sys.argv[1]); ringer = Ringer(sys.argv[1]); ringer.ring(bytes(16));"
-        "bell.close(); print(ringer.ring(bytes(16)).name)"
-    )
-    root = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", code, path],
-        capture_output=True,
-        check=False,
-        text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": root},
-    )
-    assert done.stdout == "NOBODY\n", done.stderr
-    assert done.returncode == 0
-
-
-@pytest.mark.parametrize("kind", ["file", "directory", "symlink"])
-def test_a_bell_that_is_no_fifo_is_refused(tmp_path: Path, kind: str) -> None:
-    """L-8, L-9: by its owner with an error, by a sender as if nobody were there."""
-    path = tmp_path / "bell"
-    if kind == "file":
-        path.write_bytes(b"")
-    elif kind == "directory":
-        path.mkdir()
-    else:
-        os.mkfifo(tmp_path / "other")
-        path.symlink_to(tmp_path / "other")
-    with pytest.raises(RootError):
-        Bell.open_own(str(path))
-    assert Ringer(str(path)).ring(bytes(16)) is RingResult.NOBODY
 
 
 # --- full filesystems ---
