@@ -102,7 +102,7 @@ def held(root: str) -> str:
         except FileNotFoundError:
             continue  # that of the listing
         if (target.startswith(f"{root}/") and target.endswith("/bell")) or "inotify" in target or "eventpoll" in target:
-            return f"a child holds {os.path.basename(target)} of its parent"
+            return f"a child holds {os.path.relpath(target, root)} of its parent"
     return ""
 
 
