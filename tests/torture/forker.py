@@ -6,12 +6,16 @@ messages came. ``mutated``: forks behind Python's back, so that nothing is told 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import speed
 
@@ -45,6 +49,8 @@ class Forker:
         self.stop.set()
         for thread in threads:
             thread.join()
+        ends = Counter(target for _, target in descriptors() if target.endswith("/bell"))
+        self.failures += [f"{held} descriptors of one bell: {bell}" for bell, held in ends.items() if held > 1]
 
     def work(self) -> None:
         """Calls that hold locks of all kinds whenever a fork comes."""
@@ -94,16 +100,28 @@ class Forker:
 
 
 def held(root: str) -> str:
-    """Which descriptor of its parent's node a child still has that steals wake-ups or hides a death; another may be
-    one that a thread had in its hands as the fork came."""
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{fd}")
-        except FileNotFoundError:
-            continue  # that of the listing
-        if (target.startswith(f"{root}/") and target.endswith("/bell")) or "inotify" in target or "eventpoll" in target:
+    """Which descriptor of its parent's node a child still has that steals wake-ups or hides a death.
+
+    Another may be one that a thread had in its hands as the fork came, such as the end of a bell to ring.
+    """
+    for fd, target in descriptors():
+        reads_bell = target.startswith(f"{root}/") and target.endswith("/bell") and not is_write_only(fd)
+        if reads_bell or "inotify" in target or "eventpoll" in target:
             return f"a child holds {os.path.relpath(target, root)} of its parent"
     return ""
+
+
+def descriptors() -> Iterator[tuple[str, str]]:
+    """Those of this process, and what they lead to."""
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of the listing
+            yield fd, os.readlink(f"/proc/self/fd/{fd}")
+
+
+def is_write_only(fd: str) -> bool:
+    lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
+    flags = next(line for line in lines if line.startswith("flags:"))
+    return int(flags.split()[1], 8) & os.O_ACCMODE == os.O_WRONLY
 
 
 def main() -> None:

@@ -7,7 +7,9 @@ a peer of any language calls and sends to it: all comes, in order.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -43,17 +45,23 @@ class Round:
             text=True,
             cwd=ROOT,
             env={**os.environ, "SPEED_KEY": f"{cast.root}/speed.key"},
+            start_new_session=True,
         )
 
     def run(self) -> None:
-        watchdog = threading.Timer(MUTATED_SECONDS if self.report.mutated else ROUND_SECONDS, self.process.kill)
+        watchdog = threading.Timer(MUTATED_SECONDS if self.report.mutated else ROUND_SECONDS, self.kill)
         watchdog.start()
         try:
             self.exchange()
         finally:
             watchdog.cancel()
-            self.process.kill()
+            self.kill()
             self.process.communicate()
+
+    def kill(self) -> None:
+        """With its children: one that hangs before it can set its alarm would keep the output open for ever."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def exchange(self) -> None:
         assert self.process.stdout is not None
