@@ -93,6 +93,7 @@ class Node(Messaging):
             spin_seconds=spin_seconds,
             segment_limits=segment_limits,
         )
+        fork.prepare()
         self._engine: Engine = make_engine(engine, options)
         self.name = name
         self._protect(namespace, security)

@@ -1,6 +1,6 @@
 """Fork rules (F-1): a child never shares a sequence, nonce, descriptor, lock or thread with its parent.
 
-The hook is installed when the first node starts, never at import. In the child it closes the parent's
+The hook is installed before the first node starts, never at import. In the child it closes the parent's
 descriptors and marks its nodes; their methods raise ForkedNodeError. A fork waits for imports at first use.
 """
 
@@ -26,15 +26,20 @@ _importing = threading.RLock()
 _installed = False
 
 
-def track(node: Forkable) -> None:
-    """Have ``node`` told in every forked child."""
+def prepare() -> None:
+    """Have forks wait for imports from now on: the first thread of a node may begin one before the node is tracked."""
     global _installed
     with _lock:
-        _nodes.add(node)
         if not _installed and hasattr(os, "register_at_fork"):
             lazily.guard = _importing
             os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_in_child)
             _installed = True
+
+
+def track(node: Forkable) -> None:
+    """Have ``node`` told in every forked child."""
+    with _lock:
+        _nodes.add(node)
 
 
 def _in_child() -> None:

@@ -204,3 +204,32 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 sender.join()
 """
     assert child(script, root, module).rest() == ["0"]
+
+
+def test_a_fork_waits_for_what_the_first_thread_of_the_first_node_imports(root: str, child: Start) -> None:
+    """F-1: it may read what waits for the node, and import for it, before the constructor has returned."""
+    with speed.Node("parent", root=root, allow=["sender"]), speed.Node("sender", root=root) as sender:
+        sender.send("parent", 1)
+    script = """
+import importlib.abc, os, signal, sys, threading, speed.node
+begun, go_on = threading.Event(), threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "cryptography.hazmat.primitives.ciphers.aead":
+            begun.set()
+            go_on.wait()
+
+sys.meta_path.insert(0, Slow())
+track = speed.node.fork.track
+speed.node.fork.track = lambda node: begun.wait(20) and track(node)
+node = speed.Node("parent", root=sys.argv[1], allow=["sender"], engine="python")
+os.register_at_fork(before=go_on.set)
+if os.fork() == 0:
+    signal.alarm(20)
+    with speed.Node("child", root=sys.argv[1], allow=["child"], engine="python") as own:
+        own.send("child", 2)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert child(script, root).rest() == ["0"]

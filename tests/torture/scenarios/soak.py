@@ -62,7 +62,7 @@ SCENARIO = Scenario(
     unit="exchanges",
     tiny=1,
     quick=25,
-    full=24_000,
+    full=36_000,
     mutation="a node sends one message less than was agreed",
     run=run,
 )
