@@ -83,3 +83,12 @@ def test_a_size_that_is_stated_must_be_the_one_that_is_said() -> None:
 def test_a_dictionary_and_a_reserved_bit_are_refused(bit: int) -> None:
     assert is_one_frame(frame(b"", descriptor=0x20), 0)
     assert not is_one_frame(frame(b"", descriptor=0x20 | bit), 0)
+
+
+def test_every_block_is_looked_at() -> None:
+    plain, reserved = literals(RAW, 0, 5) + b"\x01\x00", literals(RAW, 0, 5) + b"\x01\x03"
+    first = (len(plain) << 3 | PACKED << 1).to_bytes(3, "little") + plain  # and not the last one
+    for last, holds in ((plain, True), (reserved, False)):
+        whole = frame(last)
+        assert is_one_frame(whole[:6] + first + whole[6:], 0) is holds
+    assert not is_one_frame(frame(b"")[:6] + first, 0)  # no last one
