@@ -84,9 +84,8 @@ class Round:
         self.process.stdin.flush()
         for failure in said:
             self.report.check(False, failure)
-        self.report.check(
-            next(lines, "").strip() == "True", "messages to a process that forks are lost or out of order"
-        )
+        told = next(lines, "").strip()
+        self.report.check(told == "True", f"messages to a process that forks are lost or out of order: {told}")
         self.report.add("forks", FORKS)
         self.report.add("messages", len(sent))
 
