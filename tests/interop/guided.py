@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["speed.wire", "speed.core", "speed.mess
     from speed.wire.seal import LinkOpener
     from tests.interop import bounds, corpus
     from tests.interop.decoding import RING, SOURCE, TARGET
-    from tests.interop.findings import VERDICTS
+    from tests.interop.findings import verdicts
 
 _LIMITED_EVERY = 1000
 _runs = 0
@@ -32,8 +32,9 @@ def read_one(data: bytes) -> None:
     kind, content = corpus.parsed(data)
     if kind == "lane":
         _scan(content)
-    verdict = bounds.bounded_verdict(*corpus.on_the_wire(kind, content))
-    assert verdict in VERDICTS, f"{kind}: {verdict}"
+    kind, wire = corpus.on_the_wire(kind, content)
+    verdict = bounds.bounded_verdict(kind, wire)
+    assert verdict in verdicts(kind), f"{kind}: {verdict}"
 
 
 def _scan(data: bytes) -> None:

@@ -176,11 +176,9 @@ with speed.Node("parent", root=sys.argv[1]) as node:
     assert child(script, root).rest() == ["child", "parent"]
 
 
-@pytest.mark.parametrize("module", ["speed.wire.message_pb2", "cryptography.hazmat.primitives.ciphers.aead"])
-def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
-    """F-1: the lock of a module that is being imported would stay locked in the child."""
-    script = """
-import importlib.abc, os, signal, sys, threading, speed
+AEAD = "cryptography.hazmat.primitives.ciphers.aead"
+SLOW_IMPORT = """
+import importlib.abc, os, signal, sys, threading, speed.node
 begun, go_on = threading.Event(), threading.Event()
 
 class Slow(importlib.abc.MetaPathFinder):
@@ -190,6 +188,14 @@ class Slow(importlib.abc.MetaPathFinder):
             go_on.wait()
 
 sys.meta_path.insert(0, Slow())
+"""
+"""The import of the module that is the second argument begins, and goes on when it is told to."""
+
+
+@pytest.mark.parametrize("module", ["speed.wire.message_pb2", AEAD])
+def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
+    """F-1: the lock of a module that is being imported would stay locked in the child."""
+    script = """
 node = speed.Node("parent", root=sys.argv[1], allow=["parent"], engine="python")
 os.register_at_fork(before=go_on.set)
 sender = threading.Thread(target=node.send, args=("parent", 1))
@@ -203,7 +209,7 @@ if os.fork() == 0:
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 sender.join()
 """
-    assert child(script, root, module).rest() == ["0"]
+    assert child(SLOW_IMPORT + script, root, module).rest() == ["0"]
 
 
 def test_a_fork_waits_for_what_the_first_thread_of_the_first_node_imports(root: str, child: Start) -> None:
@@ -211,16 +217,6 @@ def test_a_fork_waits_for_what_the_first_thread_of_the_first_node_imports(root: 
     with speed.Node("parent", root=root, allow=["sender"]), speed.Node("sender", root=root) as sender:
         sender.send("parent", 1)
     script = """
-import importlib.abc, os, signal, sys, threading, speed.node
-begun, go_on = threading.Event(), threading.Event()
-
-class Slow(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "cryptography.hazmat.primitives.ciphers.aead":
-            begun.set()
-            go_on.wait()
-
-sys.meta_path.insert(0, Slow())
 track = speed.node.fork.track
 speed.node.fork.track = lambda node: begun.wait(20) and track(node)
 node = speed.Node("parent", root=sys.argv[1], allow=["sender"], engine="python")
@@ -232,4 +228,4 @@ if os.fork() == 0:
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
-    assert child(script, root).rest() == ["0"]
+    assert child(SLOW_IMPORT + script, root, AEAD).rest() == ["0"]
