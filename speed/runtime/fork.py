@@ -1,4 +1,4 @@
-"""Fork rules (F-1): a child never shares a sequence, nonce, descriptor, lock or thread with its parent.
+"""Fork rules (R-23): a child never shares a sequence, nonce, descriptor, lock or thread with its parent.
 
 The hook is installed before the first node starts, never at import. In the child it closes the parent's
 descriptors and marks its nodes; their methods raise ForkedNodeError. A fork waits for imports at first use.

@@ -129,7 +129,7 @@ def descriptors_of(path: Path) -> int:
 
 
 def test_threads_that_ring_first_at_once_open_the_bell_once(bell: Bell, tmp_path: Path) -> None:
-    """L-9, F-1: a descriptor that nobody knows of would stay open for ever, and in every child."""
+    """L-9, R-23: a descriptor that nobody knows of would stay open for ever, and in every child."""
     for _ in range(200):
         ringer = Ringer(str(tmp_path / "bell"))
         side_by_side(*[lambda ringer=ringer: ringer.ring(b"a" * 16)] * 4)  # type: ignore[misc]
@@ -167,7 +167,7 @@ def test_a_ring_while_another_thread_closes_goes_to_no_other_file(
 
 
 def test_a_forked_child_lets_go_of_a_bell_that_a_thread_of_its_parent_was_ringing(bell: Bell, tmp_path: Path) -> None:
-    """F-1: that thread does not exist in the child, and never releases the lock."""
+    """R-23: that thread does not exist in the child, and never releases the lock."""
     ringer = Ringer(str(tmp_path / "bell"))
     ringer.ring(b"a" * 16)
     with ringer._lock:

@@ -124,7 +124,7 @@ def _link(fd: str) -> str:
 
 
 def test_a_closed_node_and_a_forked_child_leave_no_descriptor_open(root: str) -> None:
-    """F-1."""
+    """R-23."""
     before = descriptors_in(root)
     with (
         speed.Node("one", root=root, allow=["other"], engine="python") as one,
@@ -194,7 +194,7 @@ sys.meta_path.insert(0, Slow())
 
 @pytest.mark.parametrize("module", ["speed.wire.message_pb2", AEAD])
 def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
-    """F-1: the lock of a module that is being imported would stay locked in the child."""
+    """R-23: the lock of a module that is being imported would stay locked in the child."""
     script = """
 node = speed.Node("parent", root=sys.argv[1], allow=["parent"], engine="python")
 os.register_at_fork(before=go_on.set)
@@ -213,7 +213,7 @@ sender.join()
 
 
 def test_a_fork_waits_for_what_the_first_thread_of_the_first_node_imports(root: str, child: Start) -> None:
-    """F-1: it may read what waits for the node, and import for it, before the constructor has returned."""
+    """R-23: it may read what waits for the node, and import for it, before the constructor has returned."""
     with speed.Node("parent", root=root, allow=["sender"]), speed.Node("sender", root=root) as sender:
         sender.send("parent", 1)
     script = """

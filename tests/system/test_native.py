@@ -165,7 +165,7 @@ inside.wait(20)
 
 
 def test_a_forked_child_may_end_in_every_way(root: str) -> None:
-    """F-1."""
+    """R-23."""
     ended = run(
         root,
         """

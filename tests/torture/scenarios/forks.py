@@ -1,4 +1,4 @@
-"""Forks under load, as PySpark makes them (F-1): no deadlock, no shared identity, no stolen wake-up.
+"""Forks under load, as PySpark makes them (R-23): no deadlock, no shared identity, no stolen wake-up.
 
 A round: a Python process whose node calls, is called and takes messages forks 20 times, four children at once; these
 may use nothing of their parent's node, make nodes of their own, fork themselves, and leave by ``os._exit``. Meanwhile

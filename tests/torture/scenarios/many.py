@@ -32,7 +32,7 @@ SCENARIO = Scenario(
     unit="exchanges",
     tiny=1,
     quick=20,
-    full=600,
+    full=300,
     mutation="a node sends one message less than was agreed",
     run=run,
 )
