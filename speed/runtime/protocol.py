@@ -153,7 +153,7 @@ class Protocol:
             return
         while self._departed:
             name = self._departed.popleft()
-            if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-12)
+            if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
                 self._dispatch.node_died(name)
 
     def _look_at_silent(self, now: float) -> None:

@@ -80,9 +80,9 @@ class Agent:
     def __repr__(self) -> str:
         return f"<{self.language} agent {self.name}>"
 
-    def ready(self) -> Agent:
+    def ready(self, wait: float = START_SECONDS) -> Agent:
         """Wait for the node; AgentError when it could not start."""
-        told = self._next_line(START_SECONDS)
+        told = self._next_line(wait)
         if told.get("event") != "ready":
             self.process.wait(END_SECONDS)
             raise AgentError(told["error"], told["message"], {})

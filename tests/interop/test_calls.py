@@ -18,6 +18,7 @@ LARGE_BYTES = 32 << 20
 PIPELINED = 10_000
 
 ATTEMPTS = 5
+SUCCESSORS = 8
 
 caller_of_each = pytest.mark.parametrize("source", CHOSEN)
 
@@ -195,6 +196,23 @@ def test_a_node_that_nobody_knows(between: Between, source: str) -> None:
     """S-7, A-3: UNKNOWN_NODE, at once."""
     caller, _ = between(source, source)
     assert caller.refusal("call", target="nobody", service="add", arguments={}).code == "UNKNOWN_NODE"
+
+
+@caller_of_each
+def test_a_call_to_a_successor_does_not_end_with_its_predecessor(private: Agents, source: str) -> None:
+    """S-7: the notice that the predecessor left lies unread in a caller that is stopped; it calls as it goes on."""
+    caller = private.start(source, "caller", allow=["server"]).ready()
+    for turn in range(SUCCESSORS):
+        server = private.start("cpp", "server", allow=["caller"]).ready()
+        if turn:
+            call = caller.tell("call", target="server", service="sleep", arguments={"seconds": 0.2})
+            caller.resume()
+            caller.answer(call)
+        caller.ask("ping", target="server")
+        server.ask("ping", target="caller")
+        caller.pause()
+        server.close()
+    caller.resume()
 
 
 @caller_of_each

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator
 from random import Random
 
-from tests.interop.harness import Agent, AgentError, until
+from tests.interop.harness import START_SECONDS, Agent, AgentError, until
 from tests.interop.languages import CHOSEN, DIFFERENT
 from tests.torture.scenario import Report, Scenario
 from tests.torture.scenarios.errno import TYPED
@@ -109,17 +109,18 @@ class Hosts:
 
     def reach(self) -> Iterator[Agent]:
         racers = [self.share.start(language, "prize", **self.options) for language in CHOSEN * 2]
-        winners = [racer for racer in racers if refusal(racer) == ""]
+        longest = START_SECONDS + 2 * (self.lease + self.share.late)  # who was killed is waited for, seen late (R-21)
+        winners = [racer for racer in racers if refusal(racer, longest) == ""]
         self.report.check(len(winners) == 1, f"{len(winners)} of {len(racers)} own one name, {self.share.late} s late")
         for winner in winners:
             winner.kill()
             yield winner
 
 
-def refusal(agent: Agent) -> str:
+def refusal(agent: Agent, wait: float = START_SECONDS) -> str:
     """The code with which it does not start; empty when it starts."""
     try:
-        agent.ready()
+        agent.ready(wait)
     except AgentError as error:
         return error.code
     return ""

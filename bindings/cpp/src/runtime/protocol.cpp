@@ -101,7 +101,7 @@ void Protocol::read_rung(const wire::NodeId& id, double now) {
   }
 }
 
-// Tells those who wait for nodes that left before the present full scan.
+// Tells those who wait for nodes that left before the present scan; a successor answers what waits (S-7).
 void Protocol::fail_departed() {
   std::deque<std::string> departed;
   {
@@ -109,7 +109,9 @@ void Protocol::fail_departed() {
     if (departed_.empty() || next_scan_ == 0) return;
     departed.swap(departed_);
   }
-  for (const std::string& name : departed) dispatch_->node_died(name);
+  for (const std::string& name : departed) {
+    if (context_.registry->live(name) == nullptr) dispatch_->node_died(name);
+  }
 }
 
 // --- waiting ---

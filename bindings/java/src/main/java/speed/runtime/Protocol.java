@@ -130,11 +130,13 @@ final class Protocol implements Introspection.Lanes {
         }
     }
 
-    /** Tells those who wait for nodes that left before the present full scan. */
+    /** Tells those who wait for nodes that left before the present scan; a successor answers what waits (S-7). */
     private void failDeparted() {
         if (nextScan != NOW) {
             for (String name = departed.poll(); name != null; name = departed.poll()) {
-                dispatch.nodeDied(name);
+                if (context.registry.isGone(name)) {
+                    dispatch.nodeDied(name);
+                }
             }
         }
     }
