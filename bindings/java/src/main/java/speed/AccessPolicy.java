@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import speed.wire.Names;
 
 /**
@@ -39,6 +40,18 @@ public final class AccessPolicy {
             table.put(Names.checkGrant(pattern), true);
         }
         rules = new Rules(table);
+    }
+
+    /** The same, and the grants then in force are published; where that fails nothing was granted. */
+    synchronized void allow(Consumer<List<String>> publish, String... patterns) {
+        Rules before = rules;
+        allow(patterns);
+        try {
+            publish.accept(allowed());
+        } catch (RuntimeException | Error unpublished) {
+            rules = before;
+            throw unpublished;
+        }
     }
 
     /**

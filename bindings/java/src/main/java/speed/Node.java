@@ -72,16 +72,16 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     // --- access ---
 
     /**
-     * Lets nodes write here; published before this returns (A-2).
+     * Lets nodes write here; published before this returns (A-2). Where it throws, nothing was granted.
      *
      * @param patterns names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
+     * @throws speed.errors.ConfigurationException when the registry entry has no room for so many
      */
     public void allow(String... patterns) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().policy.allow(patterns);
-            runtime.context().registration.allow(runtime.context().policy.allowed());
+            runtime.context().policy.allow(runtime.context().registration::allow, patterns);
         }
         runtime.lookAgain();
     }

@@ -6,9 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import speed.errors.AccessDeniedException;
+import speed.errors.ConfigurationException;
 
 /** Who may do what, and when a change of it counts. */
 class AccessTest extends TwoNodes {
@@ -26,6 +29,18 @@ class AccessTest extends TwoNodes {
         call("one");
         billing.deny("analytics");
         assertThrows(AccessDeniedException.class, () -> call("one"));
+    }
+
+    /** the grants in force are those that are published. */
+    @Test
+    void grantsThatDoNotFitTheEntryAreNotInForceAndHinderNoOthers() {
+        String[] tooMany = IntStream.range(0, 1_000).mapToObj("a.name.as.long.as.some.are.%050d"::formatted)
+                .toArray(String[]::new);
+        assertThrows(ConfigurationException.class, () -> billing.allow(tooMany));
+        assertEquals(List.of("analytics"), billing.allowed());
+        billing.allow("guest");
+        NodeInfo seen = analytics.nodes().stream().filter(node -> node.name().equals("billing")).findFirst().get();
+        assertEquals(List.of("analytics", "guest"), seen.allow());
     }
 
     @Test

@@ -16,6 +16,8 @@ import speed.errors.KeyFileException;
 import speed.errors.NameTakenException;
 import speed.errors.NodeClosedException;
 import speed.errors.ServiceExistsException;
+import speed.fs.KeyFiles;
+import speed.fs.Registry;
 import speed.tool.BenchRoot;
 
 /** How a node begins and ends, and with which settings. */
@@ -92,6 +94,27 @@ class NodeLifeTest extends TwoNodes {
             analytics.register("two", request -> 2);
             assertEquals(1L, analytics.call("poller", "one", Map.of()));
             assertEquals(2L, poller.call("analytics", "two", Map.of()));
+        }
+    }
+
+    /** an interval that is no whole number of seconds is not rounded up to one. */
+    @Test
+    void aNodeRenewsItsLeaseAfterEachHeartbeatInterval() throws InterruptedException {
+        Registry registry = new Registry(
+                root.path().toString(), KeyFiles.load(root.path().resolve("speed.key").toString()));
+        try (Node beating = root.builder("beating")
+                .lease(Duration.ofMillis(3_500), Duration.ofMillis(1_100)).open()) {
+            long deadline = System.nanoTime() + SOON.toNanos();
+            long last = registry.live(beating.name()).heartbeatMonotonicMs();
+            long shortest = Long.MAX_VALUE;
+            while (shortest >= 1_900) {
+                assertTrue(System.nanoTime() < deadline, "renewed every " + shortest + " ms");
+                long next = registry.live(beating.name()).heartbeatMonotonicMs();
+                shortest = next == last ? shortest : Math.min(shortest, next - last);
+                last = next;
+                Thread.sleep(10);
+            }
+            assertTrue(shortest >= 1_100, "renewed after " + shortest + " ms");
         }
     }
 }

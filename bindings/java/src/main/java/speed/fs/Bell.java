@@ -17,10 +17,13 @@ public final class Bell {
     private final Block rung = new Block(READ_BYTES);
     private final Block wakeUp = new Block(Limits.NODE_ID_BYTES);
     private final NodeId own;
+    /** What a read that found the pipe full brings. */
+    private final int full;
     private volatile int descriptor;
 
-    private Bell(int descriptor, NodeId own) {
+    private Bell(int descriptor, int pipeBytes, NodeId own) {
         this.descriptor = descriptor;
+        full = Math.min(pipeBytes, READ_BYTES);
         this.own = own;
     }
 
@@ -32,7 +35,7 @@ public final class Bell {
             descriptor = Posix.open(path, Posix.O_RDWR | Posix.O_NONBLOCK | Posix.O_NOFOLLOW, 0);
             FileStatus status = Posix.status(descriptor);
             if (status.isFifo() && status.uid() == Posix.uid()) {
-                return new Bell(descriptor, own);
+                return new Bell(descriptor, Posix.pipeBytes(descriptor), own);
             }
         } catch (PosixException error) {
             Posix.close(descriptor);
@@ -61,7 +64,7 @@ public final class Bell {
         if (length == Limits.NODE_ID_BYTES) {
             return Set.of(NodeId.at(rung.bytes, 0));
         }
-        if (length == READ_BYTES || length % Limits.NODE_ID_BYTES != 0) {
+        if (length >= full || length % Limits.NODE_ID_BYTES != 0) {
             return null;
         }
         Set<NodeId> ids = new HashSet<>();

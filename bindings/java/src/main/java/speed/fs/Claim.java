@@ -121,8 +121,8 @@ record Claim(Entry.Process maker, long lease, long made) {
         }
     }
 
-    /** Removes lower claims; the newest one stays for ever. */
-    static void removeOlder(String root, String name, int generation) throws PosixException {
+    /** Removes lower claims; the newest one stays for ever, and so do those that cannot be removed. */
+    static void removeOlder(String root, String name, int generation) {
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
             claims.forEachName(file -> {
                 int found = Names.parseClaim(file, name);
@@ -130,6 +130,8 @@ record Claim(Entry.Process maker, long lease, long made) {
                     claims.removeQuietly(file);
                 }
             });
+        } catch (PosixException unlisted) {
+            // they say nothing any more
         }
     }
 }

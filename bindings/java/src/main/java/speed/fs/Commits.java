@@ -27,10 +27,23 @@ final class Commits {
         this.generation = generation;
     }
 
-    /** Publishes the first own cursor; those of former processes are of no use from then on (L-15). */
-    void takeOver() {
+    /**
+     * Publishes the first own cursor; those of former processes are of no use from then on. Without space for it, the
+     * one that this process goes on from tells its successor no longer of a clean end (L-15).
+     */
+    void takeOver(Cursor former) {
         if (write(progress.cursor(generation, false))) {
-            files.listing().cursors().stream().filter(former -> former < generation).forEach(files::removeCursor);
+            files.listing().cursors().stream().filter(older -> older < generation).forEach(files::removeCursor);
+        } else if (former.clean() && former.receiverGeneration() < generation) {
+            rewrite(former.unclean());
+        }
+    }
+
+    private void rewrite(Cursor former) {
+        try {
+            files.rewriteCursor(former);
+        } catch (PosixException error) {
+            counts.count("commits_failed");
         }
     }
 

@@ -91,8 +91,13 @@ final class Directory implements Closeable {
 
     /** A descriptor for reading a regular file of this directory's owner or this user; EPERM for anything else. */
     int openRegular(String name) throws PosixException {
+        return openRegular(name, Posix.O_RDONLY);
+    }
+
+    /** The same for reading or for writing. */
+    int openRegular(String name, int access) throws PosixException {
         for (int tries = 0; tries < MOST_TRIES; tries++) {
-            int file = openAny(name);
+            int file = openAny(name, access);
             try {
                 FileStatus status = Posix.status(file);
                 checkTrusted(name, status);
@@ -109,9 +114,9 @@ final class Directory implements Closeable {
         throw new PosixException(PosixException.ENOENT, name + ": replaced all the time");
     }
 
-    private int openAny(String name) throws PosixException {
+    private int openAny(String name, int access) throws PosixException {
         try {
-            return Posix.open(descriptor, name, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+            return Posix.open(descriptor, name, access | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
         } catch (PosixException error) {
             if (!error.is(PosixException.ENOENT)) {
                 FileStatus status = status(name);

@@ -1,7 +1,6 @@
 package speed.fs;
 
 import java.security.SecureRandom;
-import java.util.Set;
 import java.util.function.Predicate;
 import speed.errors.WireException;
 import speed.wire.Block;
@@ -11,9 +10,6 @@ import speed.wire.Names;
 /** The file of an entry: read without trust, removed only while it is the one that was meant. */
 final class EntryFile {
     private static final SecureRandom RANDOM = new SecureRandom();
-
-    private static final Set<Integer> FAILING = Set.of(PosixException.EIO, PosixException.ESTALE,
-            PosixException.EMFILE, PosixException.ENFILE, PosixException.ENOMEM);
 
     private EntryFile() {}
 
@@ -29,17 +25,6 @@ final class EntryFile {
             return data.copy(0, Posix.read(file, data, data.size, 0));
         } finally {
             Posix.close(file);
-        }
-    }
-
-    /** Throws where the system keeps from seeing what is at the place of an entry: then it is not absent. */
-    static void checkReachable(String root, String name) throws PosixException {
-        try {
-            Posix.close(Posix.open(Names.entryPath(root, name), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0));
-        } catch (PosixException error) {
-            if (FAILING.contains(error.errno())) {
-                throw error;
-            }
         }
     }
 

@@ -1,6 +1,7 @@
 package speed.fs;
 
 import java.util.List;
+import java.util.Set;
 import speed.wire.Fence;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
@@ -11,6 +12,9 @@ import speed.wire.SegmentId;
 /** Fences: what a sender that lost its name writes afterwards is never accepted (L-18). */
 public final class Fences {
     private static final int MAX_NODES = 1 << 20;
+    /** There is no lane, nothing that could be one, or none of ours: the directory is closed to this user. */
+    private static final Set<Integer> HOLDS_NONE = Set.of(
+            PosixException.ENOENT, PosixException.ENOTDIR, PosixException.ELOOP, PosixException.EACCES);
 
     private Fences() {}
 
@@ -37,8 +41,8 @@ public final class Fences {
         try {
             lane = Directory.open(path);
         } catch (PosixException error) {
-            if (error.is(PosixException.ENOENT) || error.is(PosixException.ENOTDIR) || error.is(PosixException.ELOOP)) {
-                return; // no lane there, or nothing that could be one
+            if (HOLDS_NONE.contains(error.errno())) {
+                return;
             }
             throw error;
         }

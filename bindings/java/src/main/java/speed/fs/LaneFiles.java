@@ -130,7 +130,7 @@ final class LaneFiles {
     }
 
     /** The cursor of a receiver's generation; null if it is missing or not authentic. */
-    Cursor readCursor(int generation) {
+    Cursor readCursor(int generation) throws PosixException {
         return Listing.readCursor(directory, generation, mac);
     }
 
@@ -144,6 +144,17 @@ final class LaneFiles {
         } else {
             cursorBytes.bytes.put(0, data);
             Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
+        }
+    }
+
+    /** Writes the cursor of a former process again in its place, which needs no space. */
+    void rewriteCursor(Cursor former) throws PosixException {
+        byte[] data = former.encode(mac);
+        int file = directory.openRegular(Names.cursorName(former.receiverGeneration()), Posix.O_WRONLY);
+        try {
+            Posix.writeAt(file, Block.of(data), data.length, 0);
+        } finally {
+            Posix.close(file);
         }
     }
 

@@ -61,6 +61,7 @@ public final class LaneReader {
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished());
+        commits.takeOver(former.cursor());
     }
 
     /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
@@ -68,9 +69,7 @@ public final class LaneReader {
             throws PosixException {
         try {
             LaneMac mac = new LaneMac(link.keyring.laneKeys(NodeId.of(link.source), NodeId.of(link.target)));
-            LaneReader reader = new LaneReader(link, new LaneFiles(directory, mac, quarantine), buffer);
-            reader.commits.takeOver();
-            return reader;
+            return new LaneReader(link, new LaneFiles(directory, mac, quarantine), buffer);
         } catch (PosixException | RuntimeException failure) {
             directory.close();
             throw failure;

@@ -28,7 +28,7 @@ public final class LaneWriter {
     /**
      * How a lane is written.
      *
-     * @param windowBytes bound of what is written and not yet committed by the receiver (L-6)
+     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of segments (L-6)
      * @param renames whether each append becomes one complete segment, for filesystems without FIFOs (L-23)
      * @param durable whether a segment is flushed before it is left (L-7)
      */
@@ -121,6 +121,7 @@ public final class LaneWriter {
             segment++;
         }
         size = 0;
+        grown(0);
         created = true;
     }
 
@@ -140,12 +141,15 @@ public final class LaneWriter {
         outstanding.add(new SegmentId(generation, segment), length);
     }
 
-    /** Whether so many more bytes fit the window (L-6); the receiver's cursor is read only when not. */
+    /**
+     * Whether so many more bytes may be written (L-6); the receiver's cursor is read only when not. Without room the
+     * next segment is begun before anybody waits: what was torn in the last one is free only behind it (L-5).
+     */
     public boolean hasRoom(long bytes) {
         if (directory == null) {
             verify();
         }
-        if (outstanding.bytes() + bytes <= manner.windowBytes) {
+        if (fits(bytes)) {
             return true;
         }
         verify();
@@ -153,17 +157,32 @@ public final class LaneWriter {
         if (cursor != null) {
             outstanding.commit(cursor.segment(), cursor.offset());
         }
-        return outstanding.bytes() == 0 || outstanding.bytes() + bytes <= manner.windowBytes;
+        if (outstanding.bytes() == 0 || fits(bytes)) {
+            return true;
+        }
+        if (descriptor < 0 && !manner.renames && outstanding.segments() < Limits.MAX_LANE_SEGMENTS) {
+            openSegment();
+        }
+        return false;
     }
 
+    private boolean fits(long bytes) {
+        return outstanding.bytes() + bytes <= manner.windowBytes && outstanding.segments() < Limits.MAX_LANE_SEGMENTS;
+    }
+
+    /** Null as well where the system fails: who has no room looks again. */
     private Cursor newestCursor() {
         try {
-            return Listing.of(directory).cursors().stream()
-                    .map(receiver -> Listing.readCursor(directory, receiver, mac))
-                    .filter(java.util.Objects::nonNull).findFirst().orElse(null);
-        } catch (PosixException gone) {
+            for (int receiver : Listing.of(directory).cursors()) {
+                Cursor found = Listing.readCursor(directory, receiver, mac);
+                if (found != null) {
+                    return found;
+                }
+            }
+        } catch (PosixException unseen) {
             return null;
         }
+        return null;
     }
 
     /** What makes all that was appended survive a power cut (L-7). */

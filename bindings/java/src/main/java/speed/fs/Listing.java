@@ -40,16 +40,22 @@ record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cur
         return segments.isEmpty() ? SegmentId.NONE : segments.get(segments.size() - 1);
     }
 
-    /** A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again (L-15). */
-    static Cursor readCursor(Directory lane, int generation, LaneMac mac) {
+    /**
+     * A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again (L-15). Throws where the
+     * system failed: then it is neither missing nor damaged (L-10).
+     */
+    static Cursor readCursor(Directory lane, int generation, LaneMac mac) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
                 Cursor cursor = Cursor.decode(lane.readSmall(Names.cursorName(generation), Cursor.MAX_BYTES), mac);
                 return cursor.receiverGeneration() == generation ? cursor : null;
             } catch (WireException torn) {
                 continue;
-            } catch (PosixException unreadable) {
-                return null;
+            } catch (PosixException error) {
+                if (error.saysGone()) {
+                    return null;
+                }
+                throw error;
             }
         }
         return null;

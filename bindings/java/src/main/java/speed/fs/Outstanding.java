@@ -15,6 +15,11 @@ final class Outstanding {
         return bytes;
     }
 
+    /** How many segments they lie in; an empty one counts. */
+    int segments() {
+        return segments.size();
+    }
+
     /** Counts more bytes of a segment. */
     void add(SegmentId segment, long size) {
         segments.merge(segment, new Share(size, 0), (old, more) -> new Share(old.size + more.size, old.freed));

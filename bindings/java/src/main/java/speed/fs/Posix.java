@@ -30,6 +30,7 @@ public final class Posix {
     static final int O_NOFOLLOW = Platform.isARM() ? 0x8000 : 0x20000;
     static final int AT_REMOVEDIR = 0x200;
     private static final int F_DUPFD_CLOEXEC = 1030;
+    private static final int F_GETPIPE_SZ = 1032;
     private static final int AT_SYMLINK_NOFOLLOW = 0x100;
     private static final int AT_EMPTY_PATH = 0x1000;
     private static final int AT_EACCESS = 0x200;
@@ -210,6 +211,13 @@ public final class Posix {
         int copy = Libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
         check(copy, "dup");
         return copy;
+    }
+
+    /** How many bytes a pipe holds. */
+    static int pipeBytes(int descriptor) throws PosixException {
+        int bytes = Libc.fcntl(descriptor, F_GETPIPE_SZ, 0);
+        check(bytes, "fcntl");
+        return bytes;
     }
 
     static void sync(int descriptor) throws PosixException {

@@ -1,6 +1,7 @@
 package speed.fs;
 
 import java.io.IOException;
+import java.util.Set;
 
 /** A system call failed; the message is that of the operating system. */
 public sealed class PosixException extends IOException permits UnclearRenameException {
@@ -8,6 +9,7 @@ public sealed class PosixException extends IOException permits UnclearRenameExce
 
     public static final int EPERM = 1;
     public static final int ENOENT = 2;
+    public static final int ESRCH = 3;
     public static final int EINTR = 4;
     public static final int EIO = 5;
     public static final int EAGAIN = 11;
@@ -23,6 +25,8 @@ public sealed class PosixException extends IOException permits UnclearRenameExce
     public static final int ESTALE = 116;
     public static final int EDQUOT = 122;
 
+    private static final Set<Integer> FAILING = Set.of(EIO, ENOMEM, ENFILE, EMFILE, ESTALE);
+
     private final int errno;
 
     public PosixException(int errno, String message) {
@@ -36,6 +40,11 @@ public sealed class PosixException extends IOException permits UnclearRenameExce
 
     public boolean is(int wanted) {
         return errno == wanted;
+    }
+
+    /** Whether the system failed, so that what is there is not known: it counts neither as absent nor as changed. */
+    boolean saysFailed() {
+        return FAILING.contains(errno);
     }
 
     /** Whether opening a file for reading found none, or none that may be trusted: the system did not fail. */

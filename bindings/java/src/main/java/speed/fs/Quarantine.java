@@ -40,7 +40,7 @@ public final class Quarantine {
         }
         if (!name.endsWith(".reason")) {
             files++;
-            bytes += treeBytes(directory, name);
+            bytes = sum(bytes, treeBytes(directory, name));
         }
     }
 
@@ -72,7 +72,12 @@ public final class Quarantine {
     }
 
     private boolean fits(long size) {
-        return files < Limits.MAX_QUARANTINE_FILES && bytes + size <= Limits.MAX_QUARANTINE_BYTES;
+        return files < Limits.MAX_QUARANTINE_FILES && size <= Limits.MAX_QUARANTINE_BYTES - bytes;
+    }
+
+    /** Sizes that files claim may add up to more than any number. */
+    private static long sum(long one, long other) {
+        return one + Math.min(other, Long.MAX_VALUE - one);
     }
 
     private String number() {
@@ -120,7 +125,7 @@ public final class Quarantine {
             try (Directory inner = from.child(name)) {
                 long total = 0;
                 for (Directory.Name file : inner.names(WALK_LIMIT)) {
-                    total += inner.status(file.name()).size();
+                    total = sum(total, inner.status(file.name()).size());
                 }
                 return total;
             }

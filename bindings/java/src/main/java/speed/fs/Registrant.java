@@ -48,15 +48,19 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         }
     }
 
-    private Registration publish(Won won) throws PosixException {
+    private Registration publish(Won won) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(name, won.generation, won.claim.maker(), now, now, Posix.monotonicMs(), lease,
                 heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION);
         Registration registration = new Registration(registry, entry);
-        registration.publish();
-        if (won.claim.isExpired(Posix.monotonicMs())) {
-            registration.remove();
-            throw new LeaseLostException("registering '" + name + "' took longer than its lease: try again");
+        try {
+            registration.publish();
+            if (won.claim.isExpired(Posix.monotonicMs())) {
+                throw new LeaseLostException("registering '" + name + "' took longer than its lease: try again");
+            }
+        } catch (RuntimeException | Error failure) {
+            registration.remove(); // nobody would renew it, or take it away
+            throw failure;
         }
         Claim.removeOlder(registry.root(), name, won.generation);
         return registration;
@@ -72,7 +76,6 @@ public record Registrant(Registry registry, String name, long lease, long heartb
             boolean unchanged = java.util.Objects.equals(registry.read(name), entry)
                     && newest == Claim.newest(registry.root(), name);
             if (unchanged) {
-                EntryFile.checkReachable(registry.root(), name);
                 Claim claim = new Claim(ThisProcess.identity(), lease, Posix.monotonicMs());
                 if (!claim.take(registry.root(), name, newest + 1)) {
                     continue;

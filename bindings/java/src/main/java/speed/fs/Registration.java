@@ -36,7 +36,7 @@ public final class Registration {
     /** Makes the entry visible; LeaseLostException if a newer claim exists by then. */
     synchronized void publish() {
         checkClaim();
-        install();
+        install(entry);
         checkClaim();
     }
 
@@ -47,8 +47,14 @@ public final class Registration {
         }
     }
 
-    /** Renews the lease: one write in place. LeaseLostException when the name is another's. */
+    /**
+     * Renews the lease: one write in place; nothing once the entry was removed (R-14). LeaseLostException when the name
+     * is another's.
+     */
     public synchronized void heartbeat() throws PosixException {
+        if (descriptor < 0) {
+            return;
+        }
         checkHeld();
         long written = Posix.monotonicMs();
         write(entry.renewed(System.currentTimeMillis(), written));
@@ -76,15 +82,16 @@ public final class Registration {
         update(now -> now.saying(now.status(), now.allow(), patterns));
     }
 
+    /** What could not be written is not said by the next heartbeat either. */
     private void write(Entry changed) throws PosixException {
         byte[] data = changed.encode(registry.keyring().registryKeys().get(0), capacity);
-        entry = changed;
         if (data.length != capacity || !isAt(path)) {
             checkClaim();
-            install();
+            install(changed);
         } else {
             Posix.writeAt(descriptor, Block.of(data), data.length, 0);
         }
+        entry = changed;
     }
 
     /** Whether a path leads to this entry's file. */
@@ -114,8 +121,8 @@ public final class Registration {
     }
 
     /** Writes the entry beside and renames it into place. */
-    private void install() {
-        byte[] data = entry.encode(registry.keyring().registryKeys().get(0), capacity);
+    private void install(Entry shown) {
+        byte[] data = shown.encode(registry.keyring().registryKeys().get(0), capacity);
         String token = entry.name() + "-" + Posix.pid() + "-" + entry.generation();
         String temporary = Names.temporaryEntryPath(registry.root(), token);
         int file = -1;

@@ -10,6 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.core.Lease;
 import speed.errors.RootException;
+import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.wire.Entry;
 import speed.wire.Keyring;
@@ -118,9 +119,12 @@ public final class Registry {
 
     // --- reading ---
 
-    /** The entry of a name as it is on disk now, live or stale; null if there is no authentic one. */
-    public Entry read(String name) {
-        Known found = look(name);
+    /**
+     * The entry of a name as it is on disk now, live or stale; null if there is no authentic one. Throws where the
+     * system keeps from seeing it: then it is not absent (R-5).
+     */
+    Entry read(String name) throws PosixException {
+        Known found = lookNow(name);
         return found == null ? null : found.entry;
     }
 
@@ -137,12 +141,19 @@ public final class Registry {
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
     }
 
+    /** What cannot be seen now counts as it was seen last. */
     private Known look(String name) {
-        String path = Names.entryPath(root, Names.checkNode(name));
-        FileStatus status;
         try {
-            status = Posix.status(Posix.AT_FDCWD, path);
-        } catch (PosixException absent) {
+            return lookNow(name);
+        } catch (PosixException unseen) {
+            return known.get(name);
+        }
+    }
+
+    private Known lookNow(String name) throws PosixException {
+        String path = Names.entryPath(root, Names.checkNode(name));
+        FileStatus status = statusOf(path);
+        if (status == null) {
             forget(name);
             return null;
         }
@@ -154,17 +165,38 @@ public final class Registry {
         if (before != null && before.isStill(status)) {
             return before;
         }
+        Known now = readNow(name, path, status, before);
+        remember(name, now);
+        return now;
+    }
+
+    private Known readNow(String name, String path, FileStatus status, Known before) throws PosixException {
         boolean settled = System.currentTimeMillis() * 1_000_000 - status.modifiedNanos() > RACY_NANOS;
         Entry entry = null;
         try {
             entry = readEntry(name, path);
         } catch (PosixException unreadable) {
+            rethrowFailing(unreadable);
             settled = false; // the same file may be readable the next time
         }
         boolean unchanged = before != null && entry != null && entry.equals(before.entry);
-        Known now = new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
-        remember(name, now);
-        return now;
+        return new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
+    }
+
+    /** Null where there is nothing. */
+    private static FileStatus statusOf(String path) throws PosixException {
+        try {
+            return Posix.status(Posix.AT_FDCWD, path);
+        } catch (PosixException absent) {
+            rethrowFailing(absent);
+            return null;
+        }
+    }
+
+    private static void rethrowFailing(PosixException error) throws PosixException {
+        if (error.saysFailed()) {
+            throw error;
+        }
     }
 
     private void forget(String name) {
@@ -247,7 +279,7 @@ public final class Registry {
         return entry == null || ThisProcess.isGone(entry.process());
     }
 
-    /** Entries of nodes that may be alive, sorted by name. */
+    /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();
         Set<String> seen = new HashSet<>();
@@ -275,12 +307,16 @@ public final class Registry {
                     take.accept(name);
                 }
             });
-        } catch (PosixException gone) {
-            return; // the next look tells more
+        } catch (PosixException error) {
+            throw new StorageException("cannot list the nodes of " + root + ": " + error.getMessage()
+                    + "; try again, or see `speed doctor`", 0);
         }
     }
 
-    /** Removes entries of nodes that are gone, never their claims; returns their names. */
+    /**
+     * Removes entries of nodes that are gone, never their claims (R-13); returns their names. StorageException where
+     * they cannot be listed.
+     */
     public List<String> removeStale() {
         List<String> removed = new ArrayList<>();
         forEachName(name -> {

@@ -11,6 +11,7 @@ import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.core.RegistryView;
+import speed.errors.StorageException;
 import speed.wire.Names;
 
 /**
@@ -28,12 +29,20 @@ public final class RegistryWatch {
     private final WatchService hints;
     private final Thread thread;
 
-    /** Sets the watch, takes the first reading without telling of it, starts the thread. */
+    /**
+     * Sets the watch, takes the first reading without telling of it, starts the thread; StorageException where the
+     * registry cannot be listed. Later the last reading counts while that fails (R-20).
+     */
     public RegistryWatch(Registry registry, String threadName, Consumer<RegistryView.Event> changed) {
         this.registry = registry;
         this.changed = changed;
         hints = watch(Names.registryDirectory(registry.root()));
-        view.update(registry.liveEntries());
+        try {
+            view.update(registry.liveEntries());
+        } catch (StorageException unseen) {
+            close(hints);
+            throw unseen;
+        }
         thread = new Thread(this::run, threadName);
         thread.setDaemon(true);
         thread.start();
@@ -57,6 +66,8 @@ public final class RegistryWatch {
         while (awaitHint()) {
             try {
                 view.update(registry.liveEntries()).forEach(changed);
+            } catch (StorageException unseen) {
+                LOG.warn("what was seen last counts until the next look: {}", unseen.getMessage());
             } catch (RuntimeException error) {
                 LOG.error("reading the registry failed", error);
             }

@@ -69,6 +69,7 @@ final class SegmentWalk {
             lookIfDue(now);
             segment = firstFromHere();
         }
+        segment = sure(segment, position.segment());
         if (segment == null || !openTrusted(segment, now)) {
             return false;
         }
@@ -120,17 +121,20 @@ final class SegmentWalk {
                 : files.segments().stream().filter(here::isBefore).findFirst().orElse(null);
     }
 
-    /** The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried. */
+    /** The same for who goes there. */
     private SegmentId sureSuccessor() throws PosixException {
-        SegmentId successor = successor();
         SegmentId here = position.segment();
-        SegmentId following = new SegmentId(here.generation(), here.segment() + 1);
-        if (successor == null || successor.equals(following) || !files.hasSegment(following)) {
-            return successor;
+        return sure(successor(), new SegmentId(here.generation(), here.segment() + 1));
+    }
+
+    /** The next of those that were listed, or the one before it that a long listing may lack: its name is tried. */
+    private SegmentId sure(SegmentId listed, SegmentId before) throws PosixException {
+        if (listed == null || listed.equals(before) || !files.hasSegment(before)) {
+            return listed;
         }
-        files.segments().add(following);
+        files.segments().add(before);
         files.segments().sort(null);
-        return following;
+        return before;
     }
 
     void close() {

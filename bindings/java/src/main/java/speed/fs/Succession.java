@@ -22,12 +22,12 @@ final class Succession {
             throw new LeaseLostException("a newer process reads the lane of '" + source + "': this one was replaced");
         }
         cursor = newestCursor(generation);
-        if (!cursor.clean()) {
+        if (!cursor.clean() || repeats.suspectsAll()) {
             suspectWhatLiesThere(generation);
         }
     }
 
-    private Cursor newestCursor(int generation) {
+    private Cursor newestCursor(int generation) throws PosixException {
         for (int former : files.listing().cursors()) {
             Cursor found = files.readCursor(former);
             if (found != null) {

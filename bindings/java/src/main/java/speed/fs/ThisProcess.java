@@ -4,10 +4,15 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import speed.wire.Block;
 import speed.wire.Entry;
 
 /** Who this process is, and whether another one lives. */
 public final class ThisProcess {
+    private static final int GONE = -1;
+    private static final int UNKNOWN = -2;
+    /** A line of numbers and one short name. */
+    private static final int STAT_BYTES = 4096;
     private static final Entry.Process SELF = look();
 
     private ThisProcess() {}
@@ -23,7 +28,8 @@ public final class ThisProcess {
 
     private static Entry.Process look() {
         long pid = Posix.pid();
-        return new Entry.Process(pid, Math.max(0, startOf(pid)), namespace(), hostName(),
+        long start = startOf(pid);
+        return new Entry.Process(start < 0 ? 0 : pid, Math.max(0, start), namespace(), hostName(),
                 firstLine("/proc/sys/kernel/random/boot_id"));
     }
 
@@ -35,19 +41,29 @@ public final class ThisProcess {
             return false;
         }
         long start = startOf(process.pid());
-        boolean hidden = start < 0 && Posix.isForeignProcess(process.pid());
+        boolean hidden = start == UNKNOWN || start == GONE && Posix.isForeignProcess(process.pid());
         return !hidden && start != process.start();
     }
 
-    /** Field 22 of its stat, in ticks since boot; -1 if there is none, or it is a zombie. */
+    /** Field 22 of its stat, in ticks since boot; GONE without a stat and of a zombie, UNKNOWN if the look failed. */
     private static long startOf(long pid) {
         try {
-            String stat = Files.readString(Path.of("/proc/" + pid + "/stat"), StandardCharsets.ISO_8859_1);
+            String stat = statOf(pid);
             String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
             boolean ended = fields[0].equals("Z") || fields[0].equals("X");
-            return ended ? -1 : Long.parseLong(fields[19]);
-        } catch (IOException gone) {
-            return -1;
+            return ended ? GONE : Long.parseLong(fields[19]);
+        } catch (PosixException error) {
+            return error.is(PosixException.ENOENT) || error.is(PosixException.ESRCH) ? GONE : UNKNOWN;
+        }
+    }
+
+    private static String statOf(long pid) throws PosixException {
+        int file = Posix.open("/proc/" + pid + "/stat", Posix.O_RDONLY, 0);
+        try {
+            Block stat = new Block(STAT_BYTES);
+            return new String(stat.copy(0, Posix.read(file, stat, STAT_BYTES, 0)), StandardCharsets.ISO_8859_1);
+        } finally {
+            Posix.close(file);
         }
     }
 

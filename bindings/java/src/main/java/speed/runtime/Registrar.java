@@ -8,6 +8,7 @@ import org.slf4j.LoggerFactory;
 import speed.core.RegistryView;
 import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
+import speed.errors.StorageException;
 import speed.fs.PosixException;
 import speed.fs.RegistryWatch;
 import speed.wire.Entry;
@@ -50,14 +51,22 @@ public final class Registrar {
 
     /** Calls the handler, on a worker, when another node joins. */
     public void onJoin(Consumer<Entry> handler) {
-        joinHandlers.add(handler);
-        ensureWatch();
+        listen(joinHandlers, handler);
     }
 
     /** Calls the handler, on a worker, when another node leaves, dies or is replaced. */
     public void onLeave(Consumer<Entry> handler) {
-        leaveHandlers.add(handler);
-        ensureWatch();
+        listen(leaveHandlers, handler);
+    }
+
+    private void listen(List<Consumer<Entry>> handlers, Consumer<Entry> handler) {
+        handlers.add(handler);
+        try {
+            ensureWatch();
+        } catch (StorageException unwatched) {
+            handlers.remove(handler); // who was told tries again
+            throw unwatched;
+        }
     }
 
     private synchronized void ensureWatch() {
@@ -84,7 +93,7 @@ public final class Registrar {
     private void run() {
         long interval = context.options.heartbeat().toNanos();
         long nextHeartbeat = System.nanoTime() + interval;
-        while (!context.awaitStop(Math.min(LIVENESS_NANOS, interval))) {
+        while (!context.awaitStop(Math.min(LIVENESS_NANOS, nextHeartbeat - System.nanoTime()))) {
             if (System.nanoTime() >= nextHeartbeat) {
                 nextHeartbeat = System.nanoTime() + interval;
                 if (!renewed()) {

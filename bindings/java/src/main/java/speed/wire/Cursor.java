@@ -30,6 +30,11 @@ public record Cursor(
     /** One dispatched but unfinished envelope: its sequence and where it begins. */
     public record Unfinished(long sequence, SegmentId segment, long offset) {}
 
+    /** The same without the flag of a clean end. */
+    public Cursor unclean() {
+        return new Cursor(receiverGeneration, segment, offset, lastSequence, unfinished, false);
+    }
+
     /** The bytes of a cursor file; their length is 80 + 24 for each unfinished envelope. */
     public byte[] encode(LaneMac mac) {
         ByteBuffer body = ByteBuffer.allocate(FIXED_BYTES + unfinished.size() * UNFINISHED_BYTES + LaneMac.BYTES);

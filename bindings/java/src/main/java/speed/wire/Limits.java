@@ -25,11 +25,14 @@ public final class Limits {
     public static final int SEGMENT_BYTES = 8_388_608;
     public static final int LANE_WINDOW_BYTES = 67_108_864;
     public static final int MAX_LANES = 4096;
+    public static final int MAX_LANE_SEGMENTS = 32_768;
     public static final int MAX_UNFINISHED = 64;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;
     public static final int MAX_QUARANTINE_FILES = 256;
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_VALUE_DEPTH = 32;
+    public static final int MAX_JSON_DEPTH = 64;
+    public static final int MAX_ZSTD_WINDOW_BYTES = 8_388_608;
     public static final int COLUMN_EXTENSION = 1;
     public static final int JOURNAL_BLOCK_RECORDS = 4096;
     public static final int JOURNAL_BLOCK_BYTES = 262_144;

@@ -24,6 +24,8 @@ class BellTest {
     private static final NodeId OWNER = NodeId.of("billing");
     private static final NodeId SENDER = NodeId.of("analytics");
     private static final int MORE_THAN_A_PIPE_HOLDS = 5000;
+    private static final int F_SETPIPE_SZ = 1031;
+    private static final int SMALL_PIPE_BYTES = 8192;
 
     @TempDir
     Path home;
@@ -82,6 +84,28 @@ class BellTest {
         assertTrue(ringer.ring());
         assertEquals(Set.of(SENDER), bell.drain());
         ringer.close();
+    }
+
+    /** Beyond {@code pipe-user-pages-soft} a new pipe holds less than usual. */
+    @Test
+    void aFullBellOfASmallPipeAsksForALookAtEverythingToo() throws PosixException {
+        String small = home.resolve("small").toString();
+        Posix.makeFifo(small);
+        int first = Posix.open(small, Posix.O_RDWR | Posix.O_NONBLOCK, 0);
+        assertEquals(SMALL_PIPE_BYTES, Libc.fcntl(first, F_SETPIPE_SZ, SMALL_PIPE_BYTES));
+        Bell narrow = Bell.open(small, OWNER);
+        Posix.close(first);
+        Ringer ringer = new Ringer(small, SENDER);
+        for (int bytes = 16; bytes < SMALL_PIPE_BYTES; bytes += 16) {
+            ringer.ring();
+        }
+        assertEquals(Set.of(SENDER), narrow.drain());
+        for (int bytes = 0; bytes < SMALL_PIPE_BYTES; bytes += 16) {
+            ringer.ring();
+        }
+        assertNull(narrow.drain());
+        ringer.close();
+        narrow.close();
     }
 
     @Test

@@ -8,6 +8,7 @@ import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import com.sun.jna.SymbolProvider;
 import java.util.Map;
+import java.util.function.BooleanSupplier;
 
 /** A function of the C library that fails for a while, with an error that no filesystem gives to order. */
 final class FailingCall {
@@ -16,16 +17,20 @@ final class FailingCall {
         void run() throws PosixException;
     }
 
-    /** The C function; whatever it is given stands in registers, which nobody reads. */
+    /** The C function; whatever it is given stands in registers. */
     private interface Function extends Callback {
-        long invoke(long first, long second, long third);
+        long invoke(long first, long second, long third, long fourth);
     }
 
     private final Function failing; // as long as the C library may call it
 
-    private FailingCall(int errno) {
+    private FailingCall(String name, int errno, BooleanSupplier when) {
         Posix.pid(); // the first use binds the usual functions
-        failing = (first, second, third) -> {
+        com.sun.jna.Function usual = com.sun.jna.Function.getFunction("c", name);
+        failing = (first, second, third, fourth) -> {
+            if (!when.getAsBoolean()) {
+                return usual.invokeLong(new Object[] {first, second, third, fourth});
+            }
             Native.setLastError(errno);
             return -1;
         };
@@ -33,7 +38,12 @@ final class FailingCall {
 
     /** Does something while a function fails. */
     static void during(String name, int errno, Action action) throws PosixException {
-        FailingCall call = new FailingCall(errno);
+        during(name, errno, () -> true, action);
+    }
+
+    /** The same; it fails when that is said of a call. */
+    static void during(String name, int errno, BooleanSupplier when, Action action) throws PosixException {
+        FailingCall call = new FailingCall(name, errno, when);
         bind(name, CallbackReference.getFunctionPointer(call.failing));
         try {
             action.run();
