@@ -105,13 +105,14 @@ public enum Algorithm {
     /**
      * The algorithm of a name, or of an alias.
      *
-     * @param name in any case
+     * @param name its ASCII letters in any case
      * @return the algorithm
      * @throws WeakAlgorithmException for one that is deprecated or too weak
      * @throws UnknownAlgorithmException for a name that nobody knows
      */
     public static Algorithm of(String name) {
-        String wanted = name.toLowerCase(Locale.ROOT);
+        boolean isAscii = name.chars().allMatch(one -> one < 0x80);
+        String wanted = isAscii ? name.toLowerCase(Locale.ROOT) : name; // or the sign of Kelvin would become a k
         if (REFUSED.contains(wanted)) {
             throw new WeakAlgorithmException(
                     wanted + " is deprecated or too weak: use x-wing, aes-256-gcm or ed25519");

@@ -59,11 +59,16 @@ public final class Guard {
             content = content.withData(made.ciphertext());
             said = said.withEncryption(made.how());
         }
-        byte[] message = draft.encode(content, said, described);
-        if (protects(asked, schema) && message.length > Limits.MAX_PAYLOAD_BYTES) {
+        byte[] message = fitting(draft.encode(content, said, described));
+        return protection.signer() == null ? message : fitting(Signing.sign(message, protection.signer()));
+    }
+
+    /** What would go in segments of its own accord is refused, also if only its signature makes it so long (M-16). */
+    private static byte[] fitting(byte[] message) {
+        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
             throw tooLarge();
         }
-        return protection.signer() == null ? message : Signing.sign(message, protection.signer());
+        return message;
     }
 
     private void check(Protection protection, MessageDraft draft) {

@@ -38,7 +38,7 @@ final class Gzip implements Compression.Codec {
     public byte[] decompress(byte[] data, int size) {
         ByteBuffer in = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN);
         try {
-            skipHeader(in);
+            readHeader(in);
             byte[] plain = inflated(in, size);
             CRC32 sum = new CRC32();
             sum.update(plain);
@@ -54,7 +54,7 @@ final class Gzip implements Compression.Codec {
         }
     }
 
-    private static void skipHeader(ByteBuffer in) {
+    private static void readHeader(ByteBuffer in) {
         if ((in.getShort() & 0xFFFF) != MAGIC || in.get() != DEFLATE) {
             throw notGzip();
         }
@@ -67,7 +67,16 @@ final class Gzip implements Compression.Codec {
         for (int text : new int[] {NAME, COMMENT}) {
             while ((flags & text) != 0 && in.get() != 0) { } // up to its NUL
         }
-        skip(in, (flags & HEADER_CRC) == 0 ? 0 : Short.BYTES);
+        if ((flags & HEADER_CRC) != 0 && !hasSum(in)) {
+            throw notGzip();
+        }
+    }
+
+    /** Whether the lower half of the CRC of all before it comes next. */
+    private static boolean hasSum(ByteBuffer in) {
+        CRC32 sum = new CRC32();
+        sum.update(in.array(), 0, in.position());
+        return in.getShort() == (short) sum.getValue();
     }
 
     private static void skip(ByteBuffer in, int bytes) {

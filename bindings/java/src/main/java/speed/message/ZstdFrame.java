@@ -1,17 +1,21 @@
 package speed.message;
 
 import java.util.Arrays;
+import speed.wire.Limits;
 
 /**
  * What a frame of Zstandard must be beside decodable (M-23; RFC 8878, section 3.1.1). Its decoders read several frames
- * for one and pass over some, and not all of them look at reserved bits and at the size that a frame states.
+ * for one and pass over some, and not all of them look at reserved bits, at the size that a frame states, and at its
+ * window.
  */
 final class ZstdFrame {
     private static final byte[] MAGIC = {0x28, (byte) 0xb5, 0x2f, (byte) 0xfd};
     private static final int DESCRIPTOR_AT = 4;
     private static final int[] SIZE_BYTES = {0, 2, 4, 8};
     private static final int TWO_BYTES_BEGIN_AT = 256;
+    private static final int LEAST_WINDOW_BITS = 10;
     private static final int BLOCK_HEADER_BYTES = 3;
+    private static final int MAX_BLOCK_BYTES = 128 << 10;
     private static final int CHECKSUM_BYTES = 4;
     private static final int RUN = 1;
     private static final int COMPRESSED = 2;
@@ -37,8 +41,8 @@ final class ZstdFrame {
     }
 
     /**
-     * Whether these bytes are one frame, whole and nothing beside it, that states no other size, names no dictionary
-     * and sets no reserved bit. Else what its blocks hold is not looked at.
+     * Whether these bytes are one frame, whole and nothing beside it, that states no other size, names no dictionary,
+     * sets no reserved bit, and has a window and blocks within the bounds. Else what its blocks hold is not looked at.
      */
     static boolean isOne(byte[] data, int size) {
         return data.length > DESCRIPTOR_AT && Arrays.equals(data, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
@@ -53,21 +57,30 @@ final class ZstdFrame {
         if (at > data.length || (descriptor & REFUSED_IN_DESCRIPTOR) != 0 || !states(at - sizeBytes, sizeBytes, size)) {
             return false;
         }
-        return endsWell(at, (descriptor >> 2 & 1) * CHECKSUM_BYTES);
+        long window = single == 1 ? size : window(unsigned(DESCRIPTOR_AT + 1));
+        return (single == 1 || window <= Limits.MAX_ZSTD_WINDOW_BYTES)
+                && endsWell(at, (descriptor >> 2 & 1) * CHECKSUM_BYTES, (int) Math.min(window, MAX_BLOCK_BYTES));
+    }
+
+    /** Bytes of the window that a descriptor states; of a frame without one the content is the window. */
+    private static long window(int descriptor) {
+        long base = 1L << LEAST_WINDOW_BITS + (descriptor >> 3);
+        return base + base / 8 * (descriptor & 7);
     }
 
     private boolean states(int at, int bytes, int size) {
         return bytes == 0 || littleEndian(at, bytes) + (bytes == 2 ? TWO_BYTES_BEGIN_AT : 0) == size;
     }
 
-    private boolean endsWell(int firstBlock, int checksumBytes) {
+    private boolean endsWell(int firstBlock, int checksumBytes, int mostBytes) {
         int at = firstBlock;
         while (at <= data.length - BLOCK_HEADER_BYTES) {
             int header = (int) littleEndian(at, BLOCK_HEADER_BYTES);
             at += BLOCK_HEADER_BYTES;
             int kind = header >> 1 & 3;
-            int end = at + (header >> 3);
-            if (kind == COMPRESSED && hasReservedMode(at, Math.min(end, data.length))) {
+            int bytes = header >> 3;
+            int end = at + bytes;
+            if (bytes > mostBytes || kind == COMPRESSED && hasReservedMode(at, Math.min(end, data.length))) {
                 return false;
             }
             at = kind == RUN ? at + 1 : end;

@@ -198,6 +198,7 @@ final class HeldPayloads {
         if (!broken.reason().equals("BAD_MESSAGE")) {
             lost(key, broken.getMessage());
         }
+        latest.remove(key);
     }
 
     /** A payload cannot be read any more. */

@@ -262,9 +262,9 @@ final class Protocol implements Introspection.Lanes {
             if (batch.more()) {
                 resume(lane.id);
             }
-        } catch (PosixException error) {
-            LOG.warn("lane of {} failed, opened again at the next scan: {}", lane.source, error.getMessage());
+        } catch (PosixException | Error failure) { // behind an Error, what was read and not delivered would be lost
             giveUp(lane);
+            LOG.warn("lane of {} failed, opened again at the next scan: {}", lane.source, failure.toString());
         }
     }
 

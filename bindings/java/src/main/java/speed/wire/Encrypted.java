@@ -10,7 +10,7 @@ import java.util.List;
  * @param type of the algorithm
  * @param aad further bytes of the program that are authenticated, not encrypted
  */
-public record Encrypted(String keyId, long type, String algorithm, byte[] iv, byte[] aad, List<Recipient> recipients) {
+public record Encrypted(String keyId, int type, String algorithm, byte[] iv, byte[] aad, List<Recipient> recipients) {
     /** The data key, wrapped for one reader. */
     public record Recipient(String keyId, byte[] encapsulatedKey, byte[] wrappedKey) {
         private byte[] encode() {
@@ -21,7 +21,7 @@ public record Encrypted(String keyId, long type, String algorithm, byte[] iv, by
     static Encrypted of(Records fields) {
         List<Recipient> recipients = fields.list(9).stream()
                 .map(one -> new Recipient(one.textOrEmpty(1), one.bytes(2), one.bytes(3))).toList();
-        return new Encrypted(fields.textOrEmpty(1), fields.number(2), fields.textOrEmpty(3), fields.bytes(5),
+        return new Encrypted(fields.textOrEmpty(1), (int) fields.number(2), fields.textOrEmpty(3), fields.bytes(5),
                 fields.bytes(6), recipients);
     }
 

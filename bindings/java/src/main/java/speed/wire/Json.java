@@ -8,12 +8,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * JSON as entries and claims use it: null, Boolean, Long (BigInteger beyond), Double, String, List, Map.
+ * JSON as entries, claims and payloads use it (R-2, M-10): null, Boolean, Long (BigInteger beyond), Double, String,
+ * List, Map.
  *
  * <p>Strict (RFC 8259), with bounded nesting; of a key that occurs twice the last value counts.
  */
 public final class Json {
-    private static final int USUAL_DEPTH = 64;
     private static final int MAX_DIGITS = 4300;
 
     private final String text;
@@ -32,7 +32,7 @@ public final class Json {
      * @throws IllegalArgumentException for anything else; it names the place and no content
      */
     public static Object parse(String text) {
-        return parse(text, USUAL_DEPTH);
+        return parse(text, Limits.MAX_JSON_DEPTH);
     }
 
     /** The same, with at most so many containers inside each other. */

@@ -29,10 +29,13 @@ public final class ValueReader {
 
     private final MessageUnpacker unpacker;
     private final int size;
+    /** Items that arrays and maps may still announce, inside each other or not: each has a byte at least. */
+    private long unannounced;
 
     private ValueReader(byte[] data, int from, int length) {
         unpacker = MessagePack.newDefaultUnpacker(data, from, length);
         size = length;
+        unannounced = length;
     }
 
     /** The one value in the data; BAD_PAYLOAD for anything else. */
@@ -145,7 +148,9 @@ public final class ValueReader {
     }
 
     private int counted(int count, int bytesEach) {
-        if (count < 0 || (long) count * bytesEach > remaining()) {
+        long items = (long) count * bytesEach;
+        unannounced -= items;
+        if (count < 0 || unannounced < 0 || items > remaining()) {
             throw refused("a length exceeds the bytes at hand");
         }
         return count;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.zip.CRC32;
 import org.junit.jupiter.api.Test;
 import speed.errors.CompressionException;
 
@@ -28,19 +29,32 @@ class GzipTest {
         return data;
     }
 
-    /** Extra field, name, comment and a CRC of the header. */
+    /** Extra field, name, comment and a checksum of the header. */
     private byte[] withAllFields() {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         out.writeBytes(Arrays.copyOf(with(3, 2 | 4 | 8 | 16), HEADER_BYTES));
-        out.writeBytes(new byte[] {3, 0, 1, 2, 3, 'n', 0, 'c', 'c', 0, 7, 7});
+        out.writeBytes(new byte[] {3, 0, 1, 2, 3, 'n', 0, 'c', 'c', 0});
+        CRC32 sum = new CRC32();
+        sum.update(out.toByteArray());
+        out.write((int) sum.getValue());
+        out.write((int) sum.getValue() >> 8);
         out.writeBytes(Arrays.copyOfRange(sound, HEADER_BYTES, sound.length));
         return out.toByteArray();
     }
 
     @Test
-    void everyFieldOfAHeaderIsSkipped() {
+    void aHeaderMayHaveEveryField() {
         assertArrayEquals(PLAIN, gzip.decompress(sound, PLAIN.length));
         assertArrayEquals(PLAIN, gzip.decompress(withAllFields(), PLAIN.length));
+    }
+
+    @Test
+    void aHeaderThatItsChecksumDoesNotFitIsRefused() {
+        for (int at : new int[] {4, 12, 15, 17, 20, 21}) { // time, extra field, name, comment, both bytes of the sum
+            byte[] data = withAllFields();
+            data[at] ^= 64;
+            assertRefused(data, PLAIN.length);
+        }
     }
 
     @Test

@@ -60,6 +60,11 @@ class MessageKeysTest {
             assertThrows(WeakAlgorithmException.class, () -> Algorithm.of(weak), weak);
         }
         assertThrows(UnknownAlgorithmException.class, () -> Algorithm.of("rot13"));
+        assertEquals(Algorithm.ML_KEM_768, Algorithm.of("ML-Kem-768"));
+        assertThrows(WeakAlgorithmException.class, () -> Algorithm.of("MD5"));
+        for (String other : List.of("ml-\u212aem-768", "\u212ayber768", "X25519-\u212aYBER1024")) { // of Kelvin
+            assertThrows(UnknownAlgorithmException.class, () -> Algorithm.of(other), other);
+        }
         assertEquals(Algorithm.ML_KEM_1024, Algorithm.of("Kyber1024"));
     }
 

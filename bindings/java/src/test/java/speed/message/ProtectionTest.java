@@ -204,6 +204,42 @@ class ProtectionTest {
         assertThrows(NotAvailableException.class, () -> message(large, signed));
     }
 
+    /** M-16: the signature counts as well. */
+    @Test
+    void whatOnlyItsSignatureMakesTooLongIsNotSent() {
+        MessageKey signer = Written.signer(Algorithm.HMAC_SHA256);
+        Protection signed = Protection.NONE.signWith(signer);
+        int half = Limits.MAX_PAYLOAD_BYTES / 2; // its lengths take as many bytes
+        int most = Limits.MAX_PAYLOAD_BYTES - (int) (message(new byte[half], signed).size() - half);
+        MessageView largest = message(new byte[most], signed);
+        assertEquals(Limits.MAX_PAYLOAD_BYTES, largest.size());
+        Guard guard = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.REQUIRE, signer));
+        assertEquals("signer-1", guard.open(largest, Written.AT_MS).signer().id());
+        assertThrows(NotAvailableException.class, () -> message(new byte[most + 1], signed));
+    }
+
+    /** M-4, M-19: of an enum the low 32 bits count. */
+    @Test
+    void theTypeOfAnEncryptionHas32Bits() {
+        MessageKey key = MessageKey.generate("k", Algorithm.X_WING);
+        byte[] sound = message(VALUE, Protection.NONE.encryptTo(key)).bytes();
+        for (String type : List.of("04", "8480808010", "84808080f0ffffffff01")) {
+            assertEquals(VALUE, opened(withType(sound, type), key).payload());
+        }
+        for (String type : List.of("00", "03", "8380808010", "8480808008")) {
+            assertThrows(EncryptionException.class, () -> opened(withType(sound, type), key), type);
+        }
+    }
+
+    /** The message with one more security record, which says the type anew. */
+    private static MessageView withType(byte[] message, String varint) {
+        int bytes = varint.length() / 2;
+        byte[] record = HexFormat.of().parseHex(String.format("12%02x32%02x10%s", bytes + 3, bytes + 1, varint));
+        byte[] both = Arrays.copyOf(message, message.length + record.length);
+        System.arraycopy(record, 0, both, message.length, record.length);
+        return MessageView.of(both);
+    }
+
     /** G-18: what lies in a store and claims nothing is left there, unless it had to be signed. */
     @Test
     void whatNoEnvelopeHoldsIsNotVerified() {

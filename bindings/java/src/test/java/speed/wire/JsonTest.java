@@ -28,8 +28,19 @@ class JsonTest {
         for (String broken : List.of("", " ", "tru", "nul", "falsy", "01", "-", "1.", "1e", ".5", "+1", "1e400", "[1,]",
                 "[1", "[1 2]", "{\"a\"}", "{\"a\":1,}", "{a:1}", "{\"a\":1", "{\"a\":1,\"a\":2", "\"", "\"\\x\"", "\"\\u12\"",
                 "\"\\u12g4\"", "\"\t\"", "\"\\ud800\"", "\"\\ud800x\"", "\"\\udc00\\ud800\"", "1 2", "NaN",
-                "9".repeat(5000))) {
+                "9".repeat(400), "9".repeat(5000), "\ufeff1", "-1e999", "Infinity", "{\"\\udc00\":1}")) {
             assertThrows(IllegalArgumentException.class, () -> Json.parse(broken), broken::toString);
+        }
+    }
+
+    @Test
+    void containersInsideEachOtherAreBounded() {
+        for (String each : List.of("[", "{\"a\":")) {
+            String end = each.equals("[") ? "]" : "}";
+            int most = Limits.MAX_JSON_DEPTH;
+            Json.parse(each.repeat(most) + "1" + end.repeat(most));
+            assertThrows(IllegalArgumentException.class,
+                    () -> Json.parse(each.repeat(most + 1) + "1" + end.repeat(most + 1)));
         }
     }
 

@@ -5,10 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.management.ThreadMXBean;
+import java.lang.management.ManagementFactory;
 import java.math.BigInteger;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +26,8 @@ import speed.errors.WireException;
 
 /** W-15 to W-17: values as msgpack. */
 class ValuesTest {
+    private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+
     private final Contract vectors = Contract.vectors("values");
 
     @TestFactory
@@ -79,6 +85,30 @@ class ValuesTest {
         ValueReader.decode(Values.encode(deep, "value"), "value");
         Object tooDeep = List.of(deep);
         assertThrows(UnserialisableException.class, () -> Values.encode(tooDeep, "value"));
+    }
+
+    /** W-16: arrays inside each other that all claim what follows them. */
+    @Test
+    void lengthsThatTogetherExceedTheBytesAtHandReserveNoMemory() {
+        for (String head : List.of("dd000ff000", "df0007f000a161")) {
+            byte[] claims = HexFormat.of().parseHex(head.repeat(Limits.MAX_VALUE_DEPTH));
+            byte[] data = Arrays.copyOf(claims, 1 << 20);
+            long before = THREADS.getCurrentThreadAllocatedBytes();
+            WireException refused = assertThrows(WireException.class, () -> ValueReader.decode(data, "value"));
+            assertEquals("BAD_PAYLOAD", refused.reason());
+            long allocated = THREADS.getCurrentThreadAllocatedBytes() - before;
+            assertTrue(allocated < 16L * data.length, head + " took " + allocated);
+        }
+    }
+
+    /** W-16: each item has a byte of its own, so no value that is whole claims more. */
+    @Test
+    void aValueOfNothingButSmallestItemsIsRead() {
+        Object value = Collections.nCopies(1000, null);
+        for (int depth = 1; depth < Limits.MAX_VALUE_DEPTH; depth++) {
+            value = depth % 2 == 0 ? List.of(value) : Map.of(0L, value);
+        }
+        assertEquals(value, ValueReader.decode(Values.encode(value, "value"), "value"));
     }
 
     @Test
