@@ -69,7 +69,8 @@ public interface Caller {
     }
 
     /**
-     * Starts a call; calls of one thread start in order. What depends on the future runs on the node's workers.
+     * Starts a call; calls of one thread start in order. What depends on the future runs on the node's workers,
+     * or on further threads while these are held up.
      *
      * @param target name of the node
      * @param service name of the service

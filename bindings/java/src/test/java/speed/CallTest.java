@@ -137,4 +137,15 @@ class CallTest extends TwoNodes {
         Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
         assertEquals(1L, ((Map<?, ?>) services.get("open")).get("numRequests"));
     }
+
+    /** S-14: a text that no encoding carries is told as the last error like any other. */
+    @Test
+    void statsTellOfAFailureWhoseTextNoEncodingCarries() {
+        billing.register("odd", request -> {
+            throw new IllegalStateException("\uD800");
+        });
+        assertThrows(ExecutionFailedException.class, () -> call("odd"));
+        Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
+        assertEquals("EXECUTION_FAILED: IllegalStateException: ?", ((Map<?, ?>) services.get("odd")).get("lastError"));
+    }
 }

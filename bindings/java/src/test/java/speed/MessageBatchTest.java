@@ -159,4 +159,15 @@ class MessageBatchTest extends TwoNodes {
         assertEquals(List.of("kept"), again.payloads());
         assertEquals(1, sequences.stream().distinct().count());
     }
+
+    /** S-11: a reason that no encoding carries, and one whose cut splits a pair. */
+    @Test
+    void aRefusalWhoseTextNoEncodingCarriesIsReportedAndHoldsUpNoBatch() {
+        String pairs = "x" + "\uD83D\uDE00".repeat(2000);
+        billing.onBatch(messages -> messages.get(0).payload() instanceof String text
+                ? Map.of(0, text.equals("lone") ? "\uD800" : pairs) : Map.of());
+        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "lone", ACKNOWLEDGED));
+        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "pairs", ACKNOWLEDGED));
+        analytics.send("billing", 1, ACKNOWLEDGED);
+    }
 }

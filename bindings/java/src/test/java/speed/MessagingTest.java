@@ -77,6 +77,41 @@ class MessagingTest extends TwoNodes {
                 "billing", "one", SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON)));
     }
 
+    /** S-11, S-5: whatever the failure says, its sender is told, and the next message is handled. */
+    @Test
+    void aFailureWhoseTextNoEncodingCarriesIsReportedAndHoldsUpNoMessage() {
+        SendOptions acknowledged = SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON);
+        billing.onMessage(message -> {
+            if (message.payload() instanceof String text) {
+                throw new IllegalStateException(text.equals("lone") ? "\uD800" : "x" + "\uD83D\uDE00".repeat(2000));
+            }
+        });
+        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "lone", acknowledged));
+        assertThrows(ExecutionFailedException.class, () -> analytics.send("billing", "pairs", acknowledged));
+        analytics.send("billing", 1, acknowledged);
+    }
+
+    /** S-5: even a failure that cannot be told about. */
+    @Test
+    void aFailureThatFailsToSayWhyHoldsUpNoMessage() {
+        billing.onMessage(message -> {
+            if (message.payload() == null) {
+                throw new Unspeakable();
+            }
+        });
+        analytics.send("billing", null);
+        analytics.send("billing", 1, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
+    }
+
+    private static final class Unspeakable extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("no text");
+        }
+    }
+
     @Test
     void anEventReachesThoseThatSubscribed() throws InterruptedException {
         BlockingQueue<Message> events = new LinkedBlockingQueue<>();

@@ -44,11 +44,15 @@ public final class PendingCalls {
 
     private final Map<Key, Call> calls = new ConcurrentHashMap<>();
     private volatile long earliest = NEVER;
+    private volatile SpeedException refusal;
     private long scanned;
 
-    /** Waits for a key. */
+    /** Waits for a key; once all calls were ended, throws why, and the call is not completed. */
     public void add(Call call) {
         calls.put(call.key, call);
+        if (refusal != null && calls.remove(call.key, call)) {
+            throw refusal;
+        }
         if (call.deadlineNanos < earliest) {
             earliest = call.deadlineNanos;
         }
@@ -99,8 +103,9 @@ public final class PendingCalls {
                 .forEach(call -> end(call, Outcome.failed(error)));
     }
 
-    /** Ends every call: the node stops. */
+    /** Ends every call, and refuses those that come later: the node stops. */
     public void failAll(SpeedException error) {
+        refusal = error;
         List.copyOf(calls.values()).forEach(call -> end(call, Outcome.failed(error)));
     }
 

@@ -18,8 +18,8 @@ import speed.wire.EnvelopeType;
  * Answers of services on their way out: those of one run leave in one write, one ring, one commit (decision 0007).
  *
  * <p>Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that
- * is held up in a service. An envelope is committed after its answer was appended (L-15). Thread-safe: each answer
- * goes to exactly one of those who flush.
+ * is held up in a service, and never waits for room: nobody might read meanwhile. An envelope is committed after its
+ * answer was appended (L-15). Thread-safe: each answer goes to exactly one of those who flush.
  */
 final class Answers {
     private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
@@ -44,8 +44,12 @@ final class Answers {
 
     /** Queues an answer for the next flush; without a payload only the commit is left to do. */
     void add(Lane lane, int generation, byte[] payload, Token token) {
+        add(new Answer(lane, generation, payload, token));
+    }
+
+    private void add(Answer answer) {
         count.incrementAndGet();
-        waiting.add(new Answer(lane, generation, payload, token));
+        waiting.add(answer);
     }
 
     int size() {
@@ -58,6 +62,20 @@ final class Answers {
             ways.entrySet().removeIf(way -> sent(way.getKey(), way.getValue(), false));
             ways.forEach((way, answers) -> sent(way, answers, true));
         }
+    }
+
+    /** Sends and commits what there is room for; false if answers are left, which wait as before. */
+    boolean flushAtOnce() {
+        Map<Way, List<Answer>> full = new LinkedHashMap<>();
+        for (Map<Way, List<Answer>> ways = take(); !ways.isEmpty(); ways = take()) {
+            ways.forEach((way, answers) -> {
+                if (full.containsKey(way) || !sent(way, answers, false)) {
+                    full.computeIfAbsent(way, any -> new ArrayList<>()).addAll(answers);
+                }
+            });
+        }
+        full.values().forEach(answers -> answers.forEach(this::add));
+        return full.isEmpty();
     }
 
     private Map<Way, List<Answer>> take() {

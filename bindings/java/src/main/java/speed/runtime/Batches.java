@@ -66,10 +66,17 @@ final class Batches {
     /** Handles one batch, then queues the next behind other work. */
     private void run() {
         pool.enter();
-        List<Arrival> batch = opened(take());
-        if (!batch.isEmpty()) {
-            handle(batch);
+        try {
+            List<Arrival> batch = opened(take());
+            if (!batch.isEmpty()) {
+                handle(batch);
+            }
+        } finally {
+            goOn();
         }
+    }
+
+    private void goOn() {
         synchronized (this) {
             running = !waiting.isEmpty() && !leaving;
             if (!running) {

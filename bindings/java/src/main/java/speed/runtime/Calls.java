@@ -63,18 +63,9 @@ public final class Calls {
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
         CompletableFuture<Object> future = new CompletableFuture<>();
         // What the program hung on the future must not run while its thread holds the role.
-        start(target, service, arguments, timeout, trace, outcome -> pool.queue(() -> complete(future, outcome)));
+        start(target, service, arguments, timeout, trace, outcome -> pool.futures().complete(future, outcome));
         pool.ensureReader();
         return future;
-    }
-
-    private void complete(CompletableFuture<Object> future, Outcome outcome) {
-        pool.enter();
-        if (outcome.error() != null) {
-            future.completeExceptionally(outcome.error());
-        } else {
-            future.complete(outcome.result());
-        }
     }
 
     private void start(String target, String service, Map<String, Object> arguments, Duration timeout, String trace,
@@ -159,10 +150,6 @@ public final class Calls {
     /** Enters what waits for an answer, before it can come. */
     void track(Call call) {
         context.pending.add(call);
-        if (context.isStopping()) {
-            context.pending.forget(call.key()); // whoever failed all calls may have missed this one
-            context.checkOpen();
-        }
         context.heed(call.deadlineNanos());
     }
 

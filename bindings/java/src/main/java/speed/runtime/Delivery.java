@@ -180,11 +180,14 @@ public final class Delivery {
     /** Handles the most urgent message, then queues its sender's next behind other work: no sender starves others. */
     private void run() {
         Arrival arrival = mostUrgent();
-        pool.enter();
-        Trace.under(arrival.message().traceparent(), () -> handle(arrival));
-        Arrival following = order.done(arrival.message().source());
-        if (following != null) {
-            submit(following);
+        try {
+            pool.enter();
+            Trace.under(arrival.message().traceparent(), () -> handle(arrival));
+        } finally {
+            Arrival following = order.done(arrival.message().source());
+            if (following != null) {
+                submit(following);
+            }
         }
     }
 
@@ -212,7 +215,7 @@ public final class Delivery {
     }
 
     private static String text(Throwable failure) {
-        String text = failure instanceof SpeedException ? failure.getMessage()
+        String text = failure instanceof SpeedException ? String.valueOf(failure.getMessage())
                 : failure.getClass().getSimpleName() + ": " + failure.getMessage();
         return text.substring(0, Math.min(text.length(), MAX_ERROR_CHARACTERS));
     }

@@ -17,6 +17,7 @@ final class InboundLane implements Lane {
     final LaneReader reader;
     private final Consumer<NodeId> resume;
     private boolean paused;
+    private boolean more;
     private boolean closed;
 
     InboundLane(String source, LaneReader reader, Consumer<NodeId> resume) {
@@ -29,16 +30,23 @@ final class InboundLane implements Lane {
     /** What the reader has now, nothing while too much is unfinished. */
     synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
         paused = reader.isFull();
+        more = paused && !closed;
         if (paused || closed) {
             return NOTHING;
         }
         LaneReader.Batch batch = reader.read(maxEnvelopes, maxBytes, now, scan);
+        more = batch.more();
         for (Received envelope : batch.received()) {
             if (!envelope.header().type().isWork()) {
                 reader.finishLazily(envelope.token());
             }
         }
         return batch;
+    }
+
+    /** Whether the last read may have left something in the lane; then it is read again, perhaps much later. */
+    synchronized boolean mayHoldMore() {
+        return more;
     }
 
     @Override

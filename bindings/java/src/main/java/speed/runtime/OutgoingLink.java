@@ -1,8 +1,11 @@
 package speed.runtime;
 
 import java.security.SecureRandom;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 import speed.errors.InboxFullException;
@@ -54,14 +57,18 @@ final class OutgoingLink {
     final String target;
     final Ringer ringer;
     private final Context context;
+    /** Never held while its holder waits for room. */
     private final ReentrantLock lock = new ReentrantLock();
+    private final Condition turn = lock.newCondition();
+    /** Senders that wait for room, in their order. */
+    private final Deque<Load> queue = new ArrayDeque<>();
     private final Object flushing = new Object();
     private final LinkSealer sealer;
     private final LaneWriter writer;
     private Block envelopes = new Block(USUAL_BYTES);
     private volatile long counter;
     private long synced;
-    /** While one sender waits for room; urgent ones then do not queue up behind it. */
+    /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private int targetGeneration;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
@@ -141,7 +148,7 @@ final class OutgoingLink {
             if (isShut) {
                 throw context.failure();
             }
-            if (!writer.hasRoom(total)) {
+            if (isFull || !writer.hasRoom(total)) {
                 awaitRoom(total, load);
             }
             context.registration.checkHeld();
@@ -205,20 +212,46 @@ final class OutgoingLink {
         return envelopes;
     }
 
-    /** Holds the link until the receiver has committed enough; the order of senders is kept (L-6). */
+    /**
+     * Waits until the receiver has committed enough; the order of senders is kept, and each waits until its own deadline
+     * at most (L-6). Meanwhile the link is free for those that do not send.
+     */
     private void awaitRoom(long bytes, Load load) {
-        long pause = FIRST_PAUSE_NANOS;
+        if (load.isUrgent()) {
+            throw inboxFull();
+        }
+        queue.add(load);
         isFull = true;
         try {
+            long pause = FIRST_PAUSE_NANOS;
+            while (queue.peek() != load) {
+                await(LONGEST_PAUSE_NANOS, load.deadlineNanos);
+            }
             while (!writer.hasRoom(bytes)) {
-                long left = load.isUrgent() ? 0 : load.deadlineNanos - System.nanoTime();
-                if (left <= 0 || context.awaitStop(Math.min(pause, left))) {
-                    throw inboxFull();
-                }
+                await(pause, load.deadlineNanos);
                 pause = Math.min(pause * 2, LONGEST_PAUSE_NANOS);
             }
         } finally {
-            isFull = false;
+            queue.removeIf(other -> other == load);
+            isFull = !queue.isEmpty();
+            turn.signalAll();
+        }
+    }
+
+    /** Gives the link up for a while; InboxFullException at the deadline. An interrupt counts as the deadline. */
+    private void await(long nanos, long deadline) {
+        long left = deadline - System.nanoTime();
+        try {
+            if (left > 0) {
+                turn.awaitNanos(Math.min(nanos, left));
+            }
+        } catch (InterruptedException hurry) {
+            Thread.currentThread().interrupt();
+            left = 0;
+        }
+        context.checkOpen();
+        if (left <= 0) {
+            throw inboxFull();
         }
     }
 

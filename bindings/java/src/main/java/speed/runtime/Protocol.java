@@ -3,10 +3,8 @@ package speed.runtime;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.errors.SpeedException;
@@ -46,7 +44,7 @@ final class Protocol implements Introspection.Lanes {
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     private final Map<String, Long> ungranted = new HashMap<>();
     private final Map<String, Object> closedCounts = new HashMap<>();
-    private final Queue<String> departed = new ConcurrentLinkedQueue<>();
+    private final Set<String> departed = ConcurrentHashMap.newKeySet();
     private long pollNanos = SHORTEST_POLL_NANOS;
     private volatile long nextScan = NOW;
     private volatile long waitsUntil = Long.MAX_VALUE;
@@ -91,8 +89,9 @@ final class Protocol implements Introspection.Lanes {
 
     /** A node is gone: what it already answered is read first, then those who still wait are told. */
     void nodeLeft(String name) {
+        nextScan = NOW; // a scan that begins from here on finds all that it sent
         departed.add(name);
-        lookAgain();
+        wake();
     }
 
     /** While the node leaves, lanes stay unread; answers to others still go out. */
@@ -130,13 +129,18 @@ final class Protocol implements Introspection.Lanes {
         }
     }
 
-    /** Tells those who wait for nodes that left before the present scan; a successor answers what waits (S-7). */
+    /**
+     * Tells those who wait for nodes that left before the present scan, once their lanes were read to the end. Where
+     * one stands still (L-19) they wait like all behind it; a successor answers what waits (S-7).
+     */
     private void failDeparted() {
-        if (nextScan != NOW) {
-            for (String name = departed.poll(); name != null; name = departed.poll()) {
-                if (context.registry.isGone(name)) {
-                    dispatch.nodeDied(name);
-                }
+        if (nextScan == NOW || departed.isEmpty()) {
+            return;
+        }
+        for (String name : departed) {
+            InboundLane lane = lanes.get(NodeId.of(name));
+            if ((lane == null || !lane.mayHoldMore()) && departed.remove(name) && context.registry.isGone(name)) {
+                dispatch.nodeDied(name);
             }
         }
     }

@@ -4,7 +4,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * Looks about every millisecond, while there is something to look at: has a member read when the role stays free,
- * and flushes for a runner that is held up. A daemon thread of a {@link WorkerPool}.
+ * flushes for a runner that is held up, and has futures completed that nobody completes. Waits for nobody. A daemon
+ * thread of a {@link WorkerPool}.
  */
 final class Relief extends Thread {
     private static final long TICK_NANOS = 1_000_000;
@@ -37,7 +38,7 @@ final class Relief extends Thread {
     @Override
     public void run() {
         int idle = 0;
-        while (!pool.isStopping()) {
+        while (!pool.isStopping() || !pool.futures().isEmpty()) {
             if (idle >= IDLE_TICKS) {
                 sleep();
                 idle = 0;
@@ -62,9 +63,13 @@ final class Relief extends Thread {
         long turns = pool.turns();
         boolean answersWaited = pool.waitingAnswers() > 0;
         LockSupport.parkNanos(this, TICK_NANOS);
+        pool.futures().look();
+        if (pool.isStopping()) {
+            return false;
+        }
         long done = pool.tasks().ended() - ended;
         if (answersWaited && done == 0) {
-            pool.flush();
+            pool.flushAtOnce();
         }
         boolean busy = pool.inspect() > TICK_NANOS / 2;
         boolean few = done < SLOW_TASKS && !pool.tasks().isEmpty();

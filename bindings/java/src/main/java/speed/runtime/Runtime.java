@@ -99,6 +99,11 @@ public final class Runtime {
         }
 
         @Override
+        public boolean flushAtOnce() {
+            return answers.flushAtOnce();
+        }
+
+        @Override
         public int waitingAnswers() {
             return answers.size();
         }

@@ -13,6 +13,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Sequence;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
+import speed.wire.Values;
 
 /**
  * The serving side of SPC: the ten steps of S-3, one request at a time on a worker thread.
@@ -118,16 +119,16 @@ public final class Serving {
         if (System.nanoTime() >= accepted.deadline) {
             expire(accepted);
         }
-        if (!running.containsKey(accepted.key())) {
+        accepted.started = true; // before it is looked for: who takes it out and finds it not started is right
+        if (running.get(accepted.key()) != accepted) {
             return;
         }
-        accepted.started = true;
         long began = System.nanoTime();
         Response response = invoke(accepted.request);
         byte[] reply = serialise(accepted.request.requestId(), response, links.mostBytes(accepted.lane.source()));
         String error = response.errorCode() == null ? "" : response.errorCode() + ": " + response.errorMessage();
         context.stats.served(accepted.request.service(), System.nanoTime() - began,
-                error.substring(0, Math.min(error.length(), MAX_ERROR_CHARACTERS)));
+                Values.wellFormed(error.substring(0, Math.min(error.length(), MAX_ERROR_CHARACTERS))));
         if (!running.remove(accepted.key(), accepted)) {
             context.stats.count("answers_too_late");
             return;

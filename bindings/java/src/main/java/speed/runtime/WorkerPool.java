@@ -31,8 +31,11 @@ final class WorkerPool {
         /** One turn of reading; with {@code wait} it stays until there is something. */
         void step(boolean wait);
 
-        /** Sends the answers that wait. */
+        /** Sends the answers that wait; waits for room where there is none. */
         void flush();
+
+        /** Sends the answers that there is room for; false if some are left. */
+        boolean flushAtOnce();
 
         int waitingAnswers();
 
@@ -48,6 +51,7 @@ final class WorkerPool {
     private final String name;
     private final int size;
     private final TaskQueue tasks;
+    private final Futures futures;
     private final List<Member> members = new ArrayList<>();
     private final Deque<Member> resting = new ArrayDeque<>();
     private final Relief relief;
@@ -61,6 +65,7 @@ final class WorkerPool {
         this.name = name;
         this.size = size;
         tasks = new TaskQueue(size);
+        futures = new Futures(this, name);
         relief = new Relief(this, "speed-" + name + "-relief");
     }
 
@@ -205,7 +210,7 @@ final class WorkerPool {
                 looked = now;
             }
         }
-        flush();
+        flushAtOnce();
     }
 
     /** Reads what came meanwhile, without waiting, if nobody else does. */
@@ -219,9 +224,21 @@ final class WorkerPool {
         }
     }
 
-    void flush() {
+    /** Sends the answers that wait; only for a runner, since it may take long. */
+    private void flush() {
         try {
             reading.flush();
+        } catch (RuntimeException | Error failure) {
+            LOG.error("answers not sent", failure);
+        }
+    }
+
+    /** Sends the answers that there is room for; a runner waits for the others, after the next task. */
+    void flushAtOnce() {
+        try {
+            if (reading.waitingAnswers() > 0 && !reading.flushAtOnce() && tasks.isEmpty()) {
+                tasks.add(() -> {});
+            }
         } catch (RuntimeException | Error failure) {
             LOG.error("answers not sent", failure);
         }
@@ -276,6 +293,10 @@ final class WorkerPool {
         return tasks;
     }
 
+    Futures futures() {
+        return futures;
+    }
+
     boolean isStopping() {
         return stopping;
     }
@@ -297,11 +318,12 @@ final class WorkerPool {
 
     /**
      * Lets every thread end after its present turn or task. Waits for the reader and takes the role from it for good;
-     * does not wait for services.
+     * does not wait for services, nor for what the program hung on futures.
      */
     void stop(long nanos) {
         stopping = true;
         tasks.clear();
+        futures.help();
         reading.wake();
         boolean interrupted = Thread.interrupted();
         try {

@@ -7,6 +7,8 @@
  *   <li>members of the {@link speed.runtime.WorkerPool}: one holds the protocol role (waits on the bell, reads lanes,
  *       verifies, dispatches), others run services and handlers; started when first needed
  *   <li>the relief: notices a reader that is held up in a service
+ *   <li>helpers of {@link speed.runtime.Futures}: complete futures while no worker does; started when needed, and gone
+ *       when idle
  *   <li>the registry thread: renews the lease, notices nodes that died
  * </ul>
  *

@@ -19,11 +19,11 @@ public final class Control {
         return encode(Map.of("sequence", unsigned(sequence)));
     }
 
-    /** An ERROR about the envelope with this sequence. */
+    /** An ERROR about the envelope with this sequence; any message can be sent. */
     public static byte[] encodeError(String code, String message, long sequence) {
         Map<String, Object> body = new LinkedHashMap<>();
         body.put("errorCode", code);
-        body.put("errorMessage", message);
+        body.put("errorMessage", Values.wellFormed(message));
         body.put("sequence", unsigned(sequence));
         return encode(body);
     }

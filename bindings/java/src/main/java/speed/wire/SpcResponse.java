@@ -31,7 +31,7 @@ public record SpcResponse(
             return Values.encode(fields, "response");
         }
         fields.put("errorCode", errorCode);
-        fields.put("errorMessage", wellFormed(errorMessage));
+        fields.put("errorMessage", Values.wellFormed(errorMessage));
         if (!details.isEmpty()) {
             try {
                 Values.encode(details, "details");
@@ -41,12 +41,6 @@ public record SpcResponse(
             }
         }
         return Values.encode(fields, "response");
-    }
-
-    /** Text that UTF-8 can carry: lone surrogates become question marks. */
-    private static String wellFormed(String text) {
-        byte[] encoded = text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
-        return new String(encoded, java.nio.charset.StandardCharsets.UTF_8);
     }
 
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */

@@ -50,6 +50,11 @@ public final class Values {
         }
     }
 
+    /** Text as UTF-8 can carry it: lone surrogates become question marks. */
+    public static String wellFormed(String text) {
+        return new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
+    }
+
     private void write(Object value, Object path, int depth) throws IOException {
         if (value instanceof String text) {
             writeText(text, path);

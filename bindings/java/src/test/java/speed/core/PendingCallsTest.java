@@ -3,6 +3,7 @@ package speed.core;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
@@ -82,5 +83,14 @@ class PendingCallsTest {
         calls.failAll(new NodeLeftException("left"));
         assertEquals(1, outcomes.size());
         assertTrue(calls.isEmpty());
+    }
+
+    @Test
+    void aCallThatComesAfterAllWereEndedIsRefusedAndNotCompleted() {
+        NodeLeftException closed = new NodeLeftException("closed");
+        calls.failAll(closed);
+        assertSame(closed, assertThrows(NodeLeftException.class, () -> add(ONE, 10, "billing")));
+        assertTrue(calls.isEmpty());
+        assertEquals(List.of(), outcomes);
     }
 }
