@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from speed.runtime.calls import CallFuture
 from speed.runtime.message import Message
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ class AsyncNode:
         self, target: str, service: str, arguments: dict[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
         """Like ``Node.call``."""
-        return await asyncio.wrap_future(self._node.submit(target, service, arguments, timeout=timeout))
+        future = self._node.submit(target, service, arguments, timeout=timeout)
+        if isinstance(future, CallFuture):
+            future.callbacks_are_brief = True  # they wake the loop, even while all workers wait for it
+        return await asyncio.wrap_future(future)
 
     async def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **how: Any) -> str:
         """Like ``Node.send``, options included; a wait for room or acknowledgement does not block the loop."""

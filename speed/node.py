@@ -168,7 +168,8 @@ class Node(Messaging):
 
         A small request behind more than 8 unanswered ones to the same node leaves together with others, with
         the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
-        writing then ends its Future. Never with ``durability="disk"``.
+        writing then ends its Future. Never with ``durability="disk"``. Callbacks of the Future may call and wait:
+        a worker of this node runs them.
         """
         return self._engine.submit(target, service, arguments or {}, in_seconds(timeout), traceparent)
 

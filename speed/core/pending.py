@@ -24,17 +24,22 @@ class PendingCalls:
     Not locked itself. `add`, `complete`, `forget` and `waiting` are single dict operations, atomic under CPython's GIL,
     so any thread may call them at any time; whoever pops a call completes it, hence at most one completion. `expire`
     and `fail_target` belong to one thread. A deadline added while `expire` scans is noticed within a second.
+    After `fail_all` nobody can wait any more.
     """
 
-    __slots__ = ("_calls", "_earliest", "_scanned")
+    __slots__ = ("_calls", "_earliest", "_end", "_scanned")
 
     def __init__(self) -> None:
         self._calls: dict[str, dict[Hashable, PendingCall]] = {}
         self._earliest = math.inf
         self._scanned = -math.inf
+        self._end: BaseException | None = None
 
     def add(self, key: Hashable, deadline: float, target: str, completion: Callable[[Any], object]) -> None:
-        """Wait for ``key``; ``completion(outcome)`` runs on the thread that completes it and must not block."""
+        """Wait for ``key``; ``completion(outcome)`` runs on the thread that completes it and must not block.
+
+        Raises what `fail_all` was given, once it was: then nothing may be written.
+        """
         call = PendingCall(key, deadline, target, completion)
         try:
             self._calls[target][key] = call
@@ -42,6 +47,9 @@ class PendingCalls:
             self._calls.setdefault(target, {})[key] = call
         if deadline < self._earliest:
             self._earliest = deadline
+        # Looked at last: whoever ends the table either finds this call in it or was seen here.
+        if self._end is not None and self.forget(target, key):
+            raise self._end
 
     def complete(self, source: str, key: Hashable, outcome: object) -> bool:
         """Hand ``outcome`` to the caller that waits for ``key`` of ``source``, and of nobody else (rule S-6).
@@ -78,7 +86,8 @@ class PendingCalls:
         return sum(self.complete(target, key, error) for key in list(self._calls.get(target, _NONE)))
 
     def fail_all(self, error: BaseException) -> int:
-        """Complete every call with ``error``: the node stops. Returns how many."""
+        """Complete every call with ``error``, and refuse those to come: the node stops. Returns how many."""
+        self._end = error
         return sum(self.complete(call.target, call.key, error) for call in self._all())
 
     def targets(self) -> set[str]:

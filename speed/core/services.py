@@ -195,7 +195,7 @@ def run(service: Service, request: Request) -> Response:
         answer = service.invoke(request)
     except (InvalidArgumentsError, ExecutionFailedError) as error:
         return Response.error(error.code, str(error), error.details)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # its own exit or cancellation, too: the caller waits
         return _failed(error)
     return answer if type(answer) is Response else Response(answer)
 
@@ -213,10 +213,18 @@ def as_service(name: str, service: Service | Callable[..., Any]) -> Service:
     )
 
 
+def failure_text(error: BaseException) -> str:
+    """What a failure says of itself, cut, as text that can be sent; nothing if that fails as well."""
+    try:
+        return str(error)[:_MAX_ERROR_CHARACTERS].encode(errors="replace").decode()
+    except BaseException:
+        return ""
+
+
 def _failed(error: BaseException) -> Response:
     """EXECUTION_FAILED with the exception's type and message; never a traceback (it may show payloads and paths)."""
     kind = type(error).__name__
-    message = str(error)[:_MAX_ERROR_CHARACTERS]
+    message = failure_text(error)
     details: dict[str, Any] = {"exception": kind}
     if isinstance(error, CallError):
         details["cause"] = error.code

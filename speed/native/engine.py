@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import speed_native
 
 from speed.core.access import AccessPolicy
-from speed.core.services import Request, Response, Service, ServiceRegistry, run
+from speed.core.services import Request, Response, Service, ServiceRegistry, failure_text, run
 from speed.errors import ConfigurationError, DurabilityError, WireError
 from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
 from speed.runtime.tracing import current_traceparent
@@ -294,7 +294,7 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
                 log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
             raise
         said = ""
-        return [(place, str(error)) for place, error in (refused or {}).items()]
+        return [(place, failure_text(error)) for place, error in (refused or {}).items()]
 
     return handle
 

@@ -12,7 +12,7 @@ Locks and their order (a holder may take only locks further down):
 2. ``WorkerPool`` gate      from taking a request to its beginning: requests begin in order
 3. ``DelayedRequests`` lock from taking delayed requests to writing them
 4. ``Links.lock``           the table of outgoing links
-5. ``OutgoingLink.lock``    sequence, sealing and appending of one link
+5. ``OutgoingLink.lock``    sequence, sealing and appending of one link; free while a sender waits for room
 6. ``InboundLane.lock``     reading, finishing and committing of one lane
 7. ``Registration`` lock    the entry file (fs)
 8. ``Stats.lock``           counters; nothing is taken under it

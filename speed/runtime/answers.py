@@ -1,7 +1,7 @@
 """Answers of services on their way out: those of one run leave in one write, one ring, one commit.
 
 Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner
-that is held up in a service. An envelope is committed after its answer was appended (L-15).
+that is held up in a service, and waits for no room. An envelope is committed after its answer was appended (L-15).
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ log = logging.getLogger("speed.spc")
 MAX_WAITING = 64
 REPLY_WAIT_SECONDS = 5.0
 """How long an answer waits for room in the caller's full inbox before it is dropped and counted."""
+
+
+Link = tuple[Lane, int]
+"""Where answers go: to who wrote that lane, in that generation."""
 
 
 class Answer(NamedTuple):
@@ -55,16 +59,27 @@ class Answers:
         if len(waiting) == 1 and self._flush_one():
             return
         while waiting:
-            groups: dict[tuple[Lane, int], list[Answer]] = {}
-            try:
-                for _ in range(MAX_WAITING):
-                    answer = waiting.popleft()
-                    groups.setdefault((answer.lane, answer.generation), []).append(answer)
-            except IndexError:
-                pass
-            full = [key for key, answers in groups.items() if not self._send(key, answers, 0.0)]
-            for key in full:
-                self._send(key, groups[key], REPLY_WAIT_SECONDS)
+            for key, answers in self._send_at_once():
+                self._send(key, answers, REPLY_WAIT_SECONDS)
+
+    def flush_at_once(self) -> None:
+        """Send and commit what there is room for; the rest goes on waiting."""
+        rest: list[Answer] = []
+        for _ in range(0, len(self._waiting), MAX_WAITING):
+            for _, answers in self._send_at_once():
+                rest += answers
+        self._waiting.extendleft(reversed(rest))
+
+    def _send_at_once(self) -> list[tuple[Link, list[Answer]]]:
+        """Take what waits, at most as many as go in one write; returns those that there is no room for, by link."""
+        groups: dict[Link, list[Answer]] = {}
+        try:
+            for _ in range(MAX_WAITING):
+                answer = self._waiting.popleft()
+                groups.setdefault((answer.lane, answer.generation), []).append(answer)
+        except IndexError:
+            pass
+        return [(key, answers) for key, answers in groups.items() if not self._send(key, answers, 0.0)]
 
     def _flush_one(self) -> bool:
         """The usual case between two calls; False if it is to be tried with patience."""
@@ -77,7 +92,7 @@ class Answers:
         self._waiting.appendleft(answer)
         return False
 
-    def _send(self, key: tuple[Lane, int], answers: list[Answer], wait_seconds: float) -> bool:
+    def _send(self, key: Link, answers: list[Answer], wait_seconds: float) -> bool:
         """Send and commit the answers of one link; False if there is no room and ``wait_seconds`` is 0."""
         lane, generation = key
         payloads = [answer.payload for answer in answers]

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from speed.core.progress import Token
+from speed.core.services import failure_text
 from speed.errors import SpeedError
 from speed.runtime.arrival import Arrival
 from speed.runtime.context import Context
@@ -57,9 +58,14 @@ class Batches:
 
     def _run(self) -> None:
         """Handle one batch, then queue the next behind other work."""
-        batch = self._take()
-        if batch:
-            self._handle(batch)
+        try:
+            batch = self._take()
+            if batch:
+                self._handle(batch)
+        finally:
+            self._handled()
+
+    def _handled(self) -> None:
         with self._lock:
             self._running = bool(self._waiting) and not self.leaving
             again = self._running
@@ -86,10 +92,10 @@ class Batches:
         while not self.leaving and self._context.failure is None:
             try:
                 refused = self._handler(messages) or {}
-            except Exception as error:
+            except BaseException as error:  # its own exit or cancellation, too: the batch waits
                 self._context.stats.count("batches_failed")
-                if said != str(error):
-                    said = str(error)
+                if said != failure_text(error):
+                    said = failure_text(error)
                     log.warning("a batch of %d messages was not taken, it is tried again: %s", len(batch), said)
                 self._context.stopping.wait(AGAIN_SECONDS)
             else:
@@ -97,13 +103,19 @@ class Batches:
                 return
 
     def _finish(self, batch: list[Arrival], refused: Mapping[int, SpeedError]) -> None:
-        for place, error in refused.items():
-            self._context.stats.count("messages_refused")
-            batch[place].refuse("EXECUTION_FAILED", str(error)[:2000])
+        try:
+            for place, error in refused.items():
+                self._context.stats.count("messages_refused")
+                batch[place].refuse("EXECUTION_FAILED", failure_text(error))
+            for place, arrival in enumerate(batch):
+                if place not in refused:
+                    arrival.acknowledge()
+        finally:
+            self._commit(batch)
+
+    def _commit(self, batch: list[Arrival]) -> None:
         lanes: dict[Lane, list[Token]] = {}
-        for place, arrival in enumerate(batch):
-            if place not in refused:
-                arrival.acknowledge()
+        for arrival in batch:
             if arrival.lane is None or arrival.token is None:
                 arrival.message.done()  # it waited for ``receive`` before there was a handler
             else:

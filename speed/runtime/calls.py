@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
 from itertools import count
@@ -83,11 +84,28 @@ class OneAnswer:
 
 
 class CallFuture(Future[Any]):
-    """The result of a call to come. Whoever waits for it has delayed requests sent at once."""
+    """The result of a call to come. Whoever waits for it has delayed requests sent at once.
 
-    def __init__(self, hurry: Callable[[], None]) -> None:
+    Its callbacks may call and wait: a worker runs them, or the thread that cancels, or that adds one when it is done.
+    """
+
+    callbacks_are_brief = False
+    """Whether the thread that completes it may run its callbacks, since they wait for nothing."""
+
+    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()
         self._hurry = hurry
+        self._tell = tell
+
+    def _invoke_callbacks(self) -> None:
+        """What the base class does once the waiters are awake; on the thread that reads nothing may block."""
+        if not self._done_callbacks:  # type: ignore[attr-defined]
+            return
+        run_callbacks = super()._invoke_callbacks  # type: ignore[misc]
+        if self.callbacks_are_brief or self.cancelled():
+            run_callbacks()
+        else:
+            self._tell(run_callbacks)
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
@@ -125,13 +143,36 @@ class Calls:
         self._pool = pool
         self._links = links
         self._pending: PendingCalls = context.pending
+        self._untold: deque[Callable[[], None]] = deque()
+        """The callbacks of calls that ended, until a worker runs them."""
+        self._over = False
         self._numbers = count(1)
         self._warn_at = 0.0
         self._prefix = f"{context.generation:x}."
 
     def future(self) -> CallFuture:
         """A place for the outcome of a call that is asked for later."""
-        return CallFuture(self._links.hurry)
+        return CallFuture(self._links.hurry, self._tell)
+
+    def _tell(self, run_callbacks: Callable[[], None]) -> None:
+        self._untold.append(run_callbacks)
+        if self._over:
+            self.tell_rest()
+        else:
+            self._pool.submit(self._tell_next)
+
+    def _tell_next(self) -> None:
+        try:
+            run_callbacks = self._untold.popleft()
+        except IndexError:
+            return
+        run_callbacks()
+
+    def tell_rest(self) -> None:
+        """The workers have ended: run the callbacks that they did not."""
+        self._over = True
+        while self._untold:
+            self._tell_next()
 
     def waiter(self) -> Waiter:
         """A place for the calling thread to wait for one answer."""

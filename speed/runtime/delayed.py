@@ -18,6 +18,8 @@ UNANSWERED = 8
 """With fewer calls on their way to a node the next one leaves at once."""
 SMALL_BYTES = 4096
 MOST_DELAYED = 64
+TURN_SECONDS = 0.05
+"""How long even who cannot wait for room waits for another thread that is just sending them."""
 
 Send = Callable[[Sequence[bytes], float, bool], None]
 """Sends request payloads in one write until a deadline (monotonic seconds); never waits if the third is True."""
@@ -50,8 +52,17 @@ class DelayedRequests:
 
     def flush(self, deadline: float) -> None:
         """Send all that wait now; InboxFullError if there is no room until ``deadline`` (monotonic seconds)."""
-        with self._lock:
+        self._take_turn(deadline)
+        try:
             self._send(deadline, urgent=False)
+        finally:
+            self._lock.release()
+
+    def _take_turn(self, deadline: float) -> None:
+        """Take the lock, which another sender may hold until a later deadline than ours."""
+        seconds = min(max(TURN_SECONDS, deadline - monotonic()), threading.TIMEOUT_MAX)
+        if not self._lock.acquire(timeout=seconds):
+            raise InboxFullError(f"the inbox of {self._target!r} is full, and others wait for room: retry later")
 
     def flush_at_once(self) -> None:
         """Send what there is room for, without waiting for anything."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from speed.core.order import ByPriority, SenderHeads, SenderOrder
+from speed.core.services import failure_text
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
@@ -145,9 +146,14 @@ class Delivery:
         """Handle the most urgent message, then queue its sender's next behind other work: no sender starves others."""
         with self._order_lock:
             arrival = self._runnable.pop()
-        self._handle(arrival)
+        try:
+            self._handle(arrival)
+        finally:
+            self._handled(arrival.message.source)
+
+    def _handled(self, source: str) -> None:
         with self._order_lock:
-            following = self._order.done(arrival.message.source)
+            following = self._order.done(source)
             if following is not None:
                 self._runnable.push(following.message.metadata.priority, following)
         if following is not None:
@@ -161,10 +167,12 @@ class Delivery:
         except WireError as error:
             self._context.stats.count("messages_malformed")
             arrival.refuse("INVALID_ARGUMENTS", str(error))
-        except Exception as error:
+        except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
             self._context.stats.count("handler_failures")
             log.exception("handler failed for a message of %s", message.source)
-            text = str(error) if isinstance(error, SpeedError) else f"{type(error).__name__}: {error}"
+            text = failure_text(error)
+            if not isinstance(error, SpeedError):
+                text = f"{type(error).__name__}: {text}"
             arrival.refuse("EXECUTION_FAILED", text[:2000])
         else:
             arrival.acknowledge()

@@ -32,7 +32,7 @@ class Lane(Protocol):
 class InboundLane:
     """Orders reading, finishing and committing by ``lock``; ``resume(id)`` has a paused lane read again."""
 
-    __slots__ = ("_closed", "_paused", "_resume", "_stats", "id", "lock", "reader", "source")
+    __slots__ = ("_closed", "_paused", "_resume", "_stats", "id", "lock", "reader", "source", "unread")
 
     def __init__(self, source: str, reader: LaneReader, stats: Stats, resume: Callable[[bytes], None]) -> None:
         self.source = source
@@ -43,15 +43,18 @@ class InboundLane:
         self._resume = resume
         self._paused = False
         self._closed = False
+        self.unread = False
+        """Whether the last ``read`` may have left something, by its bounds or because too much is unfinished."""
 
     def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
         with self.lock:
             reader = self.reader
-            self._paused = reader.is_full
+            self._paused = self.unread = reader.is_full
             if self._paused or self._closed:
                 return [], False
             received, more = reader.read(max_envelopes, max_bytes, now, scan=scan)
+            self.unread = more
             for header, _, _, token in received:
                 if header.type not in WORK:
                     reader.finish(token, lazy=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
+from speed.runtime.room import Room
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
 from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 0.001
 """How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
-ROOM_POLL_SECONDS = (0.001, 0.05)
-"""First and longest pause between two looks at a full lane; no bell announces room."""
 
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
@@ -48,8 +48,7 @@ class OutgoingLink:
         self._context = context
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
-        self._is_full = False
-        """While one sender waits for room; urgent ones then do not queue up behind it."""
+        self._room = Room(self.lock, context.stopping)
         self._renewal_due = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
@@ -113,6 +112,8 @@ class OutgoingLink:
     ) -> int:
         from speed.segment.form import write_segment
 
+        if urgent:  # all or nothing: it is tried again from the beginning
+            self._check_room(sum(splitter.cut_bytes(len(payload)) for payload in payloads))
         sequence = 0
         for payload in payloads:
             for segment in splitter.split(payload):
@@ -136,12 +137,12 @@ class OutgoingLink:
             self._check_sizes(payloads)
         total += ENVELOPE_OVERHEAD * len(payloads)
         context = self._context
-        if urgent and self._is_full:
+        if urgent and self._room.turns:
             raise self._inbox_full()
         with self.lock:
             if self._renewal_due:
                 self.reopen()
-            if not self._writer.room(total):
+            if self._room.turns or not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
             context.registration.check_held()
             first = counter = self._counter
@@ -176,19 +177,19 @@ class OutgoingLink:
                 )
 
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
-        """Hold the link until the receiver has committed enough; the order of senders is kept."""
-        pause, longest = ROOM_POLL_SECONDS
-        self._is_full = True
-        try:
-            while not self._writer.room(payload_bytes):
-                left = deadline - monotonic()
-                if urgent or left <= 0 or self._context.stopping.wait(min(pause, left)):
-                    raise self._inbox_full()
-                pause = min(pause * 2, longest)
-                if self._renewal_due:
-                    self.reopen()
-        finally:
-            self._is_full = False
+        """Wait until the receiver has committed enough; the order of senders is kept. The caller holds ``lock``."""
+        if urgent or not self._room.wait(partial(self._has_room, payload_bytes), deadline):
+            raise self._inbox_full()
+
+    def _has_room(self, payload_bytes: int) -> bool:
+        if self._renewal_due:
+            self.reopen()
+        return self._writer.room(payload_bytes)
+
+    def _check_room(self, payload_bytes: int) -> None:
+        with self.lock:
+            if payload_bytes > self._context.window_bytes or self._room.turns or not self._has_room(payload_bytes):
+                raise self._inbox_full()
 
     def _inbox_full(self) -> InboxFullError:
         return InboxFullError(

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import select
-from collections import Counter, deque
+from collections import Counter
 from time import monotonic, perf_counter
 
 from speed.errors import SpeedError, WireError
@@ -70,7 +70,8 @@ class Protocol:
         self._credited_at = 0.0
         self._bell_until = 0.0
         self._core = OwnCore(os.getpid())
-        self._departed: deque[str] = deque()
+        self._departed: dict[str, bool] = {}
+        """Nodes that are gone, and whether a full scan began since."""
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self.accepting = True
@@ -144,17 +145,17 @@ class Protocol:
 
     def node_left(self, name: str) -> None:
         """``name`` is gone: what it already answered is read first, then those who still wait are told."""
-        self._departed.append(name)
+        self._departed[name] = False
         self.look_again()
 
     def _fail_departed(self) -> None:
-        """Tell those who wait for nodes that left before the present full scan."""
-        if self._next_scan == 0.0:
-            return
-        while self._departed:
-            name = self._departed.popleft()
-            if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
-                self._dispatch.node_died(name)
+        """Tell those who wait for nodes that left, once their lanes are read as far as they go."""
+        for name, scanned in list(self._departed.items()):
+            lane = self._lanes.get(node_id(name))
+            if scanned and not (lane is not None and lane.unread and self.accepting):
+                del self._departed[name]
+                if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
+                    self._dispatch.node_died(name)
 
     def _look_at_silent(self, now: float) -> None:
         """S-7: a node without a reader on its bell has died if its process is gone."""
@@ -163,7 +164,7 @@ class Protocol:
                 continue
             del self._silent[name]
             if self._context.registry.live(name, sure=True) is None:
-                self._departed.append(name)
+                self._departed[name] = False
                 self._next_scan = 0.0
             elif pause <= SILENT_SECONDS[1]:
                 self._silent[name] = (now + pause, 2 * pause)
@@ -239,6 +240,7 @@ class Protocol:
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
+        self._departed.update(dict.fromkeys(self._departed, True))
         for source in self._inbox.scan():
             if node_id(source) not in self._lanes:
                 self._open_lane(source, now)

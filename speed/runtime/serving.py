@@ -87,14 +87,14 @@ class Serving:
             self._send_urgently(source, generation, spc.encode_error(request_id, code, text, None))
 
     def _serve(self, running: Running) -> None:
-        if running.key not in self._running:
-            return
         began = monotonic()
         if running.deadline <= began:
             if self._running.pop(running.key, None) is not None:
                 self._time_out(running)
             return
-        running.started = True
+        running.started = True  # first: who times it out from here on says that it runs
+        if running.key not in self._running:
+            return
         self._pool.entered()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:

@@ -77,12 +77,17 @@ class Parts:
         context.registration.remove()
         self._end(reason)
         self._say_leave()
-        self.links.close()
+        self._let_go()
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more."""
         self._end(reason)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing more is written; who asked to be told of the end of a call is."""
         self.links.close()
+        self.calls.tell_rest()
 
     def _end(self, reason: SpeedError) -> None:
         """Stop all threads, fail all who wait, release the lanes."""
@@ -153,6 +158,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         protocol.step,
         protocol.expect,
         answers.flush,
+        answers.flush_at_once,
         answers.__len__,
         context.pending.__len__,
         links.delayed,

@@ -42,7 +42,7 @@ class WorkerPool:
     """``size`` tasks at once at most, on ``size + 1`` daemon threads, started one by one when needed.
 
     Tasks start in the order of ``submit``. Thread-safe. ``size + 1`` because one thread can always read.
-    ``step(wait)`` is one turn of reading under ``role``; ``flush`` sends what answers wait.
+    ``step(wait)`` is one turn of reading under ``role``; ``flush`` sends answers, ``flush_at_once`` those with room.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -75,6 +75,7 @@ class WorkerPool:
         step: Callable[[bool], None],
         expect: Callable[[], None],
         flush: Callable[[], None],
+        flush_at_once: Callable[[], None],
         waiting: Callable[[], int],
         calls: Callable[[], int],
         delayed: Callable[[], int],
@@ -88,6 +89,7 @@ class WorkerPool:
         self._step = step
         self._expect = expect
         self._flush = flush
+        self._flush_at_once = flush_at_once
         self._waiting = waiting
         self._calls = calls
         self._delayed = delayed
@@ -209,7 +211,7 @@ class WorkerPool:
                 self.entered()
             try:
                 function(*arguments)
-            except Exception:
+            except BaseException:  # a handler's own exit ends its task, not the worker
                 log.exception("worker task failed")
             self.entered()
             self._ended += 1
@@ -311,7 +313,9 @@ class WorkerPool:
             if self._delayed():
                 self._guarded(self._hurry)
             if waiting and self._ended == ended:
-                self._guarded(self._flush)
+                self._guarded(self._flush_at_once)
+                if not (self._running or self._tasks) and self._waiting():
+                    self.submit(self._flush)  # a worker may wait for room
             slow = self._ended - ended < SLOW_TASKS
             if slow and not self.role.locked() and (self._tasks or self._turns == turns):
                 self._call_member()

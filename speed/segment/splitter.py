@@ -8,10 +8,11 @@ from math import ceil
 from typing import Any
 
 from speed.errors import ConfigurationError, PayloadTooLargeError
-from speed.segment.form import SHARD_UNIT, Segment
+from speed.segment.form import MAX_HEAD_BYTES, SHARD_UNIT, Segment
 from speed.segment.keccak import hash_all
 from speed.segment.parity import Encoder
 from speed.segment.source import Memory, Source, steps
+from speed.wire.envelope import ENVELOPE_OVERHEAD
 from speed.wire.limits import MAX_SEGMENTS, PARITY_RATE
 
 _PARITY_BYTES = 1 << 24
@@ -61,6 +62,12 @@ class Splitter:
             )
         parity_count = min(ceil(data_count * self.parity_rate), data_count, MAX_SEGMENTS - data_count)
         return Shape(payload_bytes, self.segment_size, data_count, parity_count)
+
+    def cut_bytes(self, payload_bytes: int) -> int:
+        """What the segments of a payload of this size take at most, in their envelopes."""
+        shape = self.shape(payload_bytes)
+        segments = shape.data_count + shape.parity_count
+        return payload_bytes + shape.parity_count * shape.segment_size + segments * (MAX_HEAD_BYTES + ENVELOPE_OVERHEAD)
 
     def split(self, payload: bytes | bytearray | memoryview | Source) -> Iterator[Segment]:
         """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity."""

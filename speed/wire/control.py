@@ -43,8 +43,8 @@ def decode_ack(payload: bytes | memoryview) -> int:
 
 
 def encode_error(code: str, message: str, *, sequence: int | None = None, request_id: str | None = None) -> bytes:
-    """An ERROR about the envelope or request that is named."""
-    body: dict[str, Any] = {"errorCode": code, "errorMessage": message}
+    """An ERROR about the envelope or request that is named; what of its text has no representation is replaced."""
+    body: dict[str, Any] = {"errorCode": code, "errorMessage": message.encode(errors="replace").decode()}
     if sequence is not None:
         body["sequence"] = sequence
     if request_id is not None:

@@ -12,6 +12,7 @@ from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
 from speed.segment import Assembler, Splitter, read_segment, write_segment
 from speed.segment.form import MAX_HEAD_BYTES
 from speed.segment.rebuild import trials
+from speed.wire.envelope import ENVELOPE_OVERHEAD
 
 
 def assembled(segments: list[bytes]) -> bytes | None:
@@ -20,6 +21,14 @@ def assembled(segments: list[bytes]) -> bytes | None:
     for data in segments:
         payload = assembler.receive("a", data, 0).payload or payload
     return payload
+
+
+@given(size=st.integers(0, 3000), units=st.integers(1, 5), rate=st.sampled_from([0.0, 0.125, 0.5, 1.0]))
+def test_the_segments_of_a_payload_take_no_more_room_than_was_said_before(size: int, units: int, rate: float) -> None:
+    """L-6: an answer that may not wait for room is written whole or not at all."""
+    splitter = Splitter(64 * units, rate)
+    envelopes = [len(write_segment(segment)) + ENVELOPE_OVERHEAD for segment in splitter.split(bytes(size))]
+    assert sum(envelopes) <= splitter.cut_bytes(size) <= sum(envelopes) + MAX_HEAD_BYTES * len(envelopes)
 
 
 @settings(max_examples=150, deadline=None)

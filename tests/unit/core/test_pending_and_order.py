@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +71,51 @@ def test_when_a_node_leaves_its_callers_fail_and_no_others():
     assert calls.fail_target("billing", error) == 1
     assert outcomes == [error]
     assert calls.targets() == {"analytics"}
+
+
+def test_when_the_node_has_stopped_nobody_can_wait_any_more():
+    """S-7."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", outcomes.append)
+    reason = RuntimeError("stopped")
+    assert calls.fail_all(reason) == 1
+    with pytest.raises(RuntimeError, match="stopped"):
+        calls.add("b", 1.0, "billing", outcomes.append)
+    assert outcomes == [reason]
+    assert len(calls) == 0
+
+
+def test_each_who_begins_to_wait_while_the_node_stops_is_completed_or_refused_once():
+    """S-7: whatever the threads do in between."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            calls = PendingCalls()
+            begun = threading.Barrier(4)
+            ends: list[int] = []
+            threads = [threading.Thread(target=_wait_until_refused, args=(calls, n, begun, ends)) for n in range(3)]
+            for thread in threads:
+                thread.start()
+            begun.wait(20)
+            calls.fail_all(RuntimeError("stopped"))
+            for thread in threads:
+                thread.join(20)
+            assert len(calls) == 0
+            assert len(ends) == len(set(ends))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _wait_until_refused(calls: PendingCalls, number: int, begun: threading.Barrier, ends: list[int]) -> None:
+    begun.wait(20)
+    for key in range(number, 3_000_000, 3):
+        try:
+            calls.add(key, 1.0, f"billing{key}", lambda _, key=key: ends.append(key))
+        except RuntimeError:
+            ends.append(key)
+            return
 
 
 @given(st.lists(st.tuples(st.sampled_from(["push", "done"]), st.sampled_from("ab"))))
