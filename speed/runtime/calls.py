@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -32,6 +33,7 @@ from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 
 log = logging.getLogger("speed.segments")
+calls_log = logging.getLogger("speed.spc")
 
 Outcome = Any
 """The answer, or the SpeedError that takes its place."""
@@ -90,22 +92,23 @@ class CallFuture(Future[Any]):
     """
 
     callbacks_are_brief = False
-    """Whether the thread that completes it may run its callbacks, since they wait for nothing."""
+    """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
 
-    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], object]], None]) -> None:
         super().__init__()
         self._hurry = hurry
         self._tell = tell
 
-    def _invoke_callbacks(self) -> None:
-        """What the base class does once the waiters are awake; on the thread that reads nothing may block."""
-        if not self._done_callbacks:  # type: ignore[attr-defined]
-            return
-        run_callbacks = super()._invoke_callbacks  # type: ignore[misc]
-        if self.callbacks_are_brief or self.cancelled():
-            run_callbacks()
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Have ``fn(future)`` run when the call has ended; on the thread that reads nothing may block."""
+        at_once = self.callbacks_are_brief or self.done()
+        super().add_done_callback(fn if at_once else partial(self._have_run, fn))
+
+    def _have_run(self, fn: Callable[[Future[Any]], object], _: Future[Any]) -> None:
+        if self.cancelled():
+            fn(self)
         else:
-            self._tell(run_callbacks)
+            self._tell(partial(fn, self))
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
@@ -143,7 +146,7 @@ class Calls:
         self._pool = pool
         self._links = links
         self._pending: PendingCalls = context.pending
-        self._untold: deque[Callable[[], None]] = deque()
+        self._untold: deque[Callable[[], object]] = deque()
         """The callbacks of calls that ended, until a worker runs them."""
         self._over = False
         self._numbers = count(1)
@@ -154,8 +157,8 @@ class Calls:
         """A place for the outcome of a call that is asked for later."""
         return CallFuture(self._links.hurry, self._tell)
 
-    def _tell(self, run_callbacks: Callable[[], None]) -> None:
-        self._untold.append(run_callbacks)
+    def _tell(self, callback: Callable[[], object]) -> None:
+        self._untold.append(callback)
         if self._over:
             self.tell_rest()
         else:
@@ -163,10 +166,13 @@ class Calls:
 
     def _tell_next(self) -> None:
         try:
-            run_callbacks = self._untold.popleft()
+            callback = self._untold.popleft()
         except IndexError:
             return
-        run_callbacks()
+        try:
+            callback()
+        except BaseException:  # its own exit, too
+            calls_log.exception("a callback of a call failed")
 
     def tell_rest(self) -> None:
         """The workers have ended: run the callbacks that they did not."""
