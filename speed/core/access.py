@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from speed.wire import names
@@ -71,6 +72,10 @@ class AccessPolicy:
                 del table[covered]
             table[pattern] = False
         self._rules = _Rules(table)
+
+    def undo(self) -> Callable[[], None]:
+        """What takes back all changes made after this call."""
+        return partial(setattr, self, "_rules", self._rules)
 
     def allows(self, name: str) -> bool:
         """True when ``name`` may write here. Decided once per name and state."""

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from speed.daemon.log import LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
-from speed.errors import LeaseLostError, SpeedError
+from speed.errors import LeaseLostError, SpeedError, StorageError
 from speed.fs.keyfile import default_key, load_key_file
 from speed.fs.registry import Registry
 
@@ -140,7 +140,8 @@ class Daemon:
             self._sweep()
 
     def _check_ready(self, now: float) -> None:
-        self._supervisor.registered({entry.name for entry in self._node.nodes()})
+        with suppress(StorageError):  # what was seen last holds; the sweep tells of it
+            self._supervisor.registered({entry.name for entry in self._node.nodes()})
         if not self._supervisor.is_ready and now < self._patience_ends:
             return
         self._is_ready = True
@@ -159,13 +160,13 @@ class Daemon:
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)
             if self._recording is not None:
                 self._look_after(self._recording)
+        except (OSError, StorageError) as error:
+            self._log.warning("sweep_failed", reason=str(error))
         except SpeedError as error:
             self._log.error("node_lost", code=error.code, reason=str(error))
             self._failed = True
             if not self._stop_signals:
                 self._stop("node lost")
-        except OSError as error:
-            self._log.warning("sweep_failed", reason=str(error))
 
     def _look_after(self, recording: Recording) -> None:
         trouble = recording.retain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import signal
 import stat
@@ -15,6 +16,7 @@ from speed.errors import RootError
 from speed.wire.limits import NODE_ID_BYTES
 
 _READ_BYTES = 65536
+"""What a pipe holds where the system does not tell; Linux makes smaller ones for a user who has many."""
 
 
 class RingResult(Enum):
@@ -58,7 +60,11 @@ class Bell(_End):
     Made by ``open_own``. One thread drains, any may wake.
     """
 
-    __slots__ = ()
+    __slots__ = ("_full_bytes",)
+
+    def __init__(self, path: str, fd: int) -> None:
+        super().__init__(path, fd)
+        self._full_bytes = _capacity_of(fd)
 
     @classmethod
     def open_own(cls, path: str) -> Bell:
@@ -85,12 +91,12 @@ class Bell(_End):
     def drain(self) -> set[bytes] | None:
         """Source ids rung since the last drain; None asks for a scan of everything (L-8)."""
         try:
-            data = os.read(self._fd, _READ_BYTES)
+            data = os.read(self._fd, self._full_bytes)
         except BlockingIOError:
             return set()
         if len(data) == NODE_ID_BYTES:
             return {data}
-        if len(data) == _READ_BYTES or len(data) % NODE_ID_BYTES:
+        if len(data) == self._full_bytes or len(data) % NODE_ID_BYTES:
             return None
         return {data[at : at + NODE_ID_BYTES] for at in range(0, len(data), NODE_ID_BYTES)}
 
@@ -144,6 +150,14 @@ class Ringer(_End):
         """Descriptor for polling POLLERR (the reader died); None where nobody listens."""
         with self._lock:
             return self._fd if self._fd >= 0 or self._open() else None
+
+
+def _capacity_of(fd: int) -> int:
+    """How many bytes make a pipe full."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+    except (OSError, AttributeError):
+        return _READ_BYTES
 
 
 def _is_fifo(fd: int) -> bool:

@@ -83,7 +83,7 @@ def read(root: str, name: str, generation: int) -> Claimant | None:
         )
         made = values.get("made_monotonic_ms")
         return Claimant(maker, int(values["lease"]), None if made is None else int(made))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     finally:
         os.close(fd)

@@ -11,21 +11,22 @@ from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
 from speed.wire.names import cursor_name, parse_cursor, parse_segment
 
 MAX_LANE_FILES = 65536
+"""So many names of a lane directory are looked at: more than honest senders let there be (L-6)."""
 
 
 class Outstanding:
     """Bytes written and not committed, per segment, in lane order."""
 
-    __slots__ = ("_growing", "_segments", "bytes")
+    __slots__ = ("_growing", "bytes", "segments")
 
     def __init__(self) -> None:
-        self._segments: dict[tuple[int, int], list[int]] = {}
+        self.segments: dict[tuple[int, int], list[int]] = {}
         self._growing = [0, 0]
         self.bytes = 0
 
     def add(self, generation: int, segment: int, size: int) -> None:
         """A segment of ``size`` bytes is there, or begins with them; ``grow`` counts what follows in it."""
-        self._growing = self._segments[(generation, segment)] = [size, 0]
+        self._growing = self.segments[(generation, segment)] = [size, 0]
         self.bytes += size
 
     def grow(self, size: int) -> None:
@@ -36,10 +37,10 @@ class Outstanding:
     def commit(self, generation: int, segment: int, offset: int) -> None:
         """Everything before this position is committed; a position never moves what it freed back."""
         place = (generation, segment)
-        for key in [key for key in self._segments if key < place]:
-            size, freed = self._segments.pop(key)
+        for key in [key for key in self.segments if key < place]:
+            size, freed = self.segments.pop(key)
             self.bytes -= size - freed
-        record = self._segments.get(place)
+        record = self.segments.get(place)
         if record is not None and offset > record[1]:
             freed = min(offset, record[0])
             self.bytes -= freed - record[1]

@@ -28,7 +28,7 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
         try:
             lane = open_directory(names.lane_dir(root, target, source))
         except OSError as error:
-            if error.errno in _NO_LANE:
+            if error.errno in _NO_LANE or (error.errno == errno.EACCES and _is_others(names.node_dir(root, target))):
                 continue
             raise
         try:
@@ -38,6 +38,11 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
         finally:
             os.close(lane)
     return fenced
+
+
+def _is_others(path: str) -> bool:
+    """Whether the directory of a node is another user's; who may not enter it never wrote there."""
+    return os.stat(path, follow_symlinks=False).st_uid != os.geteuid()
 
 
 def _fence_lane(lane: int, generation: int, lane_key: bytes) -> None:

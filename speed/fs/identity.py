@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -28,20 +29,25 @@ def _first_line(path: str) -> str:
 
 
 def start_of(pid: int) -> int | None:
-    """When ``pid`` started (Linux: field 22 of its stat, in ticks since boot); None if there is none."""
+    """When ``pid`` started (Linux: field 22 of its stat, in ticks since boot); None if there is none.
+
+    OSError where that cannot be told: too many open files say nothing about a process.
+    """
     if sys.platform == "linux":
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             return None  # gone, or hidden from this user: see process_alive
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     import psutil
 
     try:
         return int(psutil.Process(pid).create_time() * 1000)
-    except psutil.Error:
+    except psutil.NoSuchProcess:
         return None
+    except psutil.Error as error:
+        raise PermissionError(errno.EPERM, str(error)) from None
 
 
 @lru_cache(maxsize=1)
@@ -54,9 +60,14 @@ def _place() -> tuple[str, str, str]:
 
 
 def identity() -> Identity:
-    """This process."""
+    """This process. OSError where its start cannot be read: without it, it would count as gone."""
     pid = os.getpid()
     return Identity(pid, start_of(pid) or 0, *_place())
+
+
+def boot_id() -> str:
+    """The present boot of this host; empty where the system does not tell."""
+    return _place()[2]
 
 
 def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) -> bool | None:
@@ -64,7 +75,10 @@ def process_alive(pid: int, pid_start: int, pid_namespace: str, boot_id: str) ->
     namespace, _, boot = _place()
     if not boot or boot_id != boot or pid_namespace != namespace or pid <= 0:
         return None
-    start = start_of(pid)
+    try:
+        start = start_of(pid)
+    except OSError:
+        return None
     if start is None and _is_hidden(pid):
         return None
     return start == pid_start

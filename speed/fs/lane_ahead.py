@@ -126,13 +126,25 @@ class LaneAhead:
         return next(segment for segment in segments if segment > here)
 
     def sure_successor(self, position: Position) -> Segment | None:
-        """The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried."""
-        successor = self.successor(position)
-        following = (position.generation, position.segment + 1)
-        if successor in (None, following) or not self._files.has_segment(*following):
-            return successor
-        bisect.insort(self._listing.segments, following)
-        return following
+        """The same for who goes there."""
+        return self._nearest((position.generation, position.segment + 1), self.successor(position))
+
+    def first_segment(self) -> Segment | None:
+        """Where a lane without a cursor begins."""
+        return self._nearest((0, 0), self._listing.segments[0] if self._listing.segments else None)
+
+    def _nearest(self, wanted: Segment, listed: Segment | None) -> Segment | None:
+        """``listed``, unless ``wanted`` or the first segment of its generation is there and comes before it (L-17).
+
+        A listing may lack what came while it was taken, or lay behind its bound: so the names are tried.
+        """
+        if listed is None:
+            return None
+        for segment in (wanted, (listed[0], 1)):
+            if wanted <= segment < listed and self._files.has_segment(*segment):
+                bisect.insort(self._listing.segments, segment)
+                return segment
+        return listed
 
     def segment_at(self, position: Position, now: float) -> Segment | None:
         """The segment of ``position``, else the first after it; looked for again if there is none."""
@@ -140,7 +152,7 @@ class LaneAhead:
         if found is None:
             self.look_if_due(position, now)
             found = self._first_from(position)
-        return found
+        return self._nearest((position.generation, position.segment), found)
 
     def _first_from(self, position: Position) -> Segment | None:
         here = (position.generation, position.segment)

@@ -18,6 +18,7 @@ from speed.fs.open import (
     owners_of,
     read_small,
     replace_file,
+    rewrite_at_start,
     unlink_quietly,
     write_at_start,
 )
@@ -121,6 +122,14 @@ class LaneFiles:
             self._create_cursor(cursor.receiver_generation, data)
         else:
             write_at_start(self._cursor_fd, data)
+
+    def mark_unclean(self, cursor: Cursor) -> None:
+        """Take the flag of a clean end from the cursor that was read, in its place: that needs no space (L-15)."""
+        data = encode_cursor(cursor._replace(clean=False), self._keys[0])
+        try:
+            rewrite_at_start(names.cursor_name(cursor.receiver_generation), data, self._fd, self._owners)
+        except OSError:
+            pass  # a lane without a cursor has none to mark; where not even this can be written, nothing can
 
     def _create_cursor(self, generation: int, data: bytes) -> None:
         """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""

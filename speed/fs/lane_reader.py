@@ -74,20 +74,22 @@ class LaneReader:
             raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
         cursor, damaged = self._ahead.newest_cursor()
         if cursor is None:
-            first = self._ahead.segments[0] if self._ahead.segments else (0, 0)
-            cursor = Cursor(self._generation, *first, 0, 0, (), clean=not damaged)
+            first = self._ahead.first_segment() or (0, 0)
+            cursor = Cursor(self._generation, *first, 0, 0, (), clean=True)
         self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
         for entry in cursor.unfinished:
             token = self._progress.redispatched(entry.sequence, entry.generation, entry.segment, entry.offset)
             self._again.append((entry, token))
-        until = Position(0, 0, 0) if cursor.clean else self._ahead.end(self._position)
+        until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
         unsure = damaged or cursor.receiver_generation == self._generation
         self._repeats: Repeats | None = Repeats(until, all_types=unsure or len(cursor.unfinished) >= MAX_UNFINISHED)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
+        elif cursor.clean:
+            self._files.mark_unclean(cursor)
 
     # --- reading ---
 

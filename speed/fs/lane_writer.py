@@ -20,7 +20,7 @@ from speed.fs.open import (
     unlink_quietly,
     write_all,
 )
-from speed.wire.limits import LANE_WINDOW_BYTES, SEGMENT_BYTES
+from speed.wire.limits import LANE_WINDOW_BYTES, MAX_LANE_SEGMENTS, SEGMENT_BYTES
 from speed.wire.names import inbox_dir, lane_dir, node_dir, segment_name, temporary_name
 
 _MAX_PARTS = 512
@@ -188,13 +188,28 @@ class LaneWriter:
         """
         if self._dir < 0:
             self._verify()
-        if self._outstanding.bytes + size <= self._window:
+        if self._outstanding.bytes + size <= self._window and (self._fd >= 0 or self._may_begin()):
             return True
         self._verify()
-        cursor = newest_cursor(self._dir, self._keys)
+        self._look_at_cursor()
+        if self._may_begin():
+            if self._outstanding.bytes == 0 or self._outstanding.bytes + size <= self._window:
+                return True
+            if self._fd < 0 and not self._rename:
+                self._open_segment()  # only a successor lets the receiver pass a torn rest (L-5)
+        return False
+
+    def _may_begin(self) -> bool:
+        """Whether one more append leaves the directory small enough to be listed whole."""
+        return self._fd >= 0 or len(self._outstanding.segments) < MAX_LANE_SEGMENTS
+
+    def _look_at_cursor(self) -> None:
+        try:
+            cursor = newest_cursor(self._dir, self._keys)
+        except OSError as error:
+            raise self._storage_error(error, 0) from error
         if cursor is not None:
             self._outstanding.commit(cursor.sender_generation, cursor.segment, cursor.offset)
-        return self._outstanding.bytes == 0 or self._outstanding.bytes + size <= self._window
 
     @property
     def outstanding_bytes(self) -> int:
@@ -206,7 +221,11 @@ class LaneWriter:
 
         It may run while others append; ``StorageError`` when the device refuses.
         """
-        fd = os.dup(self._fd) if self._fd >= 0 else -1
+        try:
+            fd = os.dup(self._fd) if self._fd >= 0 else -1
+        except OSError as error:
+            self.flush_failures += 1
+            raise self._storage_error(error, 0) from error
         directories, self._created = self._places if self._created else (), False
         return lambda: self._flush(fd, directories)
 

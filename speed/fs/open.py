@@ -88,6 +88,18 @@ def write_at_start(fd: int, data: bytes) -> None:
         raise OSError(errno.EIO, "a short write")
 
 
+def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: frozenset[int]) -> None:
+    """The same in a regular file of an expected owner that is there."""
+    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        reason = _untrusted(os.fstat(fd), owners)
+        if reason:
+            raise UntrustedFileError(errno.EPERM, reason, name)
+        write_at_start(fd, data)
+    finally:
+        os.close(fd)
+
+
 class UnclearRenameError(OSError):
     """A rename failed, and whether it took place all the same could not be found out."""
 

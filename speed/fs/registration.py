@@ -14,7 +14,7 @@ from speed.core.lease import OwnLease, Verdict, check_lease
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
 from speed.fs.entry_file import check_reachable, is_file, remove_entry_file
-from speed.fs.identity import identity
+from speed.fs.identity import boot_id, identity
 from speed.fs.open import put_in_place, unlink_quietly, write_all, write_at_start
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -63,17 +63,20 @@ def _register(
     before_publish: Callable[[int], None],
 ) -> Registration:
     claimant, generation = _claim(registry, name, claim.Claimant(identity(), lease_ms))
+    registration = None
     try:
         before_publish(generation)
         registration = Registration(registry, _first_entry(name, generation, claimant, heartbeat_ms, fabrics, allow))
         registration.publish()
         if claimant.is_expired(_now_ms()):
-            registration.remove()
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
     except BaseException:
+        if registration is not None:
+            registration.remove()
         claim.release(registry.root, name, generation)  # or this process would keep the name from itself
         raise
-    claim.remove_older(registry.root, name, generation)
+    with contextlib.suppress(OSError):  # those that stay are in nobody's way
+        claim.remove_older(registry.root, name, generation)
     return registration
 
 
@@ -159,7 +162,7 @@ def _respect_claim(registry: Registry, name: str, generation: int) -> None:
         claimant = claim.read(registry.root, name, generation)
         if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
             return
-        if claimant is not None and claimant.identity.boot_id == identity().boot_id:
+        if claimant is not None and claimant.identity.boot_id == boot_id():
             _respect_neighbour(registry, name, claimant)
             return
         lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
@@ -208,8 +211,13 @@ class Registration:
             raise self._lost("its lease ran out before it could be renewed")
 
     def heartbeat(self) -> None:
-        """Renew the lease: one write in place. LeaseLostError when the name is another's; OSError to try again."""
+        """Renew the lease: one write in place; nothing once the entry was removed to leave (R-14).
+
+        LeaseLostError when the name is another's; OSError to try again.
+        """
         with self._lock:
+            if self._fd < 0:
+                return
             written = _now_ms()
             self._check_lease(written)
             self._set(last_heartbeat=time.time_ns() // 1_000_000, heartbeat_monotonic_ms=written)
@@ -233,12 +241,16 @@ class Registration:
     def _set(self, **changes: Any) -> None:
         entry = replace(self.entry, **changes)
         data = encode_entry(entry, self._registry.keyring.registry_key, self._capacity)
-        self.entry = entry
-        if len(data) != self._capacity or not self._is_at(self._path):
-            self._check_claim()
-            self._install()
-        else:
-            write_at_start(self._fd, data)
+        before, self.entry = self.entry, entry
+        try:
+            if len(data) != self._capacity or not self._is_at(self._path):
+                self._check_claim()
+                self._install()
+            else:
+                write_at_start(self._fd, data)
+        except BaseException:
+            self.entry = before  # or the next heartbeat would publish what its owner was told has failed
+            raise
 
     def _is_at(self, path: str) -> bool:
         return is_file(path, self._fd)
@@ -289,8 +301,13 @@ class Registration:
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
 
+    def let_go(self) -> None:
+        """The name is lost: release the descriptor; the entry, if it is there, is no longer this one's to touch."""
+        with self._lock:
+            self._close()
+
     def abandon(self) -> None:
-        """Release the descriptor without touching the entry (fork, or the name is lost)."""
+        """The same in a forked child, where another thread of the parent may hold the lock for ever."""
         self._close()
 
     def _close(self) -> None:

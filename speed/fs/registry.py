@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -9,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from speed.core.lease import Verdict, judge
-from speed.errors import RootError, WireError
+from speed.errors import RootError, StorageError, WireError
 from speed.fs import claim
 from speed.fs.entry_file import read_entry_file, remove_entry_file
-from speed.fs.identity import identity, process_alive
+from speed.fs.identity import boot_id, process_alive
 from speed.fs.registration import Registration, register
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
@@ -22,6 +23,8 @@ from speed.wire.seal import Keyring
 _RACY_NS = 20_000_000
 """A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
 TORN_READS = 3
+_NO_ENTRY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM)
+"""No file is there, or a link, socket or other user's; any other failure tells nothing about the entry (R-20)."""
 
 
 def monotonic_ms() -> int:
@@ -38,6 +41,8 @@ class _Known:
     """Whether the stamp was already old when the file was read: only then can no write hide behind it."""
     entry: Entry | None
     since_ms: int
+    seen_ms: int
+    """When it was last looked at: by that time it is judged while it cannot be."""
     gone: bool = False
     """Whether the process was looked for and not found: it never comes back."""
 
@@ -50,7 +55,7 @@ class Registry:
         self.keyring = keyring
         self.late_ms = 0
         """How long after a change on another host it may be seen here (R-21); whoever registers sets it."""
-        self._boot_id = identity().boot_id
+        self._boot_id = boot_id()
         self._known: dict[str, _Known] = {}
         self._junk: set[str] = set()
         """Those known names under which lies no entry."""
@@ -82,28 +87,35 @@ class Registry:
         return known.entry if known else None
 
     def _look(self, name: str) -> _Known | None:
+        """What stands at the place of an entry; what was seen last where the system does not tell (R-20)."""
         path = names.entry_path(self.root, names.check_node_name(name))
+        now = monotonic_ms()  # before anything is read: see ``judge``
         known = self._known.get(name)
         try:
             status = os.stat(path, follow_symlinks=False)
-        except OSError:
-            self._known.pop(name, None)
+        except (FileNotFoundError, NotADirectoryError):
+            self._forget(name)
             return None
+        except OSError:
+            return known
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if not is_capacity(status.st_size):
-            self._known.pop(name, None)
-            return _Known(stamp, True, None, 0)  # what it is not, its size tells: nothing to remember (R-22)
+            self._forget(name)
+            return _Known(stamp, True, None, 0, now)  # what it is not, its size tells: nothing to remember (R-22)
         if known is not None and known.settled and known.stamp == stamp:
+            known.seen_ms = now
             return known
         settled = time.time_ns() - stamp[1] > _RACY_NS
         try:
             fresh = self._read_entry(name, path)
-        except OSError:
+        except OSError as error:
+            if known is not None and error.errno not in _NO_ENTRY:
+                return known
             fresh, settled = None, False  # the same file may be readable the next time
         if known is not None and known.entry == fresh:
-            now_known = _Known(stamp, settled, fresh, known.since_ms, known.gone)
+            now_known = _Known(stamp, settled, fresh, known.since_ms, now, known.gone)
         else:
-            now_known = _Known(stamp, settled, fresh, monotonic_ms())
+            now_known = _Known(stamp, settled, fresh, monotonic_ms(), now)
         self._remember(name, now_known)
         return now_known
 
@@ -114,15 +126,18 @@ class Registry:
         elif len(self._junk) < MAX_REMEMBERED_JUNK:
             self._junk.add(name)
         elif name not in self._junk:
-            self._known.pop(name, None)
+            self._forget(name)
             return
         self._known[name] = known
 
     def _forget_all_but(self, seen: set[str]) -> None:
         """Files that are gone need no memory."""
         for name in set(self._known) - seen:
-            self._known.pop(name, None)
-            self._junk.discard(name)
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._known.pop(name, None)
+        self._junk.discard(name)
 
     def _read_entry(self, name: str, path: str) -> Entry | None:
         for _ in range(TORN_READS):
@@ -137,11 +152,10 @@ class Registry:
 
     def verdict(self, name: str) -> tuple[Entry | None, Verdict]:
         """The entry of ``name`` and whether it holds (R-8)."""
-        now = monotonic_ms()
         known = self._look(name)
         if known is None or known.entry is None:
             return None, Verdict.STALE
-        return known.entry, self._judge(known, now)
+        return known.entry, self._judge(known, known.seen_ms)
 
     def _judge(self, known: _Known, now: int) -> Verdict:
         entry = known.entry
@@ -170,15 +184,22 @@ class Registry:
         return process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id) is False
 
     def names(self) -> Iterator[str]:
-        """Node names that have a file where their entry would be, one at a time: there may be a million."""
+        """Node names that have a file where their entry would be, one at a time: there may be a million.
+
+        StorageError if they cannot be listed (R-20).
+        """
         try:
             with os.scandir(names.registry_dir(self.root)) as files:
                 yield from (name for file in files if (name := names.parse_entry_file(file.name)))
-        except OSError:
-            return
+        except FileNotFoundError:
+            return  # nobody has registered yet
+        except OSError as error:
+            raise StorageError(
+                f"the registry of {self.root} cannot be listed: {error.strerror}; see `speed doctor`"
+            ) from error
 
     def entries(self) -> list[tuple[Entry, Verdict]]:
-        """All authentic entries with their verdicts, sorted by name."""
+        """All authentic entries with their verdicts, sorted by name. StorageError if they cannot be listed."""
         rows = []
         seen = set()
         for name in self.names():

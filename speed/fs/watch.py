@@ -6,6 +6,7 @@ events are hints. A scan after the watch is set, and one on a timer, find what a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from speed.core.view import Event, RegistryView
+from speed.errors import StorageError
 from speed.fs.registry import Registry
 from speed.wire import names
 
@@ -42,7 +44,8 @@ class RegistryWatch:
     def start(self) -> None:
         """Set the watch, take the first reading without telling of it, start the thread."""
         self._observer = self._observe()
-        self._view.update(self._registry.live_entries())
+        with contextlib.suppress(StorageError):  # nothing was seen so far; the thread looks again
+            self._view.update(self._registry.live_entries())
         self._thread.start()
 
     def _observe(self) -> Any:
@@ -78,6 +81,8 @@ class RegistryWatch:
             try:
                 for event in self._view.update(self._registry.live_entries()):
                     self._changed(event)
+            except StorageError as error:
+                log.warning("what was seen last is kept: %s", error)
             except Exception:
                 log.exception("reading the registry failed")
             time.sleep(min(time.monotonic() - began, SCAN_SECONDS))  # junk may make it long: half the time is others'

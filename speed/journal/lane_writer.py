@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -57,6 +58,8 @@ class LaneWriter:
         self.next = 0
         self.last_ms = 0
         self._last_sequence = 0
+        self._gap = 0, 0
+        """Offsets that no record has, since damage may have taken them: first and end."""
         self._recover()
 
     # --- recovery ---
@@ -74,6 +77,7 @@ class LaneWriter:
             if segment.ended is End.DAMAGED:
                 # How many records were lost cannot be known; each took a byte at least, so no offset comes twice.
                 self.next += segment.size() - segment.position
+                self._gap = segment.offset, self.next
             else:
                 self._reopen(segment)
         finally:
@@ -88,9 +92,19 @@ class LaneWriter:
             os.ftruncate(self._fd, segment.position)
 
     def _remember_last(self, first: int) -> None:
-        for record in self._journal.read(self.id, max(first, self.next - 1), self.next, skip_damaged=True):
-            self._last_sequence = record.sequence
-            self.last_ms = max(self.last_ms, record.recorded_at_ms)
+        """The last record that can be read; where the last block is damaged, it is looked for further back."""
+        for start in (self.next - 1, self._tail_start()):
+            found = deque(self._journal.read(self.id, max(first, start), self.next, skip_damaged=True), maxlen=1)
+            if found:
+                self._last_sequence = found[0].sequence
+                self.last_ms = max(self.last_ms, found[0].recorded_at_ms)
+                return
+
+    def _tail_start(self) -> int:
+        """Where the last TAIL_RECORDS records begin; offsets in the gap do not count."""
+        gap, end = self._gap
+        start = self.next - TAIL_RECORDS
+        return max(0, start if start >= end else start - (end - gap))
 
     # --- appending ---
 
@@ -121,7 +135,7 @@ class LaneWriter:
     def _is_recorded(self, sequence: int, message: bytes) -> bool:
         """J-9: a low sequence alone may also be that of a root made anew, whose generations begin again."""
         if self._tail is None:
-            first = max(self._journal.first(self.id), self.next - TAIL_RECORDS)
+            first = max(self._journal.first(self.id), self._tail_start())
             records = self._journal.read(self.id, first, self.next, skip_damaged=True)
             self._tail = {record.sequence: record.message for record in records}
         return self._tail.get(sequence) == message

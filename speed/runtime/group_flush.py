@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from speed.errors import StorageError
+
 Begin = Callable[[], Callable[[], None]]
 """Notes, briefly, what is to be flushed; returns the flush itself, beside which others may append."""
 
@@ -12,17 +14,18 @@ Begin = Callable[[], Callable[[], None]]
 class _Flush:
     """One flush, shared by all who wait for it."""
 
-    __slots__ = ("begun", "over")
+    __slots__ = ("begun", "failed", "over")
 
     def __init__(self) -> None:
         self.begun = False
+        self.failed = False
         self.over = False
 
 
 class GroupFlush:
     """Threads that appended wait here for a flush that began afterwards; one of them does it. Thread-safe.
 
-    Only who does it gets its error; the others must find out that it failed.
+    Who does it gets its error, the others a StorageError.
     """
 
     def __init__(self, begin: Begin) -> None:
@@ -37,12 +40,17 @@ class GroupFlush:
             flush = self._next
             while not flush.over and (flush.begun or self._under_way):
                 self._changed.wait()
+            if flush.failed:
+                raise StorageError("what was sent may not survive a power cut: see `speed doctor`")
             if flush.over:
                 return
             flush.begun = self._under_way = True
             self._next = _Flush()
         try:
             self._begin()()
+        except BaseException:
+            flush.failed = True
+            raise
         finally:
             with self._changed:
                 flush.over = True

@@ -37,9 +37,15 @@ class PythonEngine:
 
     def allow(self, patterns: tuple[str, ...]) -> None:
         self._check_open()
+        policy = self._context.policy
         with self._lock:
-            self._context.policy.allow(*patterns)
-            self._context.registration.update(allow=self._context.policy.allowed())
+            undo = policy.undo()
+            policy.allow(*patterns)
+            try:
+                self._context.registration.update(allow=policy.allowed())
+            except BaseException:
+                undo()  # no grant is in force that nobody can see
+                raise
         self._parts.protocol.look_again()
 
     def deny(self, patterns: tuple[str, ...]) -> None:

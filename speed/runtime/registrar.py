@@ -84,7 +84,7 @@ class Registrar:
     def _run(self) -> None:
         next_heartbeat = monotonic() + self._heartbeat_seconds
         tick = min(LIVENESS_SECONDS, self._heartbeat_seconds)
-        while not self._context.stopping.wait(tick):
+        while not self._context.stopping.wait(min(tick, max(0.0, next_heartbeat - monotonic()))):
             if monotonic() >= next_heartbeat:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():

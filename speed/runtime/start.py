@@ -100,6 +100,7 @@ class Parts:
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
         self.dispatch.close()
+        context.registration.let_go()
 
     def _say_leave(self) -> None:
         """Tell every node that this one wrote to and that still allows it; the registry tells the rest."""
@@ -130,6 +131,34 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         context, bell, inbox = _register(options)
     except OSError as error:
         raise RootError(f"cannot use the root: {error.strerror}; choose another, or see `speed doctor`") from error
+    with contextlib.ExitStack() as undo:
+        undo.callback(_withdraw, context, bell, inbox)
+        try:
+            parts = _begin(options, context, bell, inbox, lost, left, undo)
+        except (OSError, RuntimeError) as error:  # too many open files, or threads
+            raise ConfigurationError(f"cannot start {options.name!r}: {error}: raise the limits of its user") from error
+        undo.pop_all()
+    return parts
+
+
+def _withdraw(context: Context, bell: Bell | None, inbox: Inbox) -> None:
+    """Nobody must find the entry of a node that does not run (R-5)."""
+    context.registration.remove()
+    inbox.close()
+    if bell is not None:
+        bell.close()
+
+
+def _begin(
+    options: Options,
+    context: Context,
+    bell: Bell | None,
+    inbox: Inbox,
+    lost: Callable[[SpeedError], None],
+    left: Callable[[str], None],
+    undo: contextlib.ExitStack,
+) -> Parts:
+    """Make the parts and start the threads; ``undo`` ends those that began if another cannot."""
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
     calls = Calls(context, links, pool)
@@ -149,6 +178,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         partial(_segments, context, pool, options.segment_limits),
     )
     protocol = Protocol(context, bell, inbox, dispatch)
+    undo.callback(_end_threads, context, pool, protocol, registrar)
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
     introspection.senders = protocol.senders
@@ -180,6 +210,14 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
         registrar,
         dispatch,
     )
+
+
+def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registrar: Registrar) -> None:
+    context.stopping.set()
+    for stop in (partial(pool.stop, protocol.wake), registrar.stop):
+        with contextlib.suppress(RuntimeError):  # one that did not begin cannot be waited for
+            stop(JOIN_SECONDS)
+    protocol.close()
 
 
 def _segments(context: Context, pool: WorkerPool, limits: Limits | None, *told: Any) -> Segments:

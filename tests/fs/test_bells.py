@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -177,3 +178,21 @@ def test_a_forked_child_lets_go_of_a_bell_that_a_thread_of_its_parent_was_ringin
             os._exit(descriptors_of(tmp_path / "bell"))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1, "the bell's own is not the ringer's to close"
     ringer.close()
+
+
+def test_a_bell_that_holds_less_than_others_is_full_all_the_same(tmp_path: Path) -> None:
+    """L-9: Linux makes smaller pipes for a user who has many."""
+    path = str(tmp_path / "bell")
+    os.mkfifo(path)
+    holder = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        capacity = fcntl.fcntl(holder, fcntl.F_SETPIPE_SZ, 8192)
+        bell, ringer = Bell.open_own(path), Ringer(path)
+        results = [ringer.ring(b"a" * 16) for _ in range(capacity // 16 + 1)]
+        assert results[-1] is RingResult.FULL
+        assert bell.drain() is None
+        assert bell.drain() == set()
+        ringer.close()
+        bell.close()
+    finally:
+        os.close(holder)

@@ -206,3 +206,23 @@ def test_a_lane_that_a_crash_left_without_a_description_is_completed(place: Plac
     assert place.reader.lanes() == []
     place.write([0])
     assert place.numbers() == [0]
+
+
+@pytest.mark.parametrize("at", [9, BLOCK_HEADER_BYTES + 3], ids=["header", "body"])
+@pytest.mark.parametrize("size", [0, 40_000], ids=["small", "large"])
+def test_what_comes_again_is_not_recorded_twice_although_the_last_block_is_damaged(
+    tmp_path: Path, at: int, size: int
+) -> None:
+    """J-9: the last records that can be read tell, however many offsets the damage took."""
+    place = Place(tmp_path)
+    place.write([0, 1, 2], [3])
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([4], size=size))
+    (segment,) = place.segments()
+    whole, start = segment.read_bytes(), last_block(place)
+    segment.write_bytes(whole[: start + at] + bytes([whole[start + at] ^ 1]) + whole[start + at + 1 :])
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([2, 3], redelivered=True))
+        writer.record(SUBJECT, incoming([5]))
+        writer.record(SUBJECT, incoming([3, 5], redelivered=True))
+    assert place.numbers(skip_damaged=True) == [0, 1, 2, 3, 5]

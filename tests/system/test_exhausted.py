@@ -1,0 +1,194 @@
+"""Nodes of a process that is short of descriptors, threads or room (R-5, R-7, R-20, A-2, L-7, S-7)."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import speed
+from speed.core.access import AccessPolicy
+from speed.runtime import registrar
+from speed.runtime.group_flush import GroupFlush
+from speed.runtime.registrar import Registrar
+from speed.wire import names
+from tests.fs.limits import no_descriptors
+
+Make = Callable[..., speed.Node]
+Start = Callable[..., Any]
+
+SERVER = """
+import sys, speed
+node = speed.Node("billing", root=sys.argv[1], allow=["analytics"])
+node.register("slow", lambda: sys.stdin.readline().strip())
+print("up", flush=True)
+import threading; threading.Event().wait()
+"""
+
+
+def parts_of(node: speed.Node) -> Any:
+    return node._engine._parts  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def analytics(node: Make) -> speed.Node:
+    return node("analytics", engine="python")
+
+
+def test_no_call_ends_because_its_caller_ran_out_of_descriptors(root: str, analytics: speed.Node, child: Start) -> None:
+    """S-7, R-20: the node that was asked is alive, and answers."""
+    server = child(SERVER, root)
+    assert server.line() == "up"
+    future = analytics.submit("billing", "slow", timeout=60)
+    analytics.ping("billing", timeout=20)
+    left: list[str] = []
+    registrar = parts_of(analytics).registrar
+    told, registrar._left = registrar._left, left.append
+    with no_descriptors():
+        registrar._check_callees()
+    registrar._left = told
+    server.tell("done")
+    assert left == []
+    assert future.result(20) == "done"
+
+
+def test_an_event_for_nobody_knows_whom_is_an_error(analytics: speed.Node) -> None:
+    """R-20: who subscribes cannot be found out, which is not the same as nobody."""
+    assert analytics.publish("flights.ua", 1) == 0
+    with no_descriptors(), pytest.raises(speed.StorageError, match="cannot be listed"):
+        analytics.publish("flights.ua", 2)
+    with no_descriptors(), pytest.raises(speed.StorageError, match="cannot be listed"):
+        analytics.nodes()
+
+
+def test_grants_that_cannot_be_published_are_not_in_force(node: Make) -> None:
+    """A-2: and the next ones are published."""
+    billing = node("billing", engine="python")
+    many = [f"node-{number:0100d}" for number in range(1000)]
+    with pytest.raises(speed.ConfigurationError):
+        billing.allow(*many)
+    assert billing.allowed() == ()
+    billing.allow("analytics")
+    assert billing.allowed() == ("analytics",)
+    (entry,) = billing.nodes()
+    assert entry.allow == ("analytics",)
+
+
+def test_a_policy_goes_back_to_what_it_was() -> None:
+    """A-2."""
+    policy = AccessPolicy(["analytics"])
+    undo = policy.undo()
+    policy.allow("etl.*")
+    policy.deny("analytics")
+    undo()
+    assert policy.allowed() == ("analytics",)
+    assert policy.allows("analytics")
+
+
+@pytest.mark.parametrize("what", ["epoll", "first thread", "last thread"])
+def test_a_node_that_cannot_begin_leaves_no_entry_no_thread_and_no_descriptor(
+    root: str, node: Make, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """R-5: it was registered already."""
+    node("warm", engine="python").close()
+    before, threads = os.listdir("/proc/self/fd"), threading.active_count()
+    start = threading.Thread.start
+
+    def begin(thread: threading.Thread) -> None:
+        if thread.name.endswith("relief" if what == "first thread" else "registry"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def no_poll(*_: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch, pytest.raises(speed.ConfigurationError, match="cannot start 'billing'"):
+        if what == "epoll":
+            patch.setattr(select, "epoll", no_poll)
+        else:
+            patch.setattr(threading.Thread, "start", begin)
+        node("billing", engine="python")
+    assert not os.path.exists(names.entry_path(root, "billing"))
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (len(before), threads)
+    assert node("billing", engine="python").generation == 2
+
+
+def test_a_node_that_lost_its_name_holds_no_descriptor_of_its_entry(root: str, node: Make) -> None:
+    """R-12: a program may make a new node each time."""
+    billing = node("billing", engine="python")
+    parts = parts_of(billing)
+    parts.abort(speed.LeaseLostError("lost"))
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    open_files = [os.readlink(link) for link in links if os.path.lexists(link)]
+    assert not [path for path in open_files if path.startswith(root)]
+
+
+def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed.Node, monkeypatch: Any) -> None:
+    """R-7: a heartbeat need not be a whole number of ticks."""
+    clock, beats = [100.0], [100.0]
+
+    class Stopping:
+        def wait(self, seconds: float) -> bool:
+            clock[0] += seconds
+            return clock[0] > 120
+
+    context = parts_of(analytics).context
+    monkeypatch.setattr(registrar, "monotonic", lambda: clock[0])
+
+    class Sham:
+        stopping = Stopping()
+        name, pending, registry = context.name, context.pending, context.registry
+
+        class registration:  # noqa: N801
+            @staticmethod
+            def heartbeat() -> None:
+                beats.append(clock[0])
+
+    Registrar(Sham, 1.1, print, print, print)._run()  # type: ignore[arg-type]
+    pauses = [later - earlier for earlier, later in pairwise(beats)]
+    assert len(pauses) >= 17
+    assert max(pauses) < 1.2
+
+
+def test_who_shares_a_flush_that_cannot_begin_is_not_told_that_it_succeeded() -> None:
+    """L-7."""
+    first_runs, may_end, told = threading.Event(), threading.Event(), []
+    begun: list[int] = []
+
+    def begin() -> Callable[[], None]:
+        begun.append(1)
+        if len(begun) > 1:
+            raise speed.StorageError("too many open files")
+
+        def flush() -> None:
+            first_runs.set()
+            may_end.wait(20)
+
+        return flush
+
+    group = GroupFlush(begin)
+
+    def append() -> None:
+        try:
+            group.wait()
+            told.append("flushed")
+        except speed.StorageError:
+            told.append("failed")
+
+    threads = [threading.Thread(target=append) for _ in range(4)]
+    threads[0].start()
+    assert first_runs.wait(20)
+    for thread in threads[1:]:
+        thread.start()
+    while len(group._changed._waiters) < 3:  # type: ignore[attr-defined]
+        pass
+    may_end.set()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(told) == ["failed", "failed", "failed", "flushed"]
+    assert len(begun) == 2
