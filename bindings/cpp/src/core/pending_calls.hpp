@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -71,9 +72,9 @@ class PendingCalls {
     return std::ranges::any_of(calls_, [&](const auto& row) { return row.second.target == target; });
   }
 
-  std::vector<std::string> targets() const {
-    std::vector<std::string> names;
-    for (const auto& [key, call] : calls_) names.push_back(call.target);
+  std::set<std::string> targets() const {
+    std::set<std::string> names;
+    for (const auto& [key, call] : calls_) names.insert(call.target);
     return names;
   }
 

@@ -6,12 +6,13 @@
 #include <typeinfo>
 
 #include "wire/names.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed::core {
 
 namespace {
 
-constexpr std::size_t max_error_characters = 2000;
+constexpr std::size_t max_error_bytes = 2000;
 
 // The class of an exception for people, such as `std::runtime_error`.
 std::string kind_of(const std::exception& error) {
@@ -26,7 +27,7 @@ Response failed(const std::exception& error) {
   const std::string kind = kind_of(error);
   Map details{{"exception", kind}};
   if (const auto* const cause = dynamic_cast<const CallError*>(&error)) details.set("cause", cause->code());
-  const std::string what = std::string(error.what()).substr(0, max_error_characters);
+  const std::string what = wire::readable(error.what(), max_error_bytes);
   return Response::error("EXECUTION_FAILED", what.empty() ? kind : kind + ": " + what, std::move(details));
 }
 

@@ -106,6 +106,7 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
                          *known->entry == *fresh->entry;
   fresh->since_ms = unchanged ? known->since_ms : monotonic_ms();
+  fresh->gone = unchanged && known->gone;
   remember(name, fresh);
   return fresh;
 }
@@ -156,6 +157,7 @@ Registry::Judged Registry::judge(const std::string& name) {
 }
 
 core::Verdict Registry::judge(const Known& known, std::int64_t now) const {
+  if (known.gone) return core::Verdict::stale;
   const wire::Entry& entry = *known.entry;
   const core::Tenure tenure{entry.boot_id, entry.lease, entry.heartbeat_monotonic_ms};
   const core::Verdict fresh = core::judge(tenure, observer_.boot_id, now, std::nullopt, now - known.since_ms);
@@ -169,6 +171,23 @@ core::Verdict Registry::judge(const Known& known, std::int64_t now) const {
 EntryPtr Registry::live(const std::string& name) {
   Judged judged = judge(name);
   return judged.verdict == core::Verdict::stale ? nullptr : std::move(judged.entry);
+}
+
+EntryPtr Registry::surely_live(const std::string& name) {
+  EntryPtr entry = live(name);
+  if (entry == nullptr || !is_gone(*entry)) return entry;
+  remember_gone(name, *entry);
+  return nullptr;
+}
+
+void Registry::remember_gone(const std::string& name, const wire::Entry& entry) {
+  const std::lock_guard guard(lock_);
+  const auto found = known_.find(name);
+  if (found == known_.end() || found->second->entry == nullptr || *found->second->entry != entry) return;
+  auto known = std::make_shared<Known>(*found->second);
+  known->gone = true;
+  known->fresh_until = 0;
+  found->second = std::move(known);
 }
 
 std::vector<wire::Entry> Registry::live_entries() {

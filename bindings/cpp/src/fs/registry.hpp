@@ -42,6 +42,7 @@ class Registry {
 
   // The entry if its node may be alive.
   EntryPtr live(const std::string& name);
+  EntryPtr surely_live(const std::string& name);  // looks at its process, however young its heartbeat is
   std::vector<wire::Entry> live_entries();  // sorted by name
 
   // The generation of `name` if it was live and allowed `sender` at most 1 ms ago. Null says only that
@@ -68,12 +69,14 @@ class Registry {
     EntryPtr entry;
     std::int64_t since_ms = 0;
     double fresh_until = 0;
+    bool gone = false;  // the process was looked for and not found: it never comes back
   };
   std::shared_ptr<const Known> look(const std::string& name);
   EntryPtr read_file(const std::string& name) const;
   EntryPtr read_file(const std::string& name, const std::string& path) const;
   core::Verdict judge(const Known& known, std::int64_t now) const;
   void remember(const std::string& name, std::shared_ptr<const Known> known);
+  void remember_gone(const std::string& name, const wire::Entry& entry);
   void forget_all_but(const std::unordered_set<std::string>& seen);
   void for_each(const std::function<void(const std::string& name)>& take) const;
 

@@ -38,20 +38,34 @@ std::vector<Answer> Answers::take() {
   return taken;
 }
 
-void Answers::flush() {
-  while (true) {
-    std::vector<Answer> answers = take();
-    if (answers.empty()) return;
-    std::ranges::stable_sort(answers, {}, [](const Answer& one) { return std::pair(one.lane.get(), one.generation); });
-    std::vector<std::span<Answer>> full;
-    for (auto first = answers.begin(); first != answers.end();) {
-      const auto last = std::find_if(first, answers.end(), [&](const Answer& one) { return !same_link(*first, one); });
-      const std::span<Answer> group(first, last);
-      if (!send(group, 0)) full.push_back(group);
-      first = last;
+bool Answers::flush(bool may_wait) {
+  std::vector<Answer> left;
+  for (std::vector<Answer> answers = take(); !answers.empty(); answers = take()) {
+    for (const std::span<Answer> group : send_where_room(answers)) {
+      if (may_wait) {
+        send(group, reply_wait_seconds);
+      } else {
+        left.insert(left.end(), std::move_iterator(group.begin()), std::move_iterator(group.end()));
+      }
     }
-    for (const std::span<Answer> group : full) send(group, reply_wait_seconds);
   }
+  if (left.empty()) return true;
+  const std::lock_guard guard(lock_);
+  waiting_.insert(waiting_.begin(), std::move_iterator(left.begin()), std::move_iterator(left.end()));
+  return false;
+}
+
+// Sorts them by link; returns those whose link is full.
+std::vector<std::span<Answer>> Answers::send_where_room(std::vector<Answer>& answers) {
+  std::ranges::stable_sort(answers, {}, [](const Answer& one) { return std::pair(one.lane.get(), one.generation); });
+  std::vector<std::span<Answer>> full;
+  for (auto first = answers.begin(); first != answers.end();) {
+    const auto last = std::find_if(first, answers.end(), [&](const Answer& one) { return !same_link(*first, one); });
+    const std::span<Answer> group(first, last);
+    if (!send(group, 0)) full.push_back(group);
+    first = last;
+  }
+  return full;
 }
 
 // False if there is no room and `wait_seconds` is 0.

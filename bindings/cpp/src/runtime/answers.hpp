@@ -1,6 +1,6 @@
 // Answers of services on their way out: those of one run leave in one write, one ring, one commit.
 // Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that is
-// held up in a service. An envelope is committed after its answer was appended (L-15).
+// held up in a service, and never waits: while it does, nobody might read. An envelope is committed after its answer was appended (L-15).
 // Threads: all methods may be called from any thread.
 #pragma once
 
@@ -25,10 +25,13 @@ class Answers {
 
   void add(Answer answer);
   std::size_t waiting() const;
-  void flush();  // sends and commits what waits; links with room first, so that no full inbox holds up the others
+  // Sends and commits what waits; links with room first, so that no full inbox holds up the others. Who may not wait
+  // leaves here what finds no room, and is told by false.
+  bool flush(bool may_wait);
 
  private:
   std::vector<Answer> take();
+  std::vector<std::span<Answer>> send_where_room(std::vector<Answer>& answers);
   bool send(std::span<Answer> group, double wait_seconds);
 
   Context& context_;

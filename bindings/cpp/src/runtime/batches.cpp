@@ -4,6 +4,7 @@
 
 #include "runtime/opening.hpp"
 #include "wire/names.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed::runtime {
 
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t batch_messages = 1024;
 constexpr std::size_t batch_bytes = 4 << 20;
 constexpr double again_seconds = 0.25;  // pause before a batch is handed over again
-constexpr std::size_t max_error_characters = 2000;
+constexpr std::size_t max_error_bytes = 2000;
 
 }  // namespace
 
@@ -94,7 +95,7 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
     if (refusal != refused.end()) context_.stats.count("messages_refused");
     if (wants_answer && refusal == refused.end()) replies_.acknowledge(message);
     if (wants_answer && refusal != refused.end()) {
-      replies_.refuse(message, "EXECUTION_FAILED", refusal->second.substr(0, max_error_characters));
+      replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal->second, max_error_bytes));
     }
     if (!message.finished.exchange(true)) lanes[message.lane].push_back(message.sequence);
   }

@@ -170,6 +170,7 @@ void Calls::track(std::string key, core::PendingCall call) {
   const double deadline = call.deadline;
   {
     const std::lock_guard guard(lock_);
+    if (ended_ != nullptr) std::rethrow_exception(ended_);  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
   heed_(deadline);
@@ -243,6 +244,7 @@ void Calls::fail_all(const std::exception_ptr& why) {
   std::vector<core::PendingCall> all;
   {
     const std::lock_guard guard(lock_);
+    ended_ = why;
     all = table_.take_if([](const core::PendingCall&) { return true; });
   }
   for (const core::PendingCall& call : all) call.completion(why);
@@ -258,7 +260,7 @@ std::size_t Calls::pending() const {
   return table_.size();
 }
 
-std::vector<std::string> Calls::targets() const {
+std::set<std::string> Calls::targets() const {
   const std::lock_guard guard(lock_);
   return table_.targets();
 }

@@ -68,10 +68,10 @@ class Calls {
   void expire(double now);
   void node_left(const std::string& name);
 
-  void fail_all(const std::exception_ptr& why);
+  void fail_all(const std::exception_ptr& why);  // what comes later throws `why`, before it is written
   double next_deadline() const;
   std::size_t pending() const;
-  std::vector<std::string> targets() const;
+  std::set<std::string> targets() const;
 
  private:
   std::string next_id();
@@ -86,6 +86,7 @@ class Calls {
   std::function<void(double)> heed_;
   mutable std::mutex lock_;
   core::PendingCalls table_;
+  std::exception_ptr ended_;  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
 };
 

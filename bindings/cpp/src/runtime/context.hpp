@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 
 #include "fs/registration.hpp"
@@ -78,6 +79,7 @@ struct Context {
   Stats stats;
   Buffers buffers;
   Stop stop;
+  std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
 };
 
 }  // namespace speed::runtime

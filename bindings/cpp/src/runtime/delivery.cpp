@@ -8,12 +8,13 @@
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed::runtime {
 
 namespace {
 
-constexpr std::size_t max_error_characters = 2000;
+constexpr std::size_t max_error_bytes = 2000;
 constexpr double turn_seconds = 0.0005;  // how long the messages of one sender are handled before other work
 
 }  // namespace
@@ -187,7 +188,7 @@ void Delivery::handle(const Arrival& arrival) {
     refuse(*arrival, "INVALID_ARGUMENTS", error.what());
   } catch (const std::exception& error) {
     context_.stats.count("handler_failures");
-    refuse(*arrival, "EXECUTION_FAILED", std::string(error.what()).substr(0, max_error_characters));
+    refuse(*arrival, "EXECUTION_FAILED", wire::readable(error.what(), max_error_bytes));
   } catch (...) {
     context_.stats.count("handler_failures");
     refuse(*arrival, "EXECUTION_FAILED", "the handler threw what is no std::exception");

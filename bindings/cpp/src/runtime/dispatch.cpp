@@ -102,7 +102,7 @@ void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::st
 void Dispatch::reply(const std::string& source, std::uint64_t sequence, EnvelopeType type, ByteView payload) {
   try {
     to_.links.open(source, wire::generation_of(sequence))->send({type, wire::flag_reply, {&payload, 1}, 0, true});
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     to_.context.stats.count("replies_undelivered");
   }
 }

@@ -25,11 +25,11 @@ bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, do
   if (reader_ == nullptr) return false;
   paused_ = reader_->is_full();
   if (paused_) return false;
-  const bool more = reader_->read(received, most, now, scan);
+  more_ = reader_->read(received, most, now, scan);
   for (const fs::Received& envelope : received) {
     if (!is_work(envelope.header.type)) reader_->finish(envelope.header.sequence, true);
   }
-  return more;
+  return more_;
 }
 
 void InboundLane::finish(std::span<const std::uint64_t> sequences) {
@@ -41,6 +41,11 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
     resume = paused_ && !reader_->is_full();
   }
   if (resume) resume_(id_);
+}
+
+bool InboundLane::has_more() const {
+  const std::lock_guard guard(lock_);
+  return reader_ != nullptr && (paused_ || more_);
 }
 
 bool InboundLane::grew() const {

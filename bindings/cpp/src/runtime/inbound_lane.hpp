@@ -39,6 +39,7 @@ class InboundLane : public Lane {
 
   void finish(std::span<const std::uint64_t> sequences) override;
   void drop(std::uint64_t sequence) override;
+  bool has_more() const;   // the last read left something, or was not made because too much is unfinished
   bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
   void close(bool clean);  // with `clean` its position is committed
 
@@ -52,6 +53,7 @@ class InboundLane : public Lane {
   std::map<std::string, std::uint64_t> last_counts_;
   std::function<void(const wire::NodeId&)> resume_;
   bool paused_ = false;
+  bool more_ = false;  // what the last read said
 };
 
 using LanePtr = std::shared_ptr<Lane>;

@@ -15,6 +15,7 @@ namespace {
 // First and longest pause between two looks at a full lane; no bell announces room.
 constexpr double first_pause_seconds = 0.001;
 constexpr double longest_pause_seconds = 0.05;
+constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 4 << 20;
 
 void fill_random(std::span<std::byte> bytes) { randombytes_buf(bytes.data(), bytes.size()); }
@@ -34,6 +35,24 @@ bool is_segmented(const Outgoing& outgoing) {
                       outgoing.type == EnvelopeType::spc_request || outgoing.type == EnvelopeType::spc_response;
   return may_be && (outgoing.flags & wire::flag_segment) == 0;
 }
+
+// A sender waits for room; however that ends, the others go on. Made and dropped under the link's lock.
+class FullMark {
+ public:
+  FullMark(std::atomic<bool>& is_full, std::condition_variable& turn) : is_full_(is_full), turn_(turn) {
+    is_full_ = true;
+  }
+  FullMark(const FullMark&) = delete;
+  FullMark& operator=(const FullMark&) = delete;
+  ~FullMark() {
+    is_full_ = false;
+    turn_.notify_all();
+  }
+
+ private:
+  std::atomic<bool>& is_full_;
+  std::condition_variable& turn_;
+};
 
 }  // namespace
 
@@ -98,8 +117,9 @@ std::shared_ptr<const segment::Splitter> OutgoingLink::splitter() const {
 OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
-  const std::lock_guard guard(lock_);
-  if (!writer_.has_room(total)) wait_for_room(total, outgoing);
+  Guard guard(lock_);
+  if (is_full_) wait_for_turn(guard, outgoing);
+  if (!writer_.has_room(total)) wait_for_room(guard, total, outgoing);
   context_.registration->check_held();
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
@@ -121,19 +141,25 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   return appended;
 }
 
-// Holds the link until the receiver has committed enough; the order of senders is kept.
-void OutgoingLink::wait_for_room(std::uint64_t bytes, const Outgoing& outgoing) {
+// Another sender waits for room; whoever comes later overtakes it with nothing, and waits for its own deadline only.
+void OutgoingLink::wait_for_turn(Guard& guard, const Outgoing& outgoing) {
+  const std::chrono::duration<double> left(std::min(outgoing.deadline - fs::monotonic_seconds(), longest_turn_seconds));
+  if (outgoing.urgent || !turn_.wait_for(guard, left, [&] { return !is_full_; })) refuse_full();
+}
+
+// Keeps others from appending until the receiver has committed enough, but not from the lock.
+void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing) {
+  const FullMark mark(is_full_, turn_);
   double pause = first_pause_seconds;
-  is_full_ = true;
-  while (!writer_.has_room(bytes)) {
+  do {
     const double left = outgoing.deadline - fs::monotonic_seconds();
-    if (outgoing.urgent || left <= 0 || context_.stop.wait_for(std::min(pause, left))) {
-      is_full_ = false;
-      refuse_full();
-    }
+    if (outgoing.urgent || left <= 0) refuse_full();
+    guard.unlock();
+    const bool stopping = context_.stop.wait_for(std::min(pause, left));
+    guard.lock();
+    if (stopping) refuse_full();
     pause = std::min(pause * 2, longest_pause_seconds);
-  }
-  is_full_ = false;
+  } while (!writer_.has_room(bytes));
 }
 
 void OutgoingLink::refuse_full() const {
@@ -167,8 +193,12 @@ void OutgoingLink::flush() {
 
 void OutgoingLink::ring() {
   if (context_.polling) return;
-  const std::lock_guard guard(ring_lock_);
-  if (ringer_.ring(context_.id) == fs::RingResult::nobody) context_.stats.count("rings_unheard");
+  {
+    const std::lock_guard guard(ring_lock_);
+    if (ringer_.ring(context_.id) != fs::RingResult::nobody) return;
+  }
+  context_.stats.count("rings_unheard");
+  context_.unheard(target_);
 }
 
 void OutgoingLink::reopen() {
@@ -215,7 +245,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     }
     link = row.link;
   }
-  if (!is_new) link->reopen();  // may wait for a sender, so the table is not locked
+  if (!is_new) link->reopen();  // takes the locks of the link, so the table is not locked
   if (opened_) opened_(*link);
   const std::lock_guard guard(lock_);
   Row& row = links_[target];

@@ -2,6 +2,7 @@
 // Threads: all methods may be called from any thread.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -51,8 +52,10 @@ class OutgoingLink {
   };
 
   std::uint64_t send_cut(const segment::Splitter& splitter, const Outgoing& outgoing);
+  using Guard = std::unique_lock<std::mutex>;
   Appended append(const Outgoing& outgoing);
-  void wait_for_room(std::uint64_t bytes, const Outgoing& outgoing);
+  void wait_for_turn(Guard& guard, const Outgoing& outgoing);
+  void wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing);
   void sync(const Appended& appended);
   void flush();
   void ring();
@@ -66,7 +69,8 @@ class OutgoingLink {
   fs::Ringer ringer_;
   std::uint64_t counter_ = 0;
   std::uint64_t synced_ = 0;  // guarded by sync_lock_, which is taken before lock_
-  std::atomic<bool> is_full_ = false;  // a sender waits for room; urgent ones then do not queue up behind it
+  std::atomic<bool> is_full_ = false;  // a sender waits for room, without the lock; the others wait behind it
+  std::condition_variable turn_;       // it waits no longer
   wire::LinkSealer sealer_;
   wire::NonceSource nonces_;
   fs::LaneWriter writer_;

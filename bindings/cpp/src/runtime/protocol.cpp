@@ -62,12 +62,14 @@ void Protocol::watch_reader(OutgoingLink& link) {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
 }
 
+void Protocol::nobody_hears(const std::string& name) {
+  if (departures_.suspect(name)) wake();
+}
+
 void Protocol::node_left(const std::string& name) {
-  {
-    const std::lock_guard guard(lock_);
-    departed_.push_back(name);
-  }
-  look_again();
+  next_scan_ = 0;  // before it is known as gone: the scan that it waits for is one that begins from now on
+  departures_.add(name);
+  wake();
 }
 
 void Protocol::step(bool wait) {
@@ -79,7 +81,7 @@ void Protocol::step(bool wait) {
     } else {
       for (const wire::NodeId& id : rings.sources) read_rung(id, now);
     }
-    fail_departed();
+    tell_departed(now);
     dispatch_->expire(now);
   } catch (...) {
     context_.stats.count("protocol_failures");
@@ -88,29 +90,32 @@ void Protocol::step(bool wait) {
   }
 }
 
+InboundLanePtr Protocol::find(const wire::NodeId& id) const {
+  const std::lock_guard guard(lock_);
+  const auto found = lanes_.find(id);
+  return found == lanes_.end() ? nullptr : found->second;
+}
+
 void Protocol::read_rung(const wire::NodeId& id, double now) {
-  InboundLanePtr lane;
-  {
-    const std::lock_guard guard(lock_);
-    if (const auto found = lanes_.find(id); found != lanes_.end()) lane = found->second;
-  }
-  if (lane != nullptr) {
+  if (const InboundLanePtr lane = find(id)) {
     drain(lane, now, false);
   } else if (id != context_.id) {
     next_scan_ = 0;  // a sender that is not known yet
   }
 }
 
-// Tells those who wait for nodes that left before the present scan; a successor answers what waits (S-7).
-void Protocol::fail_departed() {
-  std::deque<std::string> departed;
-  {
-    const std::lock_guard guard(lock_);
-    if (departed_.empty() || next_scan_ == 0) return;
-    departed.swap(departed_);
-  }
-  for (const std::string& name : departed) {
-    if (context_.registry->live(name) == nullptr) dispatch_->node_died(name);
+// Tells those who wait for nodes that left before the present scan, once their lanes are read to the end; a successor
+// answers what waits (S-7).
+void Protocol::tell_departed(double now) {
+  if (departures_.look(*context_.registry, now)) next_scan_ = 0;
+  if (next_scan_ == 0) return;
+  for (const std::string& name : departures_.take()) {
+    const InboundLanePtr lane = accepting_ ? find(wire::node_id(name)) : nullptr;
+    if (lane != nullptr && lane->has_more()) {
+      departures_.add(name);
+    } else if (context_.registry->surely_live(name) == nullptr) {
+      dispatch_->node_died(name);
+    }
   }
 }
 
@@ -132,7 +137,7 @@ fs::Rings Protocol::wait_for_rings(bool wait) {
   }
   if (!wait) return look_at_bell(now);
   waits_until_ = HUGE_VAL;  // a deadline that comes while the next lines run wakes at once
-  waits_until_ = std::min(next_scan_.load(), dispatch_->next_deadline());
+  waits_until_ = std::min({next_scan_.load(), dispatch_->next_deadline(), departures_.next_look()});
   const double seconds = std::max(0.0, waits_until_ - now);
   if (seconds > polling_.seconds && polling_.pays(now)) {
     if (std::optional<fs::Rings> rings = poll(now)) return *std::move(rings);
@@ -206,10 +211,7 @@ void Protocol::reader_died(int fd) {
     target = found->second;
     watched_.erase(found);
   }
-  if (context_.registry->live(target) != nullptr) return;
-  const std::lock_guard guard(lock_);
-  departed_.push_back(target);
-  next_scan_ = 0;
+  departures_.suspect(target);
 }
 
 // --- lanes ---

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <unordered_map>
 
 #include "fs/bell.hpp"
 #include "fs/inbox.hpp"
+#include "runtime/departures.hpp"
 #include "runtime/dispatch.hpp"
 #include "runtime/own_core.hpp"
 #include "runtime/polling.hpp"
@@ -31,6 +31,7 @@ class Protocol {
   void heed(double deadline);       // has a new deadline noticed, if the present wait could outlast it
   void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
+  void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void refuse_more() { accepting_ = false; }  // lanes stay unread, answers to others still go out
   void close();                     // commits and releases all lanes; nobody holds the role any more
@@ -50,8 +51,9 @@ class Protocol {
   void give_up(const InboundLanePtr& lane);
   void resume(const wire::NodeId& lane_id);
   void was_busy(const InboundLanePtr& lane);
+  InboundLanePtr find(const wire::NodeId& id) const;
   void read_rung(const wire::NodeId& id, double now);
-  void fail_departed();
+  void tell_departed(double now);
 
   Context& context_;
   std::unique_ptr<fs::Bell> bell_;  // null where there are none
@@ -69,11 +71,11 @@ class Protocol {
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;
   std::atomic<bool> accepting_ = true;
+  Departures departures_;
   mutable std::mutex lock_;  // guards what follows
   std::unordered_map<wire::NodeId, InboundLanePtr, wire::NodeIdHash> lanes_;
   std::map<std::string, std::uint64_t> closed_counts_;
   std::map<int, std::string> watched_;  // bells of others by descriptor
-  std::deque<std::string> departed_;
 };
 
 }  // namespace speed::runtime

@@ -135,7 +135,7 @@ void Registrar::tell(const core::RegistryChange& change) {
 
 void Registrar::check_callees() {
   for (const std::string& target : effects_.callees()) {
-    if (context_.registry->live(target) == nullptr) effects_.left(target);
+    if (context_.registry->surely_live(target) == nullptr) effects_.left(target);
   }
 }
 

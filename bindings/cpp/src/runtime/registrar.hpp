@@ -2,6 +2,7 @@
 // Threads: all methods may be called from any thread; callbacks run on workers.
 #pragma once
 
+#include <set>
 #include <thread>
 
 #include "core/registry_view.hpp"
@@ -20,7 +21,7 @@ class Registrar {
   struct Effects {
     std::function<void(std::exception_ptr)> lost;       // the name is gone
     std::function<void(const std::string&)> left;       // a node is gone
-    std::function<std::vector<std::string>()> callees;  // nodes that somebody waits for
+    std::function<std::set<std::string>()> callees;     // nodes that somebody waits for
   };
 
   Registrar(Context& context, Workers& workers, double heartbeat_seconds);

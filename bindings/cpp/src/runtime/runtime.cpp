@@ -47,7 +47,9 @@ Runtime::Runtime(std::size_t size)
       serving(context, links, workers, answers),
       delivery(context, workers),
       introspection(
-          context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); }) {}
+          context, serving.services, [this] { return calls.pending(); }, [this] { return protocol->facts(); }) {
+  context.unheard = [this](const std::string& target) { protocol->nobody_hears(target); };
+}
 
 std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOptions& options) {
   if (sodium_init() < 0) throw ConfigurationError("libsodium cannot be initialised on this machine");
@@ -108,7 +110,7 @@ void Runtime::start() {
   links.on_open([this](OutgoingLink& link) { protocol->watch_reader(link); });
   Workers::Duties duties;
   duties.step = [this](bool wait) { protocol->step(wait); };
-  duties.flush = [this] { answers.flush(); };
+  duties.flush = [this](bool may_wait) { return answers.flush(may_wait); };
   duties.answers = [this] { return answers.waiting(); };
   duties.calls = [this] { return calls.pending(); };
   duties.wake = [this] { protocol->wake(); };

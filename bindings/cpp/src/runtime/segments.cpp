@@ -6,6 +6,7 @@
 #include "runtime/assembled_lane.hpp"
 #include "segment/rebuild.hpp"
 #include "speed/error.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed::runtime {
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr double expire_seconds = 1.0;
 constexpr std::size_t inline_bytes = 1 << 20;  // up to this size a payload is put together by the thread that reads
-constexpr std::size_t max_error_characters = 500;
+constexpr std::size_t max_error_bytes = 500;
 
 bool is_message(const segment::Key& key) {
   const auto type = static_cast<EnvelopeType>(key.kind);
@@ -239,7 +240,7 @@ void Segments::lost(const Key& key, const std::string& why) {
   const std::uint64_t sequence = latest->second;
   latest_.erase(latest);
   if (!context_.policy.allows(key.sender)) return;
-  told_.report_lost(key.sender, sequence, why.substr(0, max_error_characters));
+  told_.report_lost(key.sender, sequence, wire::readable(why, max_error_bytes));
 }
 
 void Segments::store_failed(const Key* key, const SegmentStoreError& error) {

@@ -3,13 +3,14 @@
 #include "fs/clock.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
+#include "wire/value_codec.hpp"
 
 namespace speed::runtime {
 
 namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
-constexpr std::size_t max_error_characters = 500;
+constexpr std::size_t max_error_bytes = 500;
 constexpr double never = 1e300;
 
 }  // namespace
@@ -62,18 +63,23 @@ void Serving::reject(const std::string& source, const fs::Received& received, st
 }
 
 void Serving::serve(const RunningPtr& running) {
+  const double began = fs::monotonic_seconds();
   {
     const std::lock_guard guard(lock_);
-    if (!running_.contains(running->key())) return;  // it timed out in the queue
-    running->started = true;
+    const auto found = running_.find(running->key());
+    if (found == running_.end()) return;  // it timed out in the queue
+    running->started = began < running->deadline;
+    if (!running->started) running_.erase(found);
   }
-  const double began = fs::monotonic_seconds();
+  if (!running->started) {  // the reader did not look in time
+    return answers_.add({running->lane, running->generation, running->sequence, timed_out(*running)});
+  }
   std::string error;
   wire::Buffer reply = answer(*running, error);
   const bool is_large = reply.size() > large_answer_bytes;
   if (remove(*running)) {
     answers_.add({running->lane, running->generation, running->sequence, std::move(reply)});
-    if (is_large) answers_.flush();
+    if (is_large) answers_.flush(true);
   } else {
     context_.stats.count("answers_too_late");
   }
@@ -102,7 +108,7 @@ wire::Buffer Serving::answer(Running& running, std::string& error) {
     }
     reply.clear();
   }
-  error = (response.error_code + ": " + response.error_message).substr(0, max_error_characters);
+  error = wire::readable(response.error_code + ": " + response.error_message, max_error_bytes);
   wire::encode_error(asked.request_id, response.error_code, response.error_message, response.details, reply);
   return reply;
 }
@@ -128,19 +134,24 @@ void Serving::expire(double now) {
       }
     }
   }
-  for (const RunningPtr& running : late) time_out(running);
+  for (const RunningPtr& running : late) time_out(*running);
 }
 
-void Serving::time_out(const RunningPtr& running) {
-  const std::string phase = running->started ? "running" : "queued";
+void Serving::time_out(const Running& running) {
+  const wire::Buffer reply = timed_out(running);
+  send_urgently(running.lane->source(), running.generation, reply.view());
+  running.lane->finish({&running.sequence, 1});
+}
+
+// The answer to a request that is over its deadline, which was taken from the table.
+wire::Buffer Serving::timed_out(const Running& running) {
+  const std::string phase = running.started ? "running" : "queued";
   context_.stats.count("requests_timed_out_" + phase);
   wire::Buffer reply;
-  wire::encode_error(running->request.request_id, "TIMEOUT",
-                     "the deadline of '" + running->request.service + "' passed while " + phase + ": allow it more time",
-                     {{"phase", phase}},
-                     reply);
-  send_urgently(running->lane->source(), running->generation, reply.view());
-  running->lane->finish({&running->sequence, 1});
+  wire::encode_error(running.request.request_id, "TIMEOUT",
+                     "the deadline of '" + running.request.service + "' passed while " + phase + ": allow it more time",
+                     {{"phase", phase}}, reply);
+  return reply;
 }
 
 // The reader never waits: a full inbox loses the answer, counted.
@@ -148,7 +159,7 @@ void Serving::send_urgently(const std::string& source, std::uint32_t generation,
   try {
     links_.open(source, generation)
         ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&reply, 1}, 0, true});
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     context_.stats.count("answers_undelivered");
   }
 }

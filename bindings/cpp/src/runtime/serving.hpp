@@ -1,6 +1,6 @@
 // The serving side of SPC: the ten steps of RFC 7.5, one request at a time on a worker thread (S-3, S-4).
-// A request is answered exactly once. Whoever removes it from the table answers it: the worker with its result, or the
-// reader when the deadline passes first.
+// A request is answered exactly once. Whoever removes it from the table answers it: the worker with its result, or,
+// when the deadline passes first, the reader or the worker that was about to invoke the service.
 // Threads: `accept`, `refuse` and `expire` are for the holder of the reader's role.
 #pragma once
 
@@ -44,7 +44,8 @@ class Serving {
   void serve(const RunningPtr& running);
   void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
   wire::Buffer answer(Running& running, std::string& error);
-  void time_out(const RunningPtr& running);
+  void time_out(const Running& running);
+  wire::Buffer timed_out(const Running& running);
   void send_urgently(const std::string& source, std::uint32_t generation, ByteView reply);
   bool remove(const Running& running);
 

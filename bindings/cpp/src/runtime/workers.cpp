@@ -95,6 +95,11 @@ bool Workers::has_runnable() {
   return !tasks_.empty() && running_ < size_;
 }
 
+bool Workers::is_running() {
+  const std::lock_guard guard(lock_);
+  return running_ > 0;
+}
+
 // --- members ---
 
 // Has one more thread look for work: a resting one, or a new one while there may be more.
@@ -144,11 +149,11 @@ void Workers::step(bool wait) noexcept {
   reads_for = nullptr;
 }
 
-void Workers::flush() noexcept {
+bool Workers::flush(bool may_wait) noexcept {
   try {
-    duties_.flush();
+    return duties_.flush(may_wait);
   } catch (...) {
-    // Counted where it happened.
+    return true;  // counted where it happened
   }
 }
 
@@ -188,7 +193,7 @@ void Workers::run() {
   Queued task;
   while (true) {
     if (!take(task)) {
-      if (!stopping_) flush();
+      if (!stopping_) flush(true);
       if (end_run()) break;
       continue;
     }
@@ -199,7 +204,7 @@ void Workers::run() {
     if (stopping_) continue;
     const double now = fs::monotonic_seconds();
     if (now - flushed > flush_seconds || duties_.answers() >= flush_answers) {
-      flush();
+      flush(true);
       flushed = now;
     }
     if (now - looked > tick_seconds) {
@@ -219,6 +224,8 @@ bool Workers::take(Queued& task) {
   task = std::move(tasks_.front());
   tasks_.pop_front();
   gate_closed_ = holds_gate = task.in_order;
+  if (tasks_.empty()) gate_opened_.notify_all();  // nothing is left to wait for
+  if (!gate_closed_) gate_opened_.notify_one();   // who takes the next one wakes another
   return true;
 }
 
@@ -292,16 +299,15 @@ void Workers::relieve() {
     const bool unsent = duties_.answers() > 0;
     pause(tick_seconds);
     idle = needs_relief() ? 0 : idle + 1;
-    if (unsent && ended_ == ended) flush();
+    // While it waits nobody might read: a worker waits for room, if need be one with nothing else to do.
+    if (unsent && ended_ == ended && !flush(false) && !is_running()) submit([] {});
     const bool slow = ended_ - ended < slow_tasks;
     if (slow && !role_.is_held() && (has_tasks() || turns_ == turns)) call_member();
   }
 }
 
 bool Workers::needs_relief() {
-  if (!role_.is_held()) return true;
-  const std::lock_guard guard(lock_);
-  return running_ > 0;
+  return !role_.is_held() || is_running();
 }
 
 // --- the end ---

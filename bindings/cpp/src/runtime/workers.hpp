@@ -25,7 +25,7 @@ class Workers {
   // What the pool needs of the node around it.
   struct Duties {
     std::function<void(bool wait)> step;         // one turn of reading, by the holder of the role
-    std::function<void()> flush;                 // sends the answers that wait
+    std::function<bool(bool may_wait)> flush;    // sends the answers that wait; false: some found no room and still do
     std::function<std::size_t()> answers;        // how many wait
     std::function<std::size_t()> calls;          // unanswered calls of this node
     std::function<void()> wake;                  // ends the wait of who reads
@@ -74,7 +74,7 @@ class Workers {
   void member();
   void hold_role();
   void step(bool wait) noexcept;
-  void flush() noexcept;
+  bool flush(bool may_wait) noexcept;
   bool callers_may_read();
   void rest(bool yielding);
   bool begin();
@@ -88,6 +88,7 @@ class Workers {
   bool needs_relief();
   bool has_tasks();
   bool has_runnable();
+  bool is_running();
 
   const std::size_t size_;
   Duties duties_;

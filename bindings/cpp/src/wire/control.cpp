@@ -35,7 +35,7 @@ std::uint64_t decode_ack(ByteView payload) {
 }
 
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence) {
-  return pack(Map{{"errorCode", code}, {"errorMessage", is_utf8(message) ? message : ""}, {"sequence", sequence}});
+  return pack(Map{{"errorCode", code}, {"errorMessage", readable(message)}, {"sequence", sequence}});
 }
 
 std::string text_of(const Map& members, std::string_view key) {

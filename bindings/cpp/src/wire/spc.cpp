@@ -19,14 +19,6 @@ bool is_absent(const Map& members, std::string_view key) {
   return value == nullptr || value->is_nil();
 }
 
-// A text with its bad bytes replaced: an error must reach its caller whatever it quotes.
-std::string printable(const std::string& text) {
-  if (is_utf8(text)) return text;
-  std::string clean;
-  for (const char c : text) clean += static_cast<unsigned char>(c) < 0x80 ? c : '?';
-  return clean;
-}
-
 bool has_text_keys(const Map& map) {
   for (const Member& member : map) {
     if (member.key.get_if<std::string>() == nullptr) return false;
@@ -102,9 +94,10 @@ void encode_success(const std::string& request_id, const Value& result, Buffer& 
   pack(result, out, "result");
 }
 
+// An error must reach its caller whatever it quotes.
 void encode_error(const std::string& request_id, std::string_view code, const std::string& message, const Map& details,
                   Buffer& out) {
-  Map response{{"requestId", request_id}, {"status", "ERROR"}, {"errorCode", code}, {"errorMessage", printable(message)}};
+  Map response{{"requestId", request_id}, {"status", "ERROR"}, {"errorCode", readable(code)}, {"errorMessage", readable(message)}};
   if (!details.empty()) {
     Map detailed = response;
     detailed.set("details", details);

@@ -51,4 +51,16 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string readable(std::string_view text, std::size_t most) {
+  std::string clean;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = character(text, at);
+    const std::string_view next = size == 0 ? "?" : text.substr(at, size);
+    if (clean.size() + next.size() > most) break;
+    clean += next;
+    at += next.size();
+  }
+  return clean;
+}
+
 }  // namespace speed::wire

@@ -21,6 +21,8 @@ Value unpack(ByteView data, std::string_view what = "payload");
 Map unpack_map(ByteView data, std::string_view what = "payload");
 
 bool is_utf8(std::string_view text);
+// A text for people that quotes anything: what is no UTF-8 reads as '?'; at most `most` bytes, cut between characters.
+std::string readable(std::string_view text, std::size_t most = std::string_view::npos);
 
 // The years 1 to 9999 in seconds since 1970: what an instant may be in every language (W-15).
 inline constexpr std::int64_t first_second = -62'135'596'800;

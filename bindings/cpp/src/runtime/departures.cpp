@@ -1,0 +1,70 @@
+#include "runtime/departures.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace speed::runtime {
+
+namespace {
+
+// First and longest pause between two looks at a process.
+constexpr double first_pause_seconds = 0.001;
+constexpr double longest_pause_seconds = 0.3;
+
+}  // namespace
+
+void Departures::add(const std::string& name) {
+  const std::lock_guard guard(lock_);
+  gone_.insert(name);
+  any_gone_ = true;
+}
+
+std::set<std::string> Departures::take() {
+  if (!any_gone_) return {};
+  const std::lock_guard guard(lock_);
+  any_gone_ = false;
+  return std::exchange(gone_, {});
+}
+
+bool Departures::suspect(const std::string& name) {
+  const std::lock_guard guard(lock_);
+  if (!silent_.try_emplace(name, Look{0, first_pause_seconds}).second) return false;
+  next_look_ = 0;
+  return true;
+}
+
+bool Departures::look(fs::Registry& registry, double now) {
+  if (now < next_look_) return false;
+  bool any = false;
+  for (const auto& [name, look] : take_due(now)) {
+    if (registry.surely_live(name) == nullptr) {
+      add(name);
+      any = true;
+    } else if (look.pause <= longest_pause_seconds) {
+      look_later(name, {now + look.pause, 2 * look.pause});
+    }
+  }
+  return any;
+}
+
+std::map<std::string, Departures::Look> Departures::take_due(double now) {
+  const std::lock_guard guard(lock_);
+  next_look_ = never;
+  std::map<std::string, Look> due;
+  for (auto at = silent_.begin(); at != silent_.end();) {
+    if (at->second.at <= now) {
+      due.insert(silent_.extract(at++));
+    } else {
+      next_look_ = std::min(next_look_.load(), at->second.at);
+      ++at;
+    }
+  }
+  return due;
+}
+
+void Departures::look_later(const std::string& name, const Look& next) {
+  const std::lock_guard guard(lock_);
+  if (silent_.try_emplace(name, next).second) next_look_ = std::min(next_look_.load(), next.at);
+}
+
+}  // namespace speed::runtime
