@@ -1,7 +1,9 @@
 // Encrypted and compressed payloads (M-19 to M-25, M-28), by the vectors, by cases of Wycheproof, and there and back.
 #include <gtest/gtest.h>
+#include <sodium.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "message/cipher.hpp"
 #include "message/compression.hpp"
@@ -249,6 +251,59 @@ TEST(Compression, a_bomb_is_refused_before_it_is_inflated_m_23) {
       const MessageView bomb(Bytes(out.view().begin(), out.view().end()));
       EXPECT_EQ(code_of([&] { both.opened(bomb); }), "BAD_COMPRESSION") << encoding << " " << claim;
     }
+  }
+}
+
+// A frame of zstd that states its size and its window; in blocks of these bytes, of a kind.
+Bytes zstd_frame(unsigned window, unsigned kind, const std::vector<std::size_t>& blocks) {
+  Buffer out;
+  const auto put = [&](std::uint64_t number, int bytes) {
+    for (; bytes > 0; --bytes, number >>= 8U) out.append({{static_cast<std::byte>(number & 0xffU)}});
+  };
+  put(0xfd2fb528, 4);
+  put(0x80, 1);
+  put(window, 1);
+  put(std::accumulate(blocks.begin(), blocks.end(), std::size_t{0}), 4);
+  for (std::size_t at = 0; at < blocks.size(); ++at) {
+    put((at + 1 == blocks.size() ? 1U : 0U) | kind << 1U | blocks[at] << 3U, 3);
+    out.append(Bytes(kind == 0 ? blocks[at] : 1));
+  }
+  return {out.view().begin(), out.view().end()};
+}
+
+TEST(Compression, windows_of_zstd_and_blocks_in_them_are_bounded_m_23) {
+  constexpr unsigned kibibyte = 0;
+  constexpr unsigned mebibyte = 10 << 3;
+  constexpr unsigned eight = 13 << 3;
+  constexpr unsigned raw = 0;
+  constexpr unsigned run = 1;
+  const auto is_read = [](const Bytes& frame, std::int64_t size) {
+    Buffer out;
+    try {
+      decompress("zstd", frame, size, out);
+      return true;
+    } catch (const CompressionError&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(is_read(zstd_frame(eight, raw, {2000}), 2000));
+  EXPECT_FALSE(is_read(zstd_frame(eight + 1, raw, {2000}), 2000));
+  EXPECT_FALSE(is_read(zstd_frame(17 << 3, raw, {2000}), 2000));
+  EXPECT_TRUE(is_read(zstd_frame(kibibyte, raw, {1024, 976}), 2000));
+  EXPECT_FALSE(is_read(zstd_frame(kibibyte, raw, {1025, 975}), 2000));
+  EXPECT_TRUE(is_read(zstd_frame(mebibyte, run, {128 << 10, 1}), (128 << 10) + 1));
+  EXPECT_FALSE(is_read(zstd_frame(mebibyte, run, {(128 << 10) + 1}), (128 << 10) + 1));
+}
+
+TEST(Compression, a_payload_as_large_as_any_is_read_back_m_23) {
+  Bytes noise(wire::limits::max_payload_bytes);
+  randombytes_buf(noise.data(), noise.size());
+  for (const Bytes& payload : {Bytes(wire::limits::max_payload_bytes), noise}) {
+    Buffer small;
+    Buffer again;
+    compress("zstd", payload, small);
+    decompress("zstd", small.view(), static_cast<std::int64_t>(payload.size()), again);
+    EXPECT_TRUE(std::ranges::equal(again.view(), payload));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "fabric.hpp"
 #include "wire/names.hpp"
@@ -50,6 +51,18 @@ TEST_F(EntryFileTest, an_entry_published_while_a_stale_one_is_removed_is_put_bac
     return meant;
   }));
   EXPECT_EQ(content(path_), "successor");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(EntryFileTest, an_entry_that_cannot_be_read_again_is_put_back_r_13) {
+  publish("stale");
+  int looks = 0;
+  const auto look = [&](const std::string&) {
+    if (++looks == 2) throw std::system_error(EMFILE, std::generic_category());
+    return true;
+  };
+  EXPECT_FALSE(remove_entry_file(root_.path, "billing", look));
+  EXPECT_EQ(content(path_), "stale");
   EXPECT_EQ(files(), 1);
 }
 

@@ -1,11 +1,16 @@
 // What a failing filesystem or a hostile neighbour does to a lane costs nothing else (L-2, L-5, L-6, L-10, L-14, L-17).
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <atomic>
 
+#include "few_files.hpp"
+#include "fs/fence.hpp"
 #include "one_lane.hpp"
 #include "speed/error.hpp"
+#include "vectors.hpp"
 
 namespace {
 
@@ -117,6 +122,21 @@ TEST_F(LaneFaults, a_lane_directory_of_another_user_is_not_written_to_l_10) {
   EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("one"); }), "belongs to another user"));
 }
 
+TEST_F(LaneFaults, in_the_directory_of_another_user_no_lane_is_fenced_l_18) {
+  if (geteuid() != 0) return;  // only root can make the directory of somebody else
+  constexpr uid_t user = 12345;
+  Sender(lane_).send("by right");
+  for (const auto& one : std::filesystem::recursive_directory_iterator(lane_.root.path)) {
+    ASSERT_EQ(lchown(one.path().c_str(), user, user), 0);
+  }
+  ASSERT_EQ(chown(lane_.root.path.c_str(), user, user), 0);
+  ASSERT_EQ(mkdir((lane_.root.path + "/other").c_str(), 0700), 0);
+  setfsuid(user);
+  EXPECT_NO_THROW(fs::fence_lanes(lane_.root.path, "analytics", 2, lane_.ring));
+  setfsuid(0);
+  EXPECT_TRUE(std::filesystem::exists(wire::child_path(lane_.place(), wire::fence_name(2))));
+}
+
 TEST_F(LaneFaults, a_batch_that_cannot_be_renamed_leaves_nothing_l_23) {
   std::filesystem::create_directories(lane_.segment(1));  // what no file replaces
   Sender sender(lane_, 1, {.publish_whole = true});
@@ -136,6 +156,44 @@ TEST_F(LaneFaults, the_window_counts_what_lies_there_until_it_is_committed_l_6) 
   put(wire::child_path(lane_.place(), wire::cursor_name(2)), "no cursor");
   std::filesystem::create_directory(wire::child_path(lane_.place(), wire::cursor_name(3)));
   EXPECT_TRUE(sender.writer.has_room(10));
+}
+
+TEST_F(LaneFaults, a_lane_with_as_many_segments_as_may_be_has_no_room_l_6) {
+  const auto most = test::spec_file("limits.json")["max_lane_segments"].get<std::uint32_t>();
+  std::filesystem::create_directory(lane_.place());
+  for (std::uint32_t number = 1; number < most; ++number) put(lane_.segment(number), "x");
+  Sender sender(lane_, 2, {.publish_whole = true});
+  EXPECT_TRUE(sender.writer.has_room(1));
+  sender.send("one");
+  EXPECT_FALSE(sender.writer.has_room(1));
+  const wire::Cursor cursor{1, {1, 2, 0}, 0, {}, false};
+  const Bytes committed = wire::encode_cursor(cursor, lane_.lane_keys().front());
+  put(wire::child_path(lane_.place(), wire::cursor_name(1)), std::string(wire::text(committed)));
+  EXPECT_TRUE(sender.writer.has_room(1));
+}
+
+// Only a successor has the reader pass the torn rest.
+TEST_F(LaneFaults, who_finds_no_room_behind_a_torn_rest_begins_the_next_segment_l_5_l_6) {
+  Sender died(lane_);
+  died.send("one");
+  const std::string torn(wire::text(ByteView(died.sealed(std::string(1000, 'x'))).first(300)));
+  put(lane_.segment(1), test::content(lane_.segment(1)) + torn);
+  const auto reader = lane_.reader();
+  for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
+  Sender sender(lane_, 2, {.window_bytes = 350});
+  EXPECT_FALSE(sender.writer.has_room(200));
+  read_all(*reader);
+  EXPECT_TRUE(sender.writer.has_room(200));
+  sender.send("two");
+  EXPECT_EQ(texts(read_all(*reader)), Texts{"two"});
+  EXPECT_EQ(counted(*reader, "torn_tails"), 1U);
+}
+
+TEST_F(LaneFaults, room_that_cannot_be_asked_for_is_a_named_error_l_5) {
+  Sender sender(lane_, 1, {.window_bytes = 150});
+  sender.send("one");
+  const test::FewFiles none;
+  EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.writer.has_room(100); }), "ulimit -n"));
 }
 
 TEST_F(LaneFaults, a_cursor_that_cannot_be_written_is_written_by_the_next_scan_l_14) {
@@ -175,6 +233,29 @@ TEST_F(LaneFaults, a_lane_without_space_for_its_first_cursor_is_read_all_the_sam
   EXPECT_EQ(counted(*reader, "commits_failed"), 1U);
   EXPECT_TRUE(std::filesystem::exists(wire::child_path(lane_.place(), wire::cursor_name(1))));
   EXPECT_EQ(texts(read_all(*reader)), Texts{"one"});
+}
+
+TEST_F(LaneFaults, what_was_read_without_space_for_a_first_cursor_is_marked_when_it_comes_again_l_15) {
+  Sender(lane_).send("one");
+  lane_.reader()->close_cleanly();
+  test::fail(Call::write, ENOSPC);
+  EXPECT_EQ(texts(read_all(*lane_.reader(2))), Texts{"one"});
+  test::fail(Call::none, 0);
+  const std::vector<Got> again = read_all(*lane_.reader(3));
+  ASSERT_EQ(texts(again), Texts{"one"});
+  EXPECT_TRUE(again[0].redelivered);
+}
+
+TEST_F(LaneFaults, a_link_in_the_place_of_a_cursor_is_not_written_through_l_10_l_15) {
+  Sender(lane_).send("one");
+  lane_.reader()->close_cleanly();
+  const std::string other = lane_.root.path + "/other";
+  std::filesystem::create_hard_link(wire::child_path(lane_.place(), wire::cursor_name(1)), other);
+  const std::string before = test::content(other);
+  test::fail(Call::write, ENOSPC);
+  EXPECT_EQ(texts(read_all(*lane_.reader(2))), Texts{"one"});
+  test::fail(Call::none, 0);
+  EXPECT_EQ(test::content(other), before);
 }
 
 TEST_F(LaneFaults, finished_lazily_an_envelope_is_committed_after_a_mebibyte_l_14) {

@@ -49,6 +49,27 @@ TEST(LaneOfFiles, a_full_segment_is_followed_by_the_next_and_removed_once_read_l
   EXPECT_EQ(reader->unfinished(), 0U);
 }
 
+// A listing that was long, or cut at its bound, may lack what lies there.
+TEST(LaneOfFiles, no_segment_is_passed_over_because_a_listing_lacks_it_l_17) {
+  OneLane lane;
+  Sender sender(lane, 1, {.segment_bytes = 100});
+  for (const char* text : {"one", "two", "three", "four"}) sender.send(text);
+  auto died = lane.reader();
+  std::vector<fs::Received> received;
+  died->read(received, 1, 1, false);
+  died->finish(received.at(0).header.sequence, false);
+  died->read(received, 1, 2, false);  // from the second segment: the cursor is at its beginning
+  died.reset();
+  const auto aside = [&](std::uint32_t number) { return lane.root.path + "/aside-" + std::to_string(number); };
+  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(lane.segment(number), aside(number));
+  const auto successor = lane.reader(2);
+  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(aside(number), lane.segment(number));
+  const std::vector<Got> all = read_all(*successor, false);
+  EXPECT_EQ(texts(all), (Texts{"two", "three", "four"}));
+  for (const Got& one : all) successor->finish(one.sequence, false);
+  EXPECT_FALSE(lane.has(2));
+}
+
 TEST(LaneOfFiles, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
   OneLane lane;
   Sender sender(lane);
@@ -278,6 +299,18 @@ TEST(LaneOfFiles, a_lane_that_was_closed_cleanly_redelivers_nothing_l_15) {
   const std::vector<Got> received = read_all(*lane.reader(2));
   EXPECT_EQ(texts(received), Texts{"two"});
   EXPECT_FALSE(received[0].redelivered);
+}
+
+TEST(LaneOfFiles, all_is_marked_behind_a_damaged_cursor_even_if_the_one_before_ended_cleanly_l_15) {
+  OneLane lane;
+  Sender sender(lane);
+  sender.send("one");
+  sender.send("two");
+  lane.reader()->close_cleanly();
+  put(wire::child_path(lane.place(), wire::cursor_name(2)), "no cursor");
+  const std::vector<Got> again = read_all(*lane.reader(3));
+  EXPECT_EQ(texts(again), (Texts{"one", "two"}));
+  for (const Got& one : again) EXPECT_TRUE(one.redelivered) << one.text;
 }
 
 TEST(LaneOfFiles, a_replaced_receiver_stops_l_15) {

@@ -120,6 +120,16 @@ TEST_F(NodeTest, the_copy_of_a_forked_child_throws_and_harms_nothing) {
   EXPECT_EQ(node.nodes().size(), 1U);
 }
 
+TEST_F(NodeTest, grants_that_cannot_be_published_are_not_in_force_a_2) {
+  Node node("node", root_.options({"billing"}));
+  std::vector<std::string> many;
+  for (int number = 0; number < 1000; ++number) many.push_back(std::string(100, 'x') + std::to_string(number));
+  EXPECT_THROW(node.allow(many), ConfigurationError);
+  EXPECT_EQ(node.allowed(), std::vector<std::string>{"billing"});
+  node.allow({"analytics"});
+  EXPECT_EQ(node.nodes().at(0).allow, (std::vector<std::string>{"analytics", "billing"}));
+}
+
 TEST_F(NodeTest, settings_that_cannot_work_are_refused_at_once) {
   NodeOptions options = root_.options();
   options.heartbeat_seconds = 10;

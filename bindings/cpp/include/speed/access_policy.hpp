@@ -14,6 +14,8 @@ namespace speed {
 // Denies everyone at first. A grant is a node name, or `name.*` for a family; there is none for everyone.
 class AccessPolicy {
  public:
+  using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
+
   AccessPolicy() = default;
   explicit AccessPolicy(const std::vector<std::string>& patterns) { allow(patterns); }
   AccessPolicy(const AccessPolicy&) = delete;
@@ -28,9 +30,11 @@ class AccessPolicy {
   bool publishes(std::string_view name) const;  // whether a published grant covers it, even if a denial excepts it
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
- private:
-  using Rules = std::map<std::string, bool, std::less<>>;  // pattern -> granted
+  // All that was said, to go back to it when a change cannot be published.
+  Rules rules() const;
+  void restore(Rules rules);
 
+ private:
   mutable std::mutex lock_;
   Rules rules_;
 };

@@ -59,4 +59,14 @@ std::vector<std::string> AccessPolicy::allowed() const {
   return patterns;
 }
 
+AccessPolicy::Rules AccessPolicy::rules() const {
+  const std::lock_guard guard(lock_);
+  return rules_;
+}
+
+void AccessPolicy::restore(Rules rules) {
+  const std::lock_guard guard(lock_);
+  rules_ = std::move(rules);
+}
+
 }  // namespace speed

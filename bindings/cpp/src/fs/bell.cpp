@@ -12,7 +12,14 @@ namespace speed::fs {
 
 namespace {
 
-constexpr std::size_t drained_at_once = 4096;  // ids: 64 KiB, a whole pipe
+constexpr std::size_t drained_at_once = 4096;  // ids, at most: 64 KiB, what a pipe usually holds
+
+// What the pipe holds, which may be less: a user's pipes are bounded together.
+std::size_t ids_in(int pipe) {
+  const int bytes = fcntl(pipe, F_GETPIPE_SZ);
+  if (bytes <= 0) return drained_at_once;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(bytes) / sizeof(wire::NodeId), 1, drained_at_once);
+}
 
 thread_local bool signals_blocked = false;
 
@@ -51,7 +58,7 @@ void block_signals() noexcept {
   signals_blocked = true;
 }
 
-Bell::Bell(const std::string& path) : buffer_(drained_at_once) {
+Bell::Bell(const std::string& path) {
   if (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) {
     throw RootError("cannot make the bell " + path + ": " + std::generic_category().message(errno));
   }
@@ -60,6 +67,7 @@ Bell::Bell(const std::string& path) : buffer_(drained_at_once) {
   if (!fd_ || !is_fifo(fd_.get(), &owner) || owner != geteuid()) {
     throw RootError(path + " is not a FIFO of this user; remove it");
   }
+  buffer_.resize(ids_in(fd_.get()));
 }
 
 Rings Bell::drain() {

@@ -28,7 +28,7 @@ class Claims {
   std::optional<Claimant> read(std::uint32_t generation) const;           // null while it is empty or unreadable
   void release(std::uint32_t generation) const noexcept;                  // read-only: no entry follows any more
   bool is_released(std::uint32_t generation) const;
-  void remove_older(std::uint32_t generation) const;
+  void remove_older(std::uint32_t generation) const;                      // as far as they can be
 
  private:
   std::string root_;

@@ -20,6 +20,7 @@ class Outstanding {
   // Everything before this position is committed; a position never takes back what it freed.
   void commit(const wire::Position& position);
   std::uint64_t bytes() const { return bytes_; }
+  std::size_t segments() const { return segments_.size(); }
 
  private:
   struct Size {

@@ -25,6 +25,15 @@ std::string name_aside(const std::string& root, const std::string& name) {
   return wire::child_path(wire::registry_dir(root), wire::temporary_name(token));
 }
 
+// What cannot be read may be another's.
+bool is_surely(const std::function<bool(const std::string&)>& meant, const std::string& path) {
+  try {
+    return meant(path);
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string read_entry_file(const std::string& path) {
@@ -51,7 +60,7 @@ bool remove_entry_file(const std::string& root, const std::string& name,
   if (!is_meant(path)) return false;
   const std::string aside = name_aside(root, name);
   put_in_place(AT_FDCWD, path, aside);
-  const bool meant = is_meant(aside);  // false as well if somebody else removed it first
+  const bool meant = is_surely(is_meant, aside);  // false as well if somebody else removed it first
   // Where its owner published a newer one, or there are no links, the owner's next heartbeat sees to it.
   if (!meant) std::ignore = link(aside.c_str(), path.c_str());
   unlink(aside.c_str());

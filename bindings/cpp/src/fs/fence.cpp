@@ -30,6 +30,7 @@ void fence_lanes(const std::string& root, const std::string& source, std::uint32
     } catch (const std::system_error& error) {
       const int why = error.code().value();
       if (why == ENOENT || why == ENOTDIR || why == ELOOP) continue;  // no lane, or nothing that could be one
+      if (why == EACCES) continue;                                    // another user's: it holds none of ours
       throw;
     }
     const wire::Key key = wire::lane_key(keyring.sealing_key(), wire::node_id(source), wire::node_id(entry.name));

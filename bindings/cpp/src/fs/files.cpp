@@ -16,7 +16,8 @@ namespace speed::fs {
 namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr int read_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int sound_flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+constexpr int read_flags = O_RDONLY | sound_flags;
 constexpr int most_tries = 1000;
 constexpr int create_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
@@ -37,8 +38,8 @@ bool is_directory(int dir_fd, const dirent& entry) {
   return fstatat(dir_fd, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-Fd open_any(int dir_fd, const std::string& name, const Owners& owners) {
-  Fd fd(openat(dir_fd, name.c_str(), read_flags));
+Fd open_any(int dir_fd, const std::string& name, const Owners& owners, bool writable) {
+  Fd fd(openat(dir_fd, name.c_str(), writable ? O_RDWR | sound_flags : read_flags));
   if (fd) return fd;
   const std::system_error error(errno, std::generic_category(), name);
   struct stat status {};
@@ -92,9 +93,9 @@ Fd open_directory_at(int dir_fd, const std::string& name) {
   return checked(openat(dir_fd, name.c_str(), directory_flags), name);
 }
 
-Fd open_regular(int dir_fd, const std::string& name, const Owners& owners) {
+Fd open_regular(int dir_fd, const std::string& name, const Owners& owners, bool writable) {
   for (int tries = 0; tries < most_tries; ++tries) {
-    Fd fd = open_any(dir_fd, name, owners);
+    Fd fd = open_any(dir_fd, name, owners, writable);
     const struct stat status = status_of(fd.get());
     if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
     if (status.st_nlink > 0) return fd;

@@ -52,7 +52,7 @@ Owners owners_of(int dir_fd);
 Fd open_directory(const std::string& path);
 Fd open_directory_at(int dir_fd, const std::string& name);
 // UntrustedFileError for what is none, as far as the failure is not the system's.
-Fd open_regular(int dir_fd, const std::string& name, const Owners& owners);
+Fd open_regular(int dir_fd, const std::string& name, const Owners& owners, bool writable = false);
 Fd create_file(int dir_fd, const std::string& name, bool append);  // EEXIST when the name is taken
 Fd duplicate(const Fd& fd);                                        // none of none
 struct stat status_of(int fd);

@@ -1,13 +1,16 @@
 #include "fs/identity.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <sstream>
+
+#include "fs/files.hpp"
+#include "speed/error.hpp"
 
 namespace speed::fs {
 
@@ -26,32 +29,57 @@ std::string link_target(const char* path) {
   return size > 0 ? std::string(target.data(), static_cast<std::size_t>(size)) : std::string();
 }
 
-// Field 22 of /proc/<pid>/stat, in ticks since boot; null if there is none, or only a zombie.
-std::optional<std::int64_t> start_of(std::int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::stringstream content;
-  content << file.rdbuf();
-  const std::string text = content.str();
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(end + 1));
+constexpr std::size_t most_stat_bytes = 4096;
+
+// What /proc tells of a process.
+struct Seen {
+  bool lives = false;      // it is no zombie
+  std::int64_t start = 0;  // ticks since boot
+};
+
+Seen parse(const std::string& stat) {
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));  // the name may hold anything, spaces too
   std::string state;
-  fields >> state;
-  if (state.empty() || state == "Z" || state == "X") return std::nullopt;
   std::string field;
-  for (int number = 4; number <= 22; ++number) fields >> field;
-  return std::stoll(field);
+  fields >> state;
+  for (int number = 4; number < 22; ++number) fields >> field;
+  std::int64_t start = 0;  // field 22
+  if (!(fields >> start)) throw std::system_error(EIO, std::generic_category(), "/proc");
+  return {state != "Z" && state != "X", start};
 }
 
-// Whether `pid` exists although its /proc entry cannot be read (mount option hidepid, another user's).
-bool is_hidden(std::int64_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == EPERM; }
+// Null if there is no such process to be seen; std::system_error where the look failed, which tells nothing.
+std::optional<Seen> look_at(std::int64_t pid) {
+  try {
+    const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) throw_errno(path);
+    std::string stat(most_stat_bytes, '\0');
+    stat.resize(read_at(fd.get(), std::as_writable_bytes(std::span(stat)), 0));
+    return parse(stat);
+  } catch (const std::system_error& error) {
+    if (error.code().value() == ENOENT || error.code().value() == ESRCH) return std::nullopt;
+    throw;
+  }
+}
+
+// Whether there is such a process although /proc does not show it (mount option hidepid, another user's).
+bool is_hidden(std::int64_t pid) { return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM; }
+
+std::int64_t own_start() {
+  try {
+    return look_at(getpid()).value_or(Seen{}).start;
+  } catch (const std::system_error& error) {
+    throw RegistrationError("cannot see this process in /proc: " + error.code().message());
+  }
+}
 
 }  // namespace
 
 Identity own_identity() {
   utsname system{};
   uname(&system);
-  return {getpid(), start_of(getpid()).value_or(0), link_target("/proc/self/ns/pid"), system.nodename,
+  return {getpid(), own_start(), link_target("/proc/self/ns/pid"), system.nodename,
           first_line("/proc/sys/kernel/random/boot_id")};
 }
 
@@ -60,9 +88,13 @@ std::optional<bool> process_alive(const Identity& process, const Identity& obser
                           process.pid_namespace == observer.pid_namespace && process.pid > 0 &&
                           process.pid <= INT32_MAX;
   if (!is_visible) return std::nullopt;
-  const std::optional<std::int64_t> start = start_of(process.pid);
-  if (!start && is_hidden(process.pid)) return std::nullopt;
-  return start == process.pid_start;
+  try {
+    const std::optional<Seen> seen = look_at(process.pid);
+    if (!seen) return is_hidden(process.pid) ? std::nullopt : std::optional(false);
+    return seen->lives && seen->start == process.pid_start;
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace speed::fs

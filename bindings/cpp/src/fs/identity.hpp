@@ -16,9 +16,9 @@ struct Identity {
   std::string boot_id;
 };
 
-Identity own_identity();
+Identity own_identity();  // RegistrationError where the system does not let it see itself
 
-// Whether that very process lives; null where it cannot be seen from here.
+// Whether that very process lives; null where it cannot be seen from here, or not now.
 std::optional<bool> process_alive(const Identity& process, const Identity& observer);
 
 }  // namespace speed::fs

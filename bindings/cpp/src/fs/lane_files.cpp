@@ -117,4 +117,10 @@ void LaneFiles::write_cursor(const wire::Cursor& cursor) {
   cursor_ = replace_file(directory_.get(), wire::cursor_name(cursor.receiver_generation), block);  // full size (L-15)
 }
 
+void LaneFiles::rewrite_unclean(wire::Cursor cursor) const {
+  cursor.clean = false;
+  const std::string name = wire::cursor_name(cursor.receiver_generation);
+  write_at_start(open_regular(directory_.get(), name, owners_, true).get(), wire::encode_cursor(cursor, keys_.front()));
+}
+
 }  // namespace speed::fs

@@ -34,6 +34,8 @@ class LaneFiles {
   std::optional<wire::Fence> read_fence(std::uint32_t generation) const;    // null: missing or not authentic
   std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise
   void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
+  // The same bytes again where they lie, which needs no space, but for the mark of a clean end (L-15).
+  void rewrite_unclean(wire::Cursor cursor) const;
 
  private:
   Fd directory_;

@@ -61,8 +61,11 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
              around.keyring.lane_keys(wire::node_id(source), wire::node_id(around.target)), around.quarantine),
       listing_(files_.list()),
       progress_({}, 0) {
-  recover();
-  if (!write_cursor(progress_.cursor(generation_))) return;
+  const std::optional<wire::Cursor> before = recover();
+  if (!write_cursor(progress_.cursor(generation_))) {
+    if (before && before->clean) files_.rewrite_unclean(*before);
+    return;
+  }
   for (const std::uint32_t generation : listing_.cursors) {
     if (generation < generation_) files_.remove(wire::cursor_name(generation));
   }
@@ -70,7 +73,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
 
 // --- where a former process stopped (L-15) ---
 
-void LaneReader::recover() {
+std::optional<wire::Cursor> LaneReader::recover() {
   const auto is_newer = [&](std::uint32_t generation) { return generation > generation_; };
   if (std::ranges::any_of(listing_.cursors, is_newer)) {
     throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
@@ -80,7 +83,7 @@ void LaneReader::recover() {
   if (!found) {
     const wire::SegmentName first = listing_.segments.empty() ? wire::SegmentName{} : listing_.segments.front();
     cursor.position = {first.generation, first.segment, 0};
-    cursor.clean = !suspect_all_;
+    cursor.clean = true;
   }
   position_ = cursor.position;
   link_ = core::LinkReceiver(cursor.last_sequence);
@@ -89,12 +92,13 @@ void LaneReader::recover() {
     progress_.redispatched(entry);
     again_.push_back(entry);
   }
-  if (!cursor.clean) {
+  if (!cursor.clean || suspect_all_) {
     suspect_until_ = lane_end();
     // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
     suspect_all_ = suspect_all_ || cursor.receiver_generation == generation_ ||
                    cursor.unfinished.size() >= wire::limits::max_unfinished;
   }
+  return found;
 }
 
 std::optional<wire::Cursor> LaneReader::newest_cursor() {

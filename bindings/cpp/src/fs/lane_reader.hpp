@@ -61,7 +61,7 @@ class LaneReader {
     bool at_end = false;
   };
 
-  void recover();
+  std::optional<wire::Cursor> recover();
   std::optional<wire::Cursor> newest_cursor();
   wire::Position lane_end() const;
   void read_again(std::vector<Received>& received);
@@ -80,8 +80,7 @@ class LaneReader {
   void read_fences();
   std::size_t before_fence(std::size_t length);
   std::optional<wire::SegmentName> successor() const;
-  std::optional<wire::SegmentName> sure_successor();
-  std::optional<wire::SegmentName> first_from_here() const;
+  std::optional<wire::SegmentName> first_from(wire::SegmentName segment);
   void leave_segment();
   bool open_next(double now);
   bool write_cursor(const wire::Cursor& cursor);

@@ -10,6 +10,7 @@ namespace {
 constexpr double look_seconds = 0.1;  // how old the knowledge of fences may be when bytes are accepted
 constexpr std::uint64_t max_segment_bytes =
     wire::limits::lane_window_bytes + wire::limits::max_payload_bytes + wire::envelope_overhead;
+constexpr std::uint32_t most_tried = wire::limits::max_lane_segments;  // numbers in a row: no more are outstanding
 
 }  // namespace
 
@@ -69,24 +70,22 @@ std::optional<wire::SegmentName> LaneReader::successor() const {
   return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
 }
 
-// The same for who goes there: a long listing may lack a segment that came meanwhile, so its name is tried.
-std::optional<wire::SegmentName> LaneReader::sure_successor() {
-  const auto next = successor();
-  const wire::SegmentName following{position_.generation, position_.segment + 1};
-  if (!next || *next == following || !files_.has_segment(following)) return next;
-  listing_.segments.insert(std::ranges::upper_bound(listing_.segments, following), following);
-  return following;
-}
-
-std::optional<wire::SegmentName> LaneReader::first_from_here() const {
-  const auto next = std::ranges::lower_bound(listing_.segments, position_.file());
-  return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
+// The first segment from this one on, to go there. A listing that was long, or cut at its bound, may lack some that lie
+// there, so each number that is passed over is tried first; of an older generation only the next can be known.
+std::optional<wire::SegmentName> LaneReader::first_from(wire::SegmentName segment) {
+  const auto listed = std::ranges::lower_bound(listing_.segments, segment);
+  if (listed == listing_.segments.end()) return std::nullopt;
+  const std::uint32_t gap = listed->generation == segment.generation ? listed->segment - segment.segment : 1;
+  for (std::uint32_t tried = 0; tried < std::min(gap, most_tried); ++tried, ++segment.segment) {
+    if (files_.has_segment(segment)) return *listing_.segments.insert(listed, segment);
+  }
+  return *listed;
 }
 
 // Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17).
 void LaneReader::leave_segment() {
   segment_.close();
-  if (const auto next = sure_successor()) {
+  if (const auto next = first_from({position_.generation, position_.segment + 1})) {
     position_ = {next->generation, next->segment, 0};
     progress_.skip_to(position_);
   }
@@ -95,10 +94,10 @@ void LaneReader::leave_segment() {
 
 // Opens the segment at the position, or the next one there is.
 bool LaneReader::open_next(double now) {
-  std::optional<wire::SegmentName> segment = first_from_here();
+  std::optional<wire::SegmentName> segment = first_from(position_.file());
   if (!segment) {
     look_if_due(now);
-    segment = first_from_here();
+    segment = first_from(position_.file());
     if (!segment) return false;
   }
   try {

@@ -109,10 +109,24 @@ void LaneWriter::publish(ByteView batch, std::size_t envelopes) {
 
 bool LaneWriter::has_room(std::uint64_t size) {
   if (!lane_) verify();
-  if (outstanding_.bytes() + size <= settings_.window_bytes) return true;
+  if (fits(size)) return true;
   verify();
-  if (const auto cursor = newest_cursor(lane_.get(), keys_)) outstanding_.commit(cursor->position);
-  return outstanding_.bytes() == 0 || outstanding_.bytes() + size <= settings_.window_bytes;
+  try {
+    if (const auto cursor = newest_cursor(lane_.get(), keys_)) outstanding_.commit(cursor->position);
+  } catch (const std::system_error& error) {
+    fail(error, 0);
+  }
+  if (outstanding_.bytes() == 0 || fits(size)) return true;
+  // Only behind a successor does the reader pass what was torn (L-17), which may be what takes the room.
+  if (!segment_fd_ && !settings_.publish_whole && outstanding_.segments() < wire::limits::max_lane_segments) {
+    open_segment();
+  }
+  return false;
+}
+
+bool LaneWriter::fits(std::uint64_t size) const {
+  return outstanding_.bytes() + size <= settings_.window_bytes &&
+         outstanding_.segments() < wire::limits::max_lane_segments;
 }
 
 Flush::Flush(Fd segment, Fd lane, std::string inbox)

@@ -38,7 +38,7 @@ class LaneWriter {
   void append(ByteView envelopes, const std::vector<std::size_t>& ends);
 
   // Whether `size` more bytes fit the window (L-6); the receiver's cursor is read only when not.
-  // An empty lane takes an envelope of any size.
+  // An empty lane takes an envelope of any size. StorageError where that cannot be found out.
   bool has_room(std::uint64_t size);
 
   Flush begin_flush();
@@ -50,6 +50,7 @@ class LaneWriter {
   void close();  // the next append begins a new segment
 
  private:
+  bool fits(std::uint64_t size) const;
   void verify();
   void open_lane();
   void open_segment();

@@ -16,6 +16,11 @@ namespace {
 constexpr std::size_t walk_limit = 4096;
 constexpr std::size_t survey_limit = std::size_t{4} * 65536;
 
+// Sizes are only claimed: beyond the largest number their sum must not begin anew.
+std::uint64_t sum(std::uint64_t bytes, std::uint64_t more) {
+  return more > UINT64_MAX - bytes ? UINT64_MAX : bytes + more;
+}
+
 // Apparent bytes of a file, or of a directory's direct entries (bounded).
 std::uint64_t tree_bytes(int dir_fd, const std::string& name) {
   struct stat status {};
@@ -27,7 +32,7 @@ std::uint64_t tree_bytes(int dir_fd, const std::string& name) {
     for (const DirectoryEntry& entry : list_directory(inner.get(), walk_limit)) {
       struct stat one {};
       if (fstatat(inner.get(), entry.name.c_str(), &one, AT_SYMLINK_NOFOLLOW) == 0) {
-        bytes += static_cast<std::uint64_t>(one.st_size);
+        bytes = sum(bytes, static_cast<std::uint64_t>(one.st_size));
       }
     }
   } catch (const std::system_error&) {
@@ -66,7 +71,7 @@ void Quarantine::survey() {
     next_ = std::max(next_, number + 1);
     if (entry.name.ends_with(".reason")) continue;
     ++files_;
-    bytes_ += tree_bytes(directory_.get(), entry.name);
+    bytes_ = sum(bytes_, tree_bytes(directory_.get(), entry.name));
   }
 }
 
@@ -94,7 +99,7 @@ void Quarantine::put(ByteView data, const std::string& origin, std::string_view 
 }
 
 bool Quarantine::fits(std::uint64_t size) const {
-  return files_ < wire::limits::max_quarantine_files && bytes_ + size <= wire::limits::max_quarantine_bytes;
+  return files_ < wire::limits::max_quarantine_files && sum(bytes_, size) <= wire::limits::max_quarantine_bytes;
 }
 
 std::string Quarantine::next_number() {

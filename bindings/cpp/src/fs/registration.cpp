@@ -133,21 +133,21 @@ std::unique_ptr<Registration> Registration::win(Registry& registry, const Wish& 
   Claimant claimant{registry.observer(), wish.lease_ms, std::nullopt};
   const std::uint32_t generation = Claiming(registry, wish.name).win(claimant);
   const Claims claims(registry.root(), wish.name);
+  std::unique_ptr<Registration> registration;
   try {
     before_publish(generation);
-    auto registration =
-        std::make_unique<Registration>(registry, first_entry(wish, generation, registry.observer()));
+    registration = std::make_unique<Registration>(registry, first_entry(wish, generation, registry.observer()));
     registration->publish();
     if (claimant.is_expired(monotonic_ms())) {
-      registration->remove();
       throw LeaseLostError("registering '" + wish.name + "' took longer than its lease: try again");
     }
-    claims.remove_older(generation);
-    return registration;
   } catch (...) {
-    claims.release(generation);  // or this process would keep the name from itself
+    if (registration != nullptr) registration->remove();  // which may be published already
+    claims.release(generation);                           // or this process would keep the name from itself
     throw;
   }
+  claims.remove_older(generation);
+  return registration;
 }
 
 Registration::Registration(Registry& registry, wire::Entry entry)
@@ -174,6 +174,7 @@ void Registration::check_held() {
 
 void Registration::heartbeat() {
   const std::lock_guard guard(lock_);
+  if (!fd_) return;  // it was removed meanwhile
   const std::int64_t written = monotonic_ms();
   check_lease(written);
   write([&](wire::Entry& entry) {
@@ -199,13 +200,13 @@ void Registration::write(const std::function<void(wire::Entry&)>& change) {
   wire::Entry changed = entry_;
   change(changed);
   const std::string data = wire::encode_entry(changed, registry_.keyring().registry_keys().front(), capacity_);
-  entry_ = std::move(changed);
   if (data.size() == capacity_ && is_own(path_)) {
     write_at_start(fd_.get(), wire::view(data));
-    return;
+  } else {
+    check_claim();
+    install(data);
   }
-  check_claim();
-  install(data);
+  entry_ = std::move(changed);
 }
 
 bool Registration::is_own(const std::string& path) const {

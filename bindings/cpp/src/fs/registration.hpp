@@ -25,7 +25,7 @@ class Registration {
   };
 
   // Claims the name and publishes its entry; `before_publish(generation)` runs in between.
-  // NameTakenError, LeaseLostError, ConfigurationError.
+  // NameTakenError, LeaseLostError, ConfigurationError: then there is no entry of it.
   static std::unique_ptr<Registration> make(Registry& registry, const Wish& wish,
                                             const std::function<void(std::uint32_t)>& before_publish);
 
@@ -34,10 +34,11 @@ class Registration {
   // LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick.
   void check_held();
 
-  // Renews the lease: one write in place. LeaseLostError when the name is another's; std::system_error to try again.
+  // Renews the lease: one write in place, none once it was removed. LeaseLostError when the name is another's;
+  // std::system_error to try again.
   void heartbeat();
 
-  // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError.
+  // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError: then there is none.
   void update(const std::function<void(wire::Entry&)>& change);
 
   void remove();           // leaves: removes the entry if it is still this one, releases the claim

@@ -36,6 +36,8 @@ void check_directory(const std::string& path) {
   }
 }
 
+bool is_absence(int error) { return error == ENOENT || error == ENOTDIR; }
+
 void make_directory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     throw RootError("cannot make " + path + ": " + std::generic_category().message(errno) + "; choose another root");
@@ -82,14 +84,15 @@ std::string Registry::absence(const std::string& name) {
 std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   struct stat status {};
   const bool there = lstat(wire::entry_path(root_, name).c_str(), &status) == 0;
+  const bool failed = !there && !is_absence(errno);
   const std::unique_lock guard(lock_);
-  if (!there || !wire::is_capacity(status.st_size)) {
-    known_.erase(name);
-    junk_.erase(name);
-    return there ? std::make_shared<Known>() : nullptr;  // what is none its size tells: nothing to remember
-  }
   const auto found = known_.find(name);
   const std::shared_ptr<const Known> known = found == known_.end() ? nullptr : found->second;
+  if (failed) return known;  // it counts as it was read last
+  if (!there || !wire::is_capacity(status.st_size)) {
+    forget(name);
+    return there ? std::make_shared<Known>() : nullptr;  // what is none its size tells: nothing to remember
+  }
   auto fresh = std::make_shared<Known>();
   fresh->inode = static_cast<std::int64_t>(status.st_ino);
   fresh->modified_ns = status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
@@ -100,7 +103,12 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   fresh->settled = unix_ms() * 1'000'000 - fresh->modified_ns > racy_ns;
   try {
     fresh->entry = read_file(name);
-  } catch (const std::system_error&) {
+  } catch (const std::system_error& error) {
+    if (is_absence(error.code().value())) {
+      forget(name);
+      return nullptr;
+    }
+    if (known != nullptr) return known;
     fresh->settled = false;  // the same file may be readable the next time
   }
   const bool unchanged = known != nullptr && known->entry != nullptr && fresh->entry != nullptr &&
@@ -123,6 +131,12 @@ void Registry::remember(const std::string& name, std::shared_ptr<const Known> kn
     junk_.insert(name);
   }
   known_[name] = std::move(known);
+}
+
+// The lock is held.
+void Registry::forget(const std::string& name) {
+  known_.erase(name);
+  junk_.erase(name);
 }
 
 // Files that are gone need no memory.
@@ -236,8 +250,9 @@ void Registry::for_each(const std::function<void(const std::string&)>& take) con
     for_each_name(directory.get(), [&](const char* file) {
       if (const auto name = wire::parse_entry_file(file)) take(*name);
     });
-  } catch (const std::system_error&) {
-    return;  // the next look tells more
+  } catch (const std::system_error& error) {
+    throw StorageError("cannot list the registry of " + root_ + ": " + error.code().message() +
+                       "; what is there is not known");
   }
 }
 

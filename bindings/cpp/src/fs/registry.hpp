@@ -27,7 +27,8 @@ class Registry {
   // Makes root and registry directories (0700); RootError says what is wrong and what to do.
   void prepare() const;
 
-  // The entry as it is on disk now, live or stale; null if there is no authentic one.
+  // The entry as it is on disk now, live or stale; null if there is no authentic one. Where the system keeps from
+  // looking, it is as it was read last.
   EntryPtr read(const std::string& name);
 
   // Whether there is a file that should be the entry, but is not authentic.
@@ -43,7 +44,7 @@ class Registry {
   // The entry if its node may be alive.
   EntryPtr live(const std::string& name);
   EntryPtr surely_live(const std::string& name);  // looks at its process, however young its heartbeat is
-  std::vector<wire::Entry> live_entries();  // sorted by name
+  std::vector<wire::Entry> live_entries();  // sorted by name; StorageError where they cannot be listed
 
   // The generation of `name` if it was live and allowed `sender` at most 1 ms ago. Null says only that
   // somebody must look more closely before refusing.
@@ -77,6 +78,7 @@ class Registry {
   core::Verdict judge(const Known& known, std::int64_t now) const;
   void remember(const std::string& name, std::shared_ptr<const Known> known);
   void remember_gone(const std::string& name, const wire::Entry& entry);
+  void forget(const std::string& name);
   void forget_all_but(const std::unordered_set<std::string>& seen);
   void for_each(const std::function<void(const std::string& name)>& take) const;
 

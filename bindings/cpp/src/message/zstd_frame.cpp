@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "wire/limits.hpp"
+
 namespace speed::message {
 
 namespace {
@@ -12,6 +14,8 @@ constexpr std::array<std::size_t, 4> size_bytes{0, 2, 4, 8};
 constexpr std::uint64_t two_bytes_begin_at = 256;
 constexpr std::size_t block_header_bytes = 3;
 constexpr std::size_t checksum_bytes = 4;
+constexpr std::uint64_t smallest_window_bytes = 1024;
+constexpr std::uint64_t max_block_bytes = 128 << 10;
 constexpr std::uint64_t run = 1;
 constexpr std::uint64_t compressed = 2;
 constexpr unsigned refused_in_descriptor = 0b1011;  // the reserved bit, and those that name a dictionary
@@ -59,12 +63,21 @@ bool states(ByteView field, std::uint64_t size) {
   return field.empty() || little_endian(field) + (field.size() == 2 ? two_bytes_begin_at : 0) == size;
 }
 
-bool ends_well(ByteView data, std::size_t at, std::size_t behind) {
+// By the byte that describes it: a power of two from 1 KiB, and eighths of that.
+std::uint64_t window_bytes(std::byte descriptor) {
+  const auto number = std::to_integer<unsigned>(descriptor);
+  const std::uint64_t base = smallest_window_bytes << (number >> 3U);
+  return base + base / 8 * (number & 7U);
+}
+
+// Blocks of at most so many bytes, and then so many bytes behind the last.
+bool ends_well(ByteView data, std::size_t at, std::size_t most, std::size_t behind) {
   while (at + block_header_bytes <= data.size()) {
     const std::uint64_t header = little_endian(data.subspan(at, block_header_bytes));
     at += block_header_bytes;
     const std::uint64_t kind = header >> 1U & 3U;
     const std::size_t bytes = header >> 3U;
+    if (bytes > most) return false;
     if (kind == compressed && has_reserved_mode(first(data.subspan(at), bytes))) return false;
     at += kind == run ? 1 : bytes;
     if ((header & 1U) == 1) return at + behind == data.size();
@@ -81,7 +94,11 @@ bool is_one_zstd_frame(ByteView data, std::uint64_t size) {
   const std::size_t field = std::max(size_bytes[descriptor >> 6U], single);
   const std::size_t at = magic.size() + 2 - single + field;
   if (at > data.size() || (descriptor & refused_in_descriptor) != 0) return false;
-  return states(data.subspan(at - field, field), size) && ends_well(data, at, (descriptor >> 2U & 1U) * checksum_bytes);
+  // A single segment is its own window, and as large as the payload, which is bounded.
+  const std::uint64_t window = single == 1 ? size : window_bytes(data[magic.size() + 1]);
+  if (single == 0 && window > wire::limits::max_zstd_window_bytes) return false;
+  return states(data.subspan(at - field, field), size) &&
+         ends_well(data, at, std::min(window, max_block_bytes), (descriptor >> 2U & 1U) * checksum_bytes);
 }
 
 }  // namespace speed::message

@@ -6,8 +6,8 @@
 
 namespace speed::message {
 
-// Whether `data` is one frame, whole and nothing beside it, that states no other size, names no dictionary and sets no
-// reserved bit. Else what its blocks hold is not looked at.
+// Whether `data` is one frame, whole and nothing beside it, that states no other size, names no dictionary, sets no
+// reserved bit, and keeps to the bounds of windows and blocks. Else what its blocks hold is not looked at.
 bool is_one_zstd_frame(ByteView data, std::uint64_t size);
 
 }  // namespace speed::message

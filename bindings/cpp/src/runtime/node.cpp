@@ -89,8 +89,14 @@ void Node::allow(const std::vector<std::string>& patterns) {
   Runtime& node = open();
   {
     const std::lock_guard guard(node.lock);
+    AccessPolicy::Rules before = node.context.policy.rules();
     node.context.policy.allow(patterns);
-    node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+    try {
+      node.context.registration->update([&](wire::Entry& entry) { entry.allow = node.context.policy.allowed(); });
+    } catch (...) {
+      node.context.policy.restore(std::move(before));  // nothing is granted that is not published
+      throw;
+    }
   }
   node.protocol->look_again();
 }

@@ -103,10 +103,13 @@ bool Registrar::renew() {
 
 void Registrar::look() {
   std::vector<core::RegistryChange> changes;
-  {
+  try {
     const std::lock_guard guard(lock_);
     if (!watching_) return;
     changes = view_.update(context_.registry->live_entries());
+  } catch (const StorageError&) {
+    context_.stats.count("registry_unlisted");  // what was seen last holds until the next look
+    return;
   }
   for (const core::RegistryChange& change : changes) {
     if (change.entry.name != context_.name) tell(change);

@@ -36,6 +36,11 @@ void check(const std::string& name, const NodeOptions& options) {
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }
 
+RegistrationError not_started(const std::string& name, const std::system_error& error) {
+  return RegistrationError("cannot start '" + name + "': " + error.code().message() +
+                           ": this process has too many files or threads");
+}
+
 }  // namespace
 
 Runtime::Runtime(std::size_t size)
@@ -98,11 +103,25 @@ void Runtime::claim(const NodeOptions& options) {
                                     options.fabrics, context.policy.allowed(), options.language};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
-  protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox));
-  registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
+  try {
+    protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox));
+    registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
+  } catch (const std::system_error& error) {
+    context.registration->remove();
+    throw not_started(context.name, error);
+  }
 }
 
 void Runtime::start() {
+  try {
+    begin();
+  } catch (const std::system_error& error) {
+    leave(0);
+    throw not_started(context.name, error);
+  }
+}
+
+void Runtime::begin() {
   const auto left = [this](const std::string& name) { protocol->node_left(name); };
   dispatch_ = std::make_unique<Dispatch>(
       Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers}, left);

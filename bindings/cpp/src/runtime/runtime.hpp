@@ -54,6 +54,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   explicit Runtime(std::size_t size);  // how many workers
   void prepare(const std::string& name, const NodeOptions& options);
   void claim(const NodeOptions& options);
+  void begin();
   void end(const std::exception_ptr& why);
   void say_leave();
   // A whole message, in segments if no envelope holds it.

@@ -2,6 +2,7 @@
 
 #include "speed/error.hpp"
 #include "wire/json.hpp"
+#include "wire/limits.hpp"
 #include "wire/value_codec.hpp"
 
 namespace speed::wire {
@@ -12,7 +13,6 @@ constexpr std::string_view msgpack_type = "application/msgpack";
 constexpr std::string_view text_type = "text/plain";
 constexpr std::string_view bytes_type = "application/octet-stream";
 constexpr std::string_view json_type = "application/json";
-constexpr std::size_t max_json_depth = 256;
 
 [[noreturn]] void refuse(std::string_view media_type) {
   throw WireError("BAD_MESSAGE", "payload: is not valid " + std::string(media_type));
@@ -36,7 +36,7 @@ Value value_of(const Json& json) {
 }
 
 Value decode_json(ByteView data) {
-  const std::optional<Json> json = parse_json(text(data), max_json_depth);
+  const std::optional<Json> json = parse_json(text(data), limits::max_json_depth);
   if (!json) refuse(json_type);
   return value_of(*json);
 }

@@ -1,5 +1,8 @@
 #include "wire/message_front.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "speed/error.hpp"
 #include "wire/records.hpp"
 
@@ -7,9 +10,10 @@ namespace speed::wire {
 
 namespace {
 
-constexpr std::uint32_t payload_tag = text_tag(99);
-constexpr std::uint32_t url_tag = text_tag(1);
-constexpr std::uint32_t value_tag = text_tag(2);
+// As writers write them: M-2 asks for these very bytes, not for the numbers that they stand for.
+constexpr std::array payload_tag{std::byte{0x9a}, std::byte{0x06}};
+constexpr std::array url_tag{std::byte{0x0a}};
+constexpr std::array value_tag{std::byte{0x12}};
 
 [[noreturn]] void refuse() { throw WireError("BAD_MESSAGE", "payload: is not the last record, or begins too late"); }
 
@@ -18,11 +22,11 @@ class Cursor {
  public:
   Cursor(ByteView data, std::size_t at, std::size_t total) : data_(data), at_(at), total_(total) {}
 
-  bool takes(std::uint32_t tag) {
-    const std::size_t before = at_;
-    if (number() == tag) return true;
-    at_ = before;
-    return false;
+  bool takes(ByteView tag) {
+    const ByteView rest = data_.subspan(at_);
+    if (rest.size() < tag.size() || !std::ranges::equal(rest.first(tag.size()), tag)) return false;
+    at_ += tag.size();
+    return true;
   }
   std::size_t number() {
     std::uint64_t number = 0;
@@ -76,10 +80,10 @@ MessageFront read_front(ByteView data, std::size_t total) {
   cursor.ends_behind(cursor.number());
   Buffer head;
   head.append(data.first(others));
-  put_varint(payload_tag, head);
+  head.append(payload_tag);
   put_varint(url.size() + 2, head);
   head.append(url);
-  put_varint(value_tag, head);
+  head.append(value_tag);
   put_varint(0, head);
   return {MessageView(Bytes(head.view().begin(), head.view().end())), cursor.at()};
 }
