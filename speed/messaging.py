@@ -10,6 +10,7 @@ from speed.errors import NodeClosedError
 from speed.runtime.message import is_large
 from speed.runtime.options import in_seconds
 from speed.wire.content import Content
+from speed.wire.message_splice import has_token
 
 if TYPE_CHECKING:
     from speed.message.options import PublishOptions
@@ -102,11 +103,13 @@ class Messaging:
         """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
 
         As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
-        are not looked at here, but for tokens where the node has a ``security`` (TokenError): a receiver refuses
-        what is no message.
+        are not looked at here, but for tokens (TokenError, and then none is sent): a receiver refuses what is no
+        message.
         """
-        if self._guarded is not None:
-            self._guarded.check_no_tokens(messages)
+        if any(map(has_token, messages)):
+            from speed.message.errors import TokenError
+
+            raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
         self._engine.forward(target, messages, event, ack, in_seconds(timeout))
 
     def publish(

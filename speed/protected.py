@@ -19,7 +19,6 @@ from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.tracing import current_traceparent, traceparent_of
 from speed.trust.security import Guard, MessageSecurity
-from speed.trust.tokens import check_no_token
 from speed.wire.message import new_message_id
 from speed.wire.names import check_topic, matches
 
@@ -85,11 +84,6 @@ class Protected:
             except SpeedError as error:
                 log.warning("an event of %s did not reach %s: %s", topic, entry.name, error)
         return delivered
-
-    def check_no_tokens(self, messages: Sequence[bytes]) -> None:
-        """TokenError if one of them carries a token (M-27)."""
-        for message in messages:
-            check_no_token(message)
 
     # --- receiving ---
 

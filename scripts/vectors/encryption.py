@@ -168,6 +168,8 @@ def _invalid_payloads(keys: dict[str, MessageKey], kept: dict[str, bytes]) -> It
     yield case("later algorithm", "UNKNOWN_ALGORITHM", "taken for another", "x-wing", set_("algorithm", "x-wing-2"))
     for weak in ("aes-128-gcm", "rsa-oaep-2048", "RC4"):
         yield case(f"{weak}", "WEAK_ALGORITHM", "deprecated algorithm read", "x-wing", set_("algorithm", weak))
+    kelvin = set_("algorithm", "\u212ayber768")
+    yield case("a letter that is no k", "UNKNOWN_ALGORITHM", "case of all letters folded", "ml-kem-768", kelvin)
     swapped = set_("algorithm", "chacha20-poly1305")
     yield case("algorithm swapped", "BAD_ENCRYPTION", "algorithm taken from the message", "aes-256-gcm", swapped)
     yield case(
@@ -207,6 +209,7 @@ def _invalid_payloads(keys: dict[str, MessageKey], kept: dict[str, bytes]) -> It
     more = lambda e: setattr(e.payload, "value", e.payload.value + e.payload.value)  # noqa: E731
     yield case("two members", bad, "the second ignored", "clear, by gzip", more)
     yield from _frames(kept["clear, by zstd"])
+    yield from _bounds_of_frames(kept["clear, by zstd"])
 
 
 def _frames(data: bytes) -> Iterable[Case]:
@@ -233,6 +236,26 @@ def _frames(data: bytes) -> Iterable[Case]:
             "bug": "left to the library",
             "hex": made.hex(),
         }
+
+
+def _bounds_of_frames(data: bytes) -> Iterable[Case]:
+    """Frames that decode to what they say, with a window or a block that is too large."""
+    magic, plain = b"\x28\xb5\x2f\xfd", b"abc" * 99
+
+    def block(kind: int, size: int, content: bytes) -> bytes:
+        return (size << 3 | kind << 1 | 1).to_bytes(3, "little") + content
+
+    literals = (len(plain) << 4 | 3 << 2).to_bytes(3, "little") + plain + b"\0"  # not packed, and no sequences
+    run = (1 << 17) + 1
+    frames = {
+        "a window above the bound": (magic + b"\0\x69" + block(0, len(plain), plain), len(plain)),
+        "a block larger than the window": (magic + b"\x60\x29\0" + block(2, len(literals), literals), len(plain)),
+        "a block larger than 128 KiB": (magic + b"\0\x40" + block(1, run, b"a"), run),
+    }
+    for name, (frame, size) in frames.items():
+        made = changed(data, lambda e, f=frame: setattr(e.payload, "value", f))  # type: ignore[misc]
+        made = changed(made, _size(size))
+        yield {"name": f"zstd, {name}", "error": "BAD_COMPRESSION", "bug": "left to the library", "hex": made.hex()}
 
 
 def _size(size: int) -> Callable[[Any], None]:

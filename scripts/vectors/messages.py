@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.any_pb2 import Any as ProtoAny
 
+from scripts.vectors.json_texts import json_payloads
 from speed.wire import message_pb2
 from speed.wire.message import encode_message, new_message_id
 from speed.wire.message_series import MessageIds
@@ -80,6 +81,7 @@ def valid() -> list[dict[str, Any]]:
         "payload_hex": "81a6616d6f756e74cd03e8",
         **msgpack,
     }
+    entry = record(1, b"x-a") + record(2, b"3") + b"\x18\x01"
     bad_trace = pb.ObservabilityContext(trace_id="0" * 32, span_id=TRACE[36:52], trace_flags=1)
     return [
         case("bytes", "basic frame", encode_message(b"hello", **BASE)),
@@ -193,6 +195,14 @@ def valid() -> list[dict[str, Any]]:
             "more than the low 64 bits looked at",
             record(1, metadata() + b"\x38\xbc" + b"\x80" * 8 + b"\x02") + HELLO,
             ttl_seconds=60,
+        ),
+        case(
+            "unknown field in a map's entry",
+            "the entry dropped",
+            record(97, entry) + record(3, record(5, entry)) + record(3, record(6, entry)) + META + HELLO,
+            extensions_hex={"x-a": "33"},
+            baggage={"x-a": "3"},
+            labels={"x-a": "3"},
         ),
         case(
             "zero trace id",
@@ -334,6 +344,7 @@ def messages() -> dict[str, Any]:
         "about": "Rules M-n. Keys missing in `expected` are absent in the message; `field` is what the error names.",
         "valid": valid(),
         "invalid": invalid(),
+        "json_payloads": json_payloads(),
         "traceparents": traceparents(),
         "message_ids": ids,
         "repeated_ids": repeated,

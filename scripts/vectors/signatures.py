@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
+from hashlib import sha512
 from typing import Any
 
 from scripts.vectors.fixed_messages import SIGNER, Case, changed, flipped, message, pb, places
@@ -17,6 +18,7 @@ from speed.wire.records import varint, walk
 STRANGER = MessageKey("ed-2", algorithm_of("ed25519"), bytes(range(1, 33)), publishers=("billing",))
 _FIELD = 2**255 - 19
 _ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_ORDER = 2**252 + 27742317777372353535851937790883648493
 _SMALL_ORDER = (0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8, _FIELD, _FIELD + 1)
 SHARED = MessageKey("mac-1", algorithm_of("hmac-sha256"), bytes(range(64, 96)), publishers=("billing", "etl.*"))
 
@@ -74,6 +76,17 @@ def _valid_signatures() -> Iterable[Case]:
         yield {"name": name, "bug": bug, "signed_by": key.id, "hex": data.hex(), "input_hex": covered.hex()}
 
 
+def _weakly_signed(data: bytes) -> bytes:
+    """A signature that only the key's holder can make, though the equation of RFC 8032 holds: R is neutral."""
+    assert SIGNER.secret is not None
+    assert SIGNER.public is not None
+    clamped = int.from_bytes(sha512(SIGNER.secret).digest()[:32], "little") & ((1 << 254) - 8) | 1 << 254
+    neutral = (1).to_bytes(32, "little")
+    covered = signing_input(data, signed_parts(data))
+    challenge = int.from_bytes(sha512(neutral + SIGNER.public + covered).digest(), "little")
+    return neutral + (challenge * clamped % _ORDER).to_bytes(32, "little")
+
+
 def places_of_record(data: bytes, wanted: int) -> tuple[int, int]:
     return next((start, end) for field, _, start, _, end in walk(data) if field == wanted)
 
@@ -127,6 +140,7 @@ def _invalid_signatures() -> Iterable[Case]:
     yield case("two signatures", "BAD_SIGNATURE", "one of two taken", twice)
     yield case("short signature", "BAD_SIGNATURE", "length not checked", with_signature(plain, signature[:63]))
     yield case("empty signature", "BAD_SIGNATURE", "empty taken for absent", with_signature(plain, b""))
+    yield case("R of small order", "BAD_SIGNATURE", "left to the library", with_signature(plain, _weakly_signed(plain)))
     yield case("field appended", "BAD_SIGNATURE", "unknown fields not covered", good + record(50, b"later"))
     yield case(
         "payload appended", "BAD_SIGNATURE", "first payload covered, last one read", good + record(99, record(2, b"x"))

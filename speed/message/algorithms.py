@@ -86,7 +86,7 @@ def algorithm_of(name: str, fips_mode: str = "off") -> Algorithm:
 
     Raises WeakAlgorithmError and UnknownAlgorithmError (M-24). All algorithms here are in the table of ``rfc``.
     """
-    wanted = name.lower()
+    wanted = name.lower() if name.isascii() else name  # of other alphabets, some letters have lower ones in ASCII
     if wanted in REFUSED:
         raise WeakAlgorithmError(f"{wanted} is deprecated or too weak: use x-wing, aes-256-gcm or ed25519")
     found = ALGORITHMS.get(ALIASES.get(wanted, wanted))

@@ -129,8 +129,13 @@ _ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _ORDER_8, _FIELD - _ORDER_8})
 
 
+def is_of_small_order(point: bytes) -> bool:
+    """Whether 32 bytes are the encoding of such a point of Ed25519, the odd ones included."""
+    return (int.from_bytes(point, "little") & (1 << 255) - 1) % _FIELD in _SMALL_ORDER
+
+
 def _ed25519_public(_: Algorithm, data: bytes) -> Any:
-    if (int.from_bytes(data, "little") & (1 << 255) - 1) % _FIELD in _SMALL_ORDER:
+    if is_of_small_order(data):
         raise ValueError
     return ed25519.Ed25519PublicKey.from_public_bytes(data)
 

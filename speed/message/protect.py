@@ -11,11 +11,13 @@ from speed.errors import ConfigurationError
 from speed.message.algorithms import IV_BYTES, algorithm_of
 from speed.message.compression import compress
 from speed.message.encryption import Described, encrypt, encrypt_directly
+from speed.message.errors import NotAvailableError
 from speed.message.keys import MessageKey
 from speed.message.sensitivity import check_level, check_sensitivity
 from speed.message.signature import sign
 from speed.wire import lazily
 from speed.wire.content import Content, content_type_text, encode_content
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import encode_message
 
 
@@ -35,6 +37,8 @@ class Protection:
 
 
 NOTHING = Protection()
+_SIGNATURE_ROOM = 80
+"""Of the longest signature's record, with what the lengths around it grow by."""
 
 
 def protect_message(
@@ -53,6 +57,7 @@ def protect_message(
     """
     _check(protection, fips_mode)
     content = payload if type(payload) is Content else encode_content(payload, content_type)
+    _check_size(len(content.data), protection)
     compressed, encoding, size = _compressed(content, protection.compression)
     security = _security(protection)
     if protection.encrypt_to:
@@ -79,6 +84,7 @@ def protect_message(
         uncompressed_bytes=size,
         **metadata,
     )
+    _check_size(len(data) + _SIGNATURE_ROOM * (protection.sign_with is not None), protection)
     if protection.sign_with is None:
         return data
     protection.sign_with.check_use(metadata["namespace"], metadata["topic"], metadata["published_at_ms"])
@@ -92,6 +98,12 @@ def _check(protection: Protection, fips_mode: str) -> None:
         algorithm_of(key.algorithm.name, fips_mode)
     if protection.direct and len(protection.encrypt_to) != 1:
         raise ConfigurationError("direct RSA is for one recipient: give one key in `encrypt_to`")
+
+
+def _check_size(size: int, protection: Protection) -> None:
+    """Of a message, or its payload, that is to be signed or encrypted (M-16)."""
+    if size > MAX_PAYLOAD_BYTES and (protection.sign_with is not None or protection.encrypt_to):
+        raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
 
 
 def _compressed(content: Content, encoding: str) -> tuple[Any, str | None, int | None]:

@@ -14,11 +14,13 @@ from speed.message.algorithms import HMAC, algorithm_of
 from speed.message.errors import KeyRefusedError, SignatureError, UnsignedError, UntrustedError
 from speed.message.kem import lp
 from speed.message.keys import MessageKey
+from speed.message.primitives import is_of_small_order
 from speed.wire.message import MessageView
 from speed.wire.message_splice import SignedParts, signed_parts, with_signature
 from speed.wire.names import matches
 
 _DOMAIN: Final = lp(b"speed/1 message signature")
+_POINT_BYTES: Final = 32
 POLICIES: Final = ("off", "verify", "require")
 
 
@@ -97,6 +99,8 @@ def holds(key: MessageKey, signature: bytes, covered: bytes) -> bool:
     if key.algorithm.name == HMAC:
         assert key.secret is not None
         return hmac.compare_digest(hmac.digest(key.secret, covered, sha256), signature)
+    if is_of_small_order(signature[:_POINT_BYTES]):  # which OpenSSL takes
+        return False
     try:
         key.loaded_public.verify(signature, covered)
     except InvalidSignature:

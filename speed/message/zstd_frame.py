@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from speed.wire.limits import MAX_ZSTD_WINDOW_BYTES
+
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SIZE_BYTES = (0, 2, 4, 8)
 _BLOCK_HEADER_BYTES = 3
 _CHECKSUM_BYTES = 4
+_MAX_BLOCK_BYTES = 1 << 17
 _RUN, _COMPRESSED = 1, 2
 _REFUSED_IN_DESCRIPTOR = 0b1011
 """The reserved bit, and those that name a dictionary."""
+_SINGLE_SEGMENT = 0b100000
+"""Its window is as large as what it holds."""
 _RESERVED_IN_MODES = 0b11
 
 
@@ -32,24 +37,32 @@ _PACKED = (_Literals(3, 14, 10), _Literals(3, 14, 10), _Literals(4, 18, 14), _Li
 
 
 def is_one_frame(data: bytes | bytearray | memoryview, size: int) -> bool:
-    """Whether ``data`` is one whole frame and nothing more, that states no other ``size``, names no dictionary and sets
-    no reserved bit. Else what its blocks hold is not looked at.
+    """Whether ``data`` is one whole frame and nothing more, that states no other ``size``, names no dictionary, sets no
+    reserved bit and keeps the bounds of window and blocks. Else what its blocks hold is not looked at.
     """
-    if bytes(data[:4]) != _MAGIC or len(data) < 5:
+    if bytes(data[:4]) != _MAGIC or len(data) < 6:
         return False
     descriptor = data[4]
     at, size_bytes = _header(descriptor)
     if descriptor & _REFUSED_IN_DESCRIPTOR or not _states(data[at - size_bytes : at], size):
         return False
+    window = size if descriptor & _SINGLE_SEGMENT else _window(data[5])
+    return window <= MAX_ZSTD_WINDOW_BYTES and _ends_well(data, at, min(window, _MAX_BLOCK_BYTES))
+
+
+def _ends_well(data: bytes | bytearray | memoryview, at: int, most: int) -> bool:
+    """Whether blocks of at most ``most`` bytes begin there, and the frame ends with ``data``."""
     while at + _BLOCK_HEADER_BYTES <= len(data):
         header = _number(data[at : at + _BLOCK_HEADER_BYTES])
         at += _BLOCK_HEADER_BYTES
         kind, end = header >> 1 & 3, at + (header >> 3)
+        if header >> 3 > most:
+            return False
         if kind == _COMPRESSED and _has_reserved_mode(data[at:end]):
             return False
         at = at + 1 if kind == _RUN else end
         if header & 1:
-            return at + (descriptor >> 2 & 1) * _CHECKSUM_BYTES == len(data)
+            return at + (data[4] >> 2 & 1) * _CHECKSUM_BYTES == len(data)
     return False
 
 
@@ -58,6 +71,12 @@ def _header(descriptor: int) -> tuple[int, int]:
     is_single = descriptor >> 5 & 1
     size_bytes = _SIZE_BYTES[descriptor >> 6] or is_single
     return 5 + (1 - is_single) + size_bytes, size_bytes
+
+
+def _window(field: int) -> int:
+    """Its upper five bits are the exponent, the lower ones eighths."""
+    base = 1 << 10 + (field >> 3)
+    return base + (base >> 3) * (field & 7)
 
 
 def _states(field: bytes | bytearray | memoryview, size: int) -> bool:

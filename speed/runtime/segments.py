@@ -243,6 +243,7 @@ class Segments:
                 self._discard(key)
                 if error.reason != "BAD_MESSAGE":
                     self._lost(key, str(error))
+                self._latest.pop(key, None)
             else:
                 self._store_failed(key, error)
                 self._discard(key)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from speed.errors import UnserialisableError, WireError
 from speed.wire import lazily
+from speed.wire.limits import MAX_JSON_DEPTH
 from speed.wire.value import pack, unpack
 
 UNSPECIFIED, PROTOBUF, JSON, AVRO, CUSTOM = 0, 1, 2, 3, 99
@@ -64,7 +65,7 @@ def decode_content(content_type: str, type_url: str, data: memoryview) -> Any:
         if content_type == PROTOBUF_TYPE:
             return _parse_protobuf(type_url, bytes(data))
         if content_type == CONTENT_TYPES[JSON]:
-            return lazily.load("json").loads(bytes(data))
+            return lazily.load("speed.wire.json_text").read_json(bytes(data), MAX_JSON_DEPTH)
     except (ValueError, RecursionError) as error:
         raise WireError("BAD_MESSAGE", f"payload: is not valid {content_type}: {error}") from error
     return bytes(data)

@@ -7,10 +7,10 @@ import hmac
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
 from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
+from speed.wire.json_text import read_json
 from speed.wire.limits import GENERATION_BITS, MAX_ENTRY_BYTES, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
 
@@ -51,7 +51,6 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
-_SURELY_FINITE_DIGITS = 300
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
     name: int if kind == "int" else str if kind == "str" else tuple
@@ -95,49 +94,9 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
     if not any(hmac.compare_digest(mac, entry_mac(key, line)) for key in registry_keys):
         raise WireError("BAD_ENTRY", "the MAC does not fit: torn, foreign, or of another key")
     try:
-        return _entry_of(_parse(line))
+        return _entry_of(read_json(line, MAX_VALUE_DEPTH))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidNameError) as error:
         raise WireError("BAD_ENTRY", f"{type(error).__name__} in a field: {error}") from None
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    """Strict JSON (R-2): json.loads alone takes UTF-16, NaN and halves of surrogate pairs."""
-    pairs = _checked_map if b"\\u" in line or line.count(b"[") + line.count(b"{") > MAX_VALUE_DEPTH else None
-    values: dict[str, Any] = json.loads(
-        line.decode(), parse_constant=_no_json, parse_float=_finite, parse_int=_whole, object_pairs_hook=pairs
-    )
-    return values
-
-
-def _checked_map(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The map, if its text is Unicode and its nesting bounded: also what a later key of the same name replaces."""
-    json.dumps(pairs, ensure_ascii=False).encode()
-    if any(_is_deeper(value, MAX_VALUE_DEPTH - 1) for _, value in pairs):
-        raise ValueError("nested too deep")
-    return dict(pairs)
-
-
-def _no_json(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _no_json(text)
-
-
-def _whole(text: str) -> int:
-    if len(text) > _SURELY_FINITE_DIGITS:
-        _finite(text)
-    return int(text)
-
-
-def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether ``value`` has more than ``depth`` containers inside each other."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_is_deeper(item, depth - 1) for item in items)
 
 
 def _entry_of(values: dict[str, Any]) -> Entry:

@@ -15,6 +15,7 @@ from speed.wire.content import PROTOBUF, content_encoding_text, content_type_tex
 from speed.wire.message_form import Form, form_of
 from speed.wire.message_id import new_message_id
 from speed.wire.message_known import Recalled, own_id, own_time, recall, remember
+from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
 from speed.wire.message_rules import check_metadata
 from speed.wire.message_writing import encode_message
 from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
@@ -169,17 +170,18 @@ class MessageView:
     @property
     def labels(self) -> dict[str, str]:
         """Labels for metrics."""
-        return dict(self._parsed().observability.labels)
+        return text_map(self._data, LABELS) if self._parsed().HasField("observability") else {}
 
     @property
     def baggage(self) -> dict[str, str]:
         """W3C baggage."""
-        return dict(self._parsed().observability.baggage)
+        return text_map(self._data, BAGGAGE) if self._parsed().HasField("observability") else {}
 
     @property
     def extensions(self) -> dict[str, bytes]:
         """All extensions, known or not."""
-        return dict(self._parsed().extensions)
+        self._parsed()  # refuses what M-4 refuses
+        return extensions(self._data)
 
     @property
     def security(self) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from speed.errors import WireError
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text
 from speed.wire.message import DEFAULT_PRIORITY, parse_records
+from speed.wire.message_maps import LABELS, text_map
 from speed.wire.records import LENGTH_DELIMITED, VARINT, walk
 from speed.wire.traceparent import are_trace_ids
 
@@ -74,7 +75,9 @@ def parse_message(message: bytes) -> Parsed:
     metadata = envelope.metadata
     if not metadata.message_id or metadata.published_at_ms <= 0 or not envelope.HasField("payload"):
         raise WireError("BAD_MESSAGE", "metadata or payload: is required")
-    return Parsed(_head(envelope), metadata.message_id.encode(), metadata.published_at_ms, envelope.payload.value)
+    return Parsed(
+        _head(message, envelope), metadata.message_id.encode(), metadata.published_at_ms, envelope.payload.value
+    )
 
 
 def shape_of(message: bytes, head: Head) -> Shape | None:
@@ -99,7 +102,7 @@ def shape_of(message: bytes, head: Head) -> Shape | None:
     return Shape(head, before, id_start, id_end, between, time_start, time_end, after, end)
 
 
-def _head(envelope: Any) -> Head:
+def _head(message: bytes, envelope: Any) -> Head:
     metadata, trace = envelope.metadata, envelope.observability
     has = metadata.HasField
     return Head(
@@ -111,7 +114,7 @@ def _head(envelope: Any) -> Head:
         correlation_id=metadata.correlation_id if has("correlation_id") else None,
         causality_parent=metadata.causality_parent if has("causality_parent") else None,
         trace_id=trace.trace_id if are_trace_ids(trace.trace_id, trace.span_id) else None,
-        labels=tuple(trace.labels.items()),
+        labels=tuple(text_map(message, LABELS).items()) if envelope.HasField("observability") else (),
         is_encrypted=envelope.HasField("security") and envelope.security.HasField("encryption"),
         type_url=envelope.payload.type_url if metadata.content_type == PROTOBUF else "",
     )

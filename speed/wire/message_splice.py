@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from speed.errors import WireError
 from speed.wire.records import LENGTH_DELIMITED, varint, walk
 
 _METADATA, _SECURITY = 1, 2
@@ -56,6 +57,21 @@ def without_token(data: bytes) -> bytes:
     spans, values = _split(data)
     kept = _without(values, _AUTH_TOKEN)
     return data if kept == values else _put(data, spans, kept)
+
+
+def has_token(data: bytes | memoryview) -> bool:
+    """Whether an ``auth_token`` is in the security context. What breaks M-4 is looked at as far as it can be read."""
+    try:
+        for field, wire_type, _, value, end in walk(data):
+            if field == _SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end]):
+                return True
+    except WireError:
+        pass
+    return False
+
+
+def _holds_token(context: bytes | memoryview) -> bool:
+    return any(field == _AUTH_TOKEN and wire_type == LENGTH_DELIMITED for field, wire_type, *_ in walk(context))
 
 
 def _split(data: bytes | memoryview) -> tuple[list[tuple[int, int]], bytes]:

@@ -23,6 +23,9 @@ _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _EXACT_KEYS = frozenset({str, int})
 _MAX_KEPT_BYTES = 1 << 16
 """Of one value: a packer keeps a buffer as large as the largest that it packed."""
+_WALKED_BYTES = 1 << 20
+"""Payloads above this are walked before they are built: a count that says more than there is costs as much as the value
+that it promises, and some versions of msgpack reserve memory for it at each depth."""
 _packers: deque[Any] = deque(maxlen=16)
 """Packers at rest: making one takes longer than packing a small value, and two threads must not use the same."""
 
@@ -76,6 +79,8 @@ def unpack_unchecked_map(data: bytes | bytearray | memoryview, what: str) -> dic
 
 
 def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
+    if len(data) > _WALKED_BYTES:
+        _walk(data, what)
     try:
         return msgpack.unpackb(data, strict_map_key=True, timestamp=3, ext_hook=_extension)
     except ValueError:
@@ -88,6 +93,18 @@ def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
         )
     except Exception as error:
         raise _not_one_value(what, error) from None
+
+
+def _walk(data: bytes | bytearray | memoryview, what: str) -> None:
+    """WireError for what ends before its counts are met; nothing is built."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+    try:
+        unpacker.feed(data)
+        unpacker.skip()
+    except Exception as error:
+        raise _not_one_value(what, error) from None
+    if unpacker.tell() != len(data):
+        raise _not_one_value(what, msgpack.ExtraData(None, b""))
 
 
 def _pack_column(value: Any) -> msgpack.ExtType:

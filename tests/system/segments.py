@@ -24,10 +24,11 @@ def counters(node: speed.Node) -> dict[str, int]:
     return dict(node.stats()["counters"])
 
 
-def message(payload: Any) -> bytes:
+def message(payload: Any, **more: Any) -> bytes:
     """An encoded message, each time another."""
     identifier = new_message_id(1_700_000_000_123, os.urandom(16))
-    return encode_message(payload, topic="t", namespace="n", message_id=identifier, published_at_ms=1_700_000_000_123)
+    said: dict[str, Any] = {"topic": "t", "namespace": "n", "message_id": identifier, **more}
+    return encode_message(payload, published_at_ms=1_700_000_000_123, **said)
 
 
 class Outsider:

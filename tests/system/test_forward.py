@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 import speed
+from speed.message.errors import TokenError
 from speed.wire.message import encode_message
+from speed.wire.message_splice import with_security
+from tests.unit.wire.messages import pb, with_field
 
 MakeNode = Callable[..., speed.Node]
 
@@ -73,3 +76,19 @@ def test_nothing_is_forwarded_without_a_grant(node: MakeNode) -> None:
     node("billing")
     with pytest.raises(speed.AccessDeniedError):
         node("etl").forward("billing", [encoded(1)])
+
+
+@pytest.mark.parametrize("event", [False, True], ids=["messages", "events"])
+def test_a_message_with_a_token_is_not_forwarded_nor_are_those_beside_it(node: MakeNode, event: bool) -> None:
+    """M-14, M-27: whatever the node knows of security."""
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.on_message(taken)
+    billing.subscribe("a.*", taken)
+    etl = node("etl")
+    token = pb.SecurityContext(auth_token="a.b.c").SerializeToString()
+    front = with_field(2, with_field(1, b"etl"))
+    for held in (with_security(encoded(1), token), encoded(1) + with_field(2, token), front + with_field(2, token)):
+        with pytest.raises(TokenError, match="gateway"):
+            etl.forward("billing", [encoded(0), held], event=event)
+    etl.forward("billing", [encoded(2), front + encoded(3)], event=event, ack=True, timeout=30)
+    assert [message.payload for message in taken.messages] == [2, 3]

@@ -16,11 +16,19 @@ import pytest
 
 import speed
 from speed import KeyStore, MessageSecurity, PublishOptions, SchemaRegistry, generate_key
-from speed.message.errors import BatchError, ClearanceError, NotEncryptedError, SchemaError, TokenError
+from speed.message.errors import (
+    BatchError,
+    ClearanceError,
+    NotAvailableError,
+    NotEncryptedError,
+    SchemaError,
+    TokenError,
+)
 from speed.message.protect import Protection, protect_message
 from speed.trust.audit import AuditLog
 from speed.trust.tokens import TokenKey, TokenVerifier
 from speed.wire import message_pb2
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message_splice import with_security
 from tests.unit.message.keys import BASE
@@ -322,3 +330,13 @@ def test_many_threads_send_protected_messages_at_once(node: Make) -> None:
     for thread in threads:
         thread.join()
     assert sorted(seen.get(timeout=10) for _ in range(80)) == list(range(80))
+
+
+def test_a_message_that_only_its_signature_makes_too_long_is_not_sent_in_segments(node: Make) -> None:
+    """M-16: a receiver would refuse it."""
+    billing, analytics = pair(node, sender(encrypt_to=()), reader())
+    for send in (billing.send, billing.publish):
+        with pytest.raises(NotAvailableError, match="in parts"):
+            send("analytics", "x" * (MAX_PAYLOAD_BYTES - 100))
+    assert analytics.receive(timeout=0) is None
+    assert billing.send("analytics", "short", ack=True, timeout=30)

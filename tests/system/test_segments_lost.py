@@ -230,3 +230,16 @@ def test_segments_of_a_sender_without_a_grant_are_not_looked_at(make: Make, outs
     outsider.write(segments[2:])
     assert billing.receive(timeout=0.5) is None
     assert counters(billing)["unauthorised"] >= len(segments) - 2
+
+
+def test_of_a_payload_that_is_no_message_nothing_is_remembered(node: Make) -> None:
+    """G-18: a sender could fill the memory of who trusts it."""
+    billing = node("billing", allow=["analytics"], engine="python")
+    outsider = Outsider(node("analytics", engine="python"))
+    late = [message(b"x", extensions={"x-long": bytes(70_000)}) for _ in range(3)]
+    for one in late:
+        outsider.write(list(Splitter(64_000, 0).split(one)))
+    assert outsider.settled()["rejected_bad_message"] == len(late)
+    segments = engine(billing)._parts.dispatch.segments()
+    assert (segments._latest, segments._in_hand) == ({}, {})
+    assert billing.receive(timeout=0) is None

@@ -15,6 +15,8 @@ from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
+from speed.wire.json_text import read_json
+from speed.wire.limits import MAX_JSON_DEPTH
 from speed.wire.message_scan import Head
 from speed.wire.value import unpack, unpack_unchecked_map
 
@@ -206,13 +208,17 @@ def _decoder(head: Head, kind: pa.DataType) -> Callable[[bytes], Any]:
     if head.content_type == MSGPACK_TYPE:
         return _unpacked_map if is_type.is_struct(kind) else unpack
     if head.content_type in (_JSON_TYPE, TEXT_TYPE):
-        return json.loads
+        return _read_json
     raise ValueError("its content type has no columns; read it as binary")
 
 
 def _unpacked_map(payload: bytes) -> dict[str, Any]:
     """Arrow looks at the values of the fields that are wanted itself."""
     return unpack_unchecked_map(payload, "payload")
+
+
+def _read_json(payload: bytes) -> Any:
+    return read_json(payload, MAX_JSON_DEPTH)
 
 
 def _why(error: BaseException) -> str:

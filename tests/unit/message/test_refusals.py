@@ -23,6 +23,7 @@ from speed.message.errors import (
     EncryptionError,
     KeyRefusedError,
     NotAvailableError,
+    UnknownAlgorithmError,
     UnsignedError,
 )
 from speed.message.fips import check_fips_mode
@@ -245,3 +246,42 @@ def test_an_openssl_without_them_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     for load in (primitives.load_mlkem_secret, primitives.load_mlkem_public):
         with pytest.raises(NotAvailableError, match="OpenSSL"):
             load("ml-kem-768", bytes(64))
+
+
+@pytest.mark.parametrize("name", ["\u212ayber768", "\u212aYBER1024", "aes-256-gcm\u0130", "rs\u00aa", "sha\u20101"])
+def test_only_letters_of_ascii_have_a_case(name: str) -> None:
+    """M-24: the lower case of the Kelvin sign is k."""
+    assert algorithm_of("KYBER768") is algorithm_of("ml-kem-768")
+    with pytest.raises(UnknownAlgorithmError):
+        algorithm_of(name)
+
+
+# --- what no envelope holds (M-16) ---
+
+
+def room_left(**protection: Any) -> int:
+    """The largest payload whose message is not longer than an envelope's, before it is signed."""
+    return MAX_PAYLOAD_BYTES - len(protected(bytes(1 << 21), **protection).data) + (1 << 21) - 4
+
+
+def test_a_message_that_only_its_signature_makes_too_long_is_refused() -> None:
+    """M-16."""
+    signer = generate_key("ed.1", "ed25519", publishers=("billing",))
+    most = room_left(sign_with=signer)
+    assert len(protected(bytes(most - 100), sign_with=signer).data) <= MAX_PAYLOAD_BYTES
+    for size in (most + 8, MAX_PAYLOAD_BYTES + 1):
+        with pytest.raises(NotAvailableError, match="in parts"):
+            protected(bytes(size), sign_with=signer)
+
+
+def test_a_message_that_only_its_encryption_makes_too_long_is_refused() -> None:
+    """M-16."""
+    most = room_left(encrypt_to=(key(AES),))
+    assert len(protected(bytes(most), encrypt_to=(key(AES),)).data) <= MAX_PAYLOAD_BYTES
+    with pytest.raises(NotAvailableError, match="in parts"):
+        protected(bytes(most + 8), encrypt_to=(key(AES),))
+
+
+def test_a_message_of_any_length_is_written_where_nothing_is_asked_for() -> None:
+    """G-18: it goes in segments."""
+    assert len(protected(bytes(MAX_PAYLOAD_BYTES)).data) > MAX_PAYLOAD_BYTES

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import cramjam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speed.message.compression import compress, decompress
 from speed.message.zstd_frame import is_one_frame
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_ZSTD_WINDOW_BYTES
 
 TEXTS = st.builds(
     lambda words, repeat: b"".join(words) * repeat,
@@ -19,8 +23,8 @@ TEXTS = st.builds(
 RAW, RUN, PACKED = 0, 1, 2
 
 
-def frame(block: bytes, *, descriptor: int = 0x20, stated: bytes = b"\x00") -> bytes:
-    """One frame of one compressed block."""
+def frame(block: bytes, *, descriptor: int = 0x00, stated: bytes = b"\x38") -> bytes:
+    """One frame of one compressed block, by default with a window of 128 KiB and without its size."""
     header = (len(block) << 3 | PACKED << 1 | 1).to_bytes(3, "little")
     return b"\x28\xb5\x2f\xfd" + bytes([descriptor]) + stated + header + block
 
@@ -81,8 +85,8 @@ def test_a_size_that_is_stated_must_be_the_one_that_is_said() -> None:
 
 @pytest.mark.parametrize("bit", [0x01, 0x02, 0x03, 0x08])
 def test_a_dictionary_and_a_reserved_bit_are_refused(bit: int) -> None:
-    assert is_one_frame(frame(b"", descriptor=0x20), 0)
-    assert not is_one_frame(frame(b"", descriptor=0x20 | bit), 0)
+    assert is_one_frame(frame(b"", descriptor=0x20, stated=b"\x00"), 0)
+    assert not is_one_frame(frame(b"", descriptor=0x20 | bit, stated=b"\x00"), 0)
 
 
 def test_every_block_is_looked_at() -> None:
@@ -92,3 +96,35 @@ def test_every_block_is_looked_at() -> None:
         whole = frame(last)
         assert is_one_frame(whole[:6] + first + whole[6:], 0) is holds
     assert not is_one_frame(frame(b"")[:6] + first, 0)  # no last one
+
+
+@pytest.mark.parametrize(("window", "bytes_"), [(0x38, 1 << 17), (0x00, 1 << 10), (0x01, 1152), (0x68, 1 << 17)])
+@pytest.mark.parametrize("kind", [RAW, RUN, PACKED])
+def test_no_block_is_larger_than_the_window_or_128_kib(window: int, bytes_: int, kind: int) -> None:
+    """M-23: of compressed ones their compressed size counts."""
+    for size in (bytes_, bytes_ + 1):
+        header = (size << 3 | kind << 1 | 1).to_bytes(3, "little")
+        whole = b"\x28\xb5\x2f\xfd\x00" + bytes([window]) + header + (b"x" if kind == RUN else bytes(size))
+        assert is_one_frame(whole, size) is (size == bytes_)
+
+
+def test_a_frame_without_a_window_has_one_of_its_size() -> None:
+    """M-23; RFC 8878, 3.1.1.1.2."""
+    for size in (5, 6):
+        assert is_one_frame(frame(bytes(size), descriptor=0x20, stated=b"\x05"), 5) is (size == 5)
+    for size in (MAX_ZSTD_WINDOW_BYTES, MAX_ZSTD_WINDOW_BYTES + 1):
+        whole = frame(b"", descriptor=0xA0, stated=size.to_bytes(4, "little"))
+        assert is_one_frame(whole, size) is (size == MAX_ZSTD_WINDOW_BYTES)
+
+
+@pytest.mark.parametrize(("window", "is_within"), [(0x68, True), (0x69, False), (0x70, False), (0xFF, False)])
+def test_a_window_is_at_most_8_mib(window: int, is_within: bool) -> None:
+    """M-23."""
+    assert is_one_frame(frame(b"", stated=bytes([window])), 0) is is_within
+
+
+@pytest.mark.parametrize("size", [(2 << 20) + 1, (8 << 20) + 1, MAX_PAYLOAD_BYTES])
+def test_what_the_writer_makes_of_large_payloads_is_read(size: int) -> None:
+    """M-23."""
+    text = (random.Random(1).randbytes(size // 3) * 4)[:size]
+    assert decompress("zstd", compress("zstd", text), size) == text

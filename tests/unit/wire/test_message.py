@@ -287,3 +287,28 @@ def test_a_number_that_does_not_end_is_no_plain_record(cut: bytes) -> None:
     """M-4."""
     plain = b"\x10\x01"
     assert plain_records(plain + cut) == len(plain)
+
+
+def test_of_a_map_every_form_of_an_entry_is_read() -> None:
+    """M-4, M-12: what is absent is empty, what is repeated is merged, and what has another wire type is unknown."""
+    key, one, two = with_field(1, b"k"), with_field(2, b"1"), with_field(2, b"2")
+    for entry, expected in (
+        (key + one + with_field(3, b"later"), {"k": "1"}),
+        (key + one + two, {"k": "2"}),
+        (one, {"": "1"}),
+        (key, {"k": ""}),
+        (key + one + b"\x10\x05", {"k": "1"}),
+        (b"", {"": ""}),
+    ):
+        maps = with_field(3, with_field(5, entry)) + with_field(3, with_field(6, entry)) + with_field(97, entry)
+        view = MessageView(maps + encode_message(b"x", **BASE)).validate()
+        assert (view.labels, view.baggage) == (expected, expected)
+        assert {name: value.decode() for name, value in view.extensions.items()} == expected
+    later = with_field(3, with_field(6, key + one)) + with_field(3, with_field(6, key + two + b"\x18\x01"))
+    assert MessageView(later + encode_message(b"x", **BASE)).validate().labels == {"k": "2"}
+
+
+def test_an_entry_of_a_map_whose_text_is_no_utf_8_is_refused() -> None:
+    """M-4."""
+    for entry in (with_field(1, b"\xff") + b"\x18\x01", with_field(1, b"k") + with_field(2, b"\xff") + b"\x18\x01"):
+        assert "UTF-8" in refused(with_field(3, with_field(6, entry)) + encode_message(b"x", **BASE))

@@ -75,3 +75,9 @@ def test_a_message_that_lies_in_another_way_than_writers_write_is_read_alone(dat
 
 def test_a_message_in_the_usual_order_has_a_shape_whatever_else_it_says() -> None:
     assert shape_alone(message(ID, TOPIC, TIME)) is not None
+
+
+def test_labels_are_read_whatever_stands_beside_them() -> None:
+    """M-12."""
+    entry = with_field(6, with_field(1, b"a") + with_field(2, b"1") + b"\x18\x01")
+    assert parse_message(message(ID, TOPIC, TIME, payload=with_field(3, entry) + PAYLOAD)).head.labels == (("a", "1"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import OrderedDict
 from datetime import datetime, timedelta, timezone
 from enum import IntEnum
@@ -16,6 +17,7 @@ from speed.errors import UnserialisableError, WireError
 from speed.wire import control, spc
 from speed.wire.column import Column
 from speed.wire.column_values import from_values
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.value import pack, unpack
 from tests.vectors import case_name, load, value_of
 
@@ -64,6 +66,34 @@ def test_bytes_that_are_no_value_are_refused(case: dict[str, str]) -> None:
     with pytest.raises(WireError) as refusal:
         unpack(bytes.fromhex(case["hex"]))
     assert refusal.value.reason == "BAD_PAYLOAD"
+
+
+@pytest.mark.parametrize("head", [b"\xdd\x03\xff\xf0\x00", b"\xdf\x01\xff\xf0\x00\xa1a"], ids=["arrays", "maps"])
+@pytest.mark.parametrize("levels", [1, 32, 1000])
+def test_counts_that_say_more_than_there_is_cost_no_memory(head: bytes, levels: int) -> None:
+    """W-16: each of them is met by the bytes that follow it, but all together are not."""
+    lying = head * levels + b"\xc0" * (MAX_PAYLOAD_BYTES - levels * len(head))
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match="BAD_PAYLOAD"):
+            unpack(lying)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MAX_PAYLOAD_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_values_are_read_back_and_what_follows_them_is_refused() -> None:
+    """W-16."""
+    for value in (
+        bytes(3 << 20),
+        {"a": ["text"] * 400_000},
+        ["x" * (2 << 20), {1: datetime(2020, 1, 1, tzinfo=timezone.utc)}],
+    ):
+        data = pack(value)
+        assert unpack(memoryview(data)) == value
+        for broken in (data + b"\x00", data[:-1]):
+            with pytest.raises(WireError, match="BAD_PAYLOAD"):
+                unpack(broken)
 
 
 @given(values)
