@@ -204,6 +204,11 @@ class Registration:
             self._install()
             self._check_claim()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the lease ran out, noticed or not (R-12)."""
+        return _now_ms() > self._lease.expires_ms
+
     def check_held(self) -> None:
         """LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick."""
         if time.monotonic_ns() // 1_000_000 > self._lease.expires_ms:

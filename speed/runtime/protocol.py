@@ -274,7 +274,7 @@ class Protocol:
             self._bell.wake(lane_id)
 
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        if not self.accepting:
+        if not self.accepting or self._context.registration.is_over:  # a successor may read already
             return
         try:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)

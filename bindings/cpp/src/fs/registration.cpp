@@ -166,8 +166,10 @@ void Registration::publish() {
   check_claim();
 }
 
+bool Registration::is_over() const { return monotonic_ms() > expires_ms_.load(std::memory_order_relaxed); }
+
 void Registration::check_held() {
-  if (monotonic_ms() <= expires_ms_.load(std::memory_order_relaxed)) return;
+  if (!is_over()) return;
   const std::lock_guard guard(lock_);
   check_lease(monotonic_ms());
 }

@@ -31,6 +31,8 @@ class Registration {
 
   Registration(Registry& registry, wire::Entry entry);
 
+  bool is_over() const;  // the lease ran out, noticed or not
+
   // LeaseLostError once the lease ran out; called before every write of an envelope, so it is quick.
   void check_held();
 

@@ -261,7 +261,7 @@ void Protocol::resume(const wire::NodeId& lane_id) {
 }
 
 void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
-  if (!accepting_) return;
+  if (!accepting_ || context_.registration->is_over()) return;  // a successor may read already
   std::size_t envelopes = 0;
   std::size_t bytes = 0;
   bool more = true;

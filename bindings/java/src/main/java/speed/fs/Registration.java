@@ -40,9 +40,14 @@ public final class Registration {
         checkClaim();
     }
 
+    /** Whether the lease ran out, noticed or not. */
+    public boolean isOver() {
+        return lease.mustStop(Posix.monotonicMs());
+    }
+
     /** LeaseLostException once the lease ran out; called before every write of an envelope, so it is quick. */
     public void checkHeld() {
-        if (lease.mustStop(Posix.monotonicMs())) {
+        if (isOver()) {
             throw lost("its lease ran out before it could be renewed");
         }
     }

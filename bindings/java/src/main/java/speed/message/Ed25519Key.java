@@ -4,9 +4,12 @@ import java.security.GeneralSecurityException;
 import java.security.PrivateKey;
 import java.security.PublicKey;
 import java.security.Signature;
+import java.util.Arrays;
 
 /** Ed25519 (RFC 8032), by the JDK: for machines without libsodium. */
 final class Ed25519Key implements LoadedKey.Signer {
+    private static final int POINT_BYTES = 32;
+
     private final PrivateKey secretKey;
     private final PublicKey publicKey;
 
@@ -36,10 +39,10 @@ final class Ed25519Key implements LoadedKey.Signer {
         return signature.sign();
     }
 
-    /** The JDK ignores bytes behind the 64 of a signature; another length never holds here. */
+    /** The JDK ignores bytes behind the 64 of a signature, and takes an R of small order; neither holds here (M-17). */
     @Override
     public boolean holds(byte[] made, byte[] covered) {
-        if (made.length != Algorithm.ED25519.outputBytes) {
+        if (made.length != Algorithm.ED25519.outputBytes || Curve.isOfSmallOrder(Arrays.copyOf(made, POINT_BYTES))) {
             return false;
         }
         try {

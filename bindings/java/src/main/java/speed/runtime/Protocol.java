@@ -252,8 +252,8 @@ final class Protocol implements Introspection.Lanes {
     }
 
     private void drain(InboundLane lane, long now, boolean scan) {
-        if (!accepting) {
-            return;
+        if (!accepting || context.registration.isOver()) {
+            return; // a successor may read already
         }
         try {
             LaneReader.Batch batch = lane.read(READ_ENVELOPES, READ_BYTES, now, scan);

@@ -1,0 +1,46 @@
+"""A node whose lease ended, and that has not noticed yet, because its heartbeat hangs (R-12)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import speed
+
+Make = Callable[..., speed.Node]
+PATIENCE = 20.0
+LEASE_SECONDS = 0.6
+
+
+def parts_of(node: speed.Node) -> Any:
+    return node._engine._parts  # type: ignore[attr-defined]
+
+
+def test_a_node_whose_lease_ended_handles_nothing_more(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A successor may read the same lane already."""
+    handled: list[Any] = []
+    billing = node("billing", engine="python", allow=["analytics"], lease_seconds=LEASE_SECONDS, heartbeat_seconds=0.1)
+    billing.on_message(lambda message: handled.append(message.payload))
+    analytics = node("analytics", engine="python")
+    analytics.send("billing", 1, ack=True, timeout=PATIENCE)
+    disk_answers = threading.Event()
+    parts, links = parts_of(billing), parts_of(analytics).links
+    monkeypatch.setattr(parts.context.registration, "heartbeat", lambda: disk_answers.wait(PATIENCE))
+    link = links.granted("billing")
+    monkeypatch.setattr(links, "granted", lambda _: link)  # as if it had been looked at just before
+    while not parts.context.registration.is_over:
+        os.sched_yield()
+    analytics.send("billing", 2, timeout=PATIENCE)
+    turns = parts.pool._turns
+    give_up = time.monotonic() + PATIENCE
+    while parts.pool._turns < turns + 3 and time.monotonic() < give_up:
+        parts.protocol.look_again()
+        os.sched_yield()
+    assert parts.pool.drain(PATIENCE)
+    assert handled == [1]
+    disk_answers.set()
