@@ -116,7 +116,7 @@ class _Timed:
         self._future.add_done_callback(self._note)
 
     def _note(self, _: Future[Any]) -> None:
-        """Runs on the thread that brings the answer."""
+        """Runs as soon as the answer is there, on a worker of the node."""
         self._end = time.perf_counter()
         self._noted.set()
 

@@ -304,7 +304,6 @@ def invalid() -> list[dict[str, Any]]:
 
 def traceparents() -> dict[str, list[str]]:
     """Texts for M-11; of a later version the first 55 characters count."""
-    span = "-b7ad6b7169203331-01"
     return {
         "valid": [TRACE, TRACE[:-2] + "00", TRACE[:-2] + "ff", "cc" + TRACE[2:], "cc" + TRACE[2:] + "-more"],
         "invalid": [
@@ -314,11 +313,11 @@ def traceparents() -> dict[str, list[str]]:
             TRACE + "-more",
             TRACE[:-1],
             "cc" + TRACE[2:] + "more",
-            "00-" + "0" * 32 + span,
+            "00-" + "0" * 32 + TRACE[35:],
             TRACE[:36] + "0" * 16 + "-01",
             TRACE.replace("-", "_"),
             " " + TRACE[1:],
-            "00-" + "g" * 32 + span,
+            "00-" + "g" * 32 + TRACE[35:],
             TRACE[:-2] + "0x",
             TRACE + "\n",
         ],

@@ -96,10 +96,15 @@ TEST(Messages, a_json_payload_is_strict_and_its_depth_bounded_m_10) {
     EXPECT_THROW(decoded(broken), WireError);
   }
   EXPECT_THROW(decoded(std::string(1 << 20, '[')), WireError);
-  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
-  const auto most = test::spec_file("limits.json")["max_json_depth"].get<std::size_t>();
-  EXPECT_NO_THROW(decoded(nested(most)));
-  EXPECT_THROW(decoded(nested(most + 1)), WireError);
+}
+
+TEST(Messages, json_of_the_vectors_is_judged_as_everywhere_m_10) {
+  for (const Json& item : cases("messages", "json_payloads", "valid")) {
+    EXPECT_NO_THROW(decode_content("application/json", bytes_of(item["hex"]))) << what(item);
+  }
+  for (const Json& item : cases("messages", "json_payloads", "invalid")) {
+    EXPECT_THROW(decode_content("application/json", bytes_of(item["hex"])), WireError) << what(item);
+  }
 }
 
 TEST(Messages, what_is_written_is_read_back_m_2_m_10) {

@@ -1,6 +1,7 @@
 package speed.wire;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -60,6 +61,21 @@ class MessagesTest {
         view.extensions().forEach((key, value) -> extensions.put(key, HexFormat.of().formatHex(value)));
         fields.put("extensions_hex", extensions);
         return fields;
+    }
+
+    @TestFactory
+    Stream<DynamicTest> jsonIsReadAsEverywhere() {
+        return vectors.object("json_payloads").each("valid", one -> assertDoesNotThrow(() -> json(one)));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> whatIsNoJsonIsRefusedAsEverywhere() {
+        return vectors.object("json_payloads").each("invalid", one -> assertThrows(WireException.class, () -> json(one)));
+    }
+
+    private static Object json(Contract one) {
+        byte[] text = one.bytes("hex");
+        return Content.decode("application/json", "", text, 0, text.length);
     }
 
     @TestFactory
