@@ -1,5 +1,6 @@
 package speed.fs;
 
+import java.lang.ref.Reference;
 import java.nio.ByteOrder;
 import speed.wire.Block;
 
@@ -25,6 +26,7 @@ public final class Cores {
         }
         allowed.bytes.putLong(word, with);
         Libc.sched_setaffinity(0, MASK_BYTES, allowed.address);
+        Reference.reachabilityFence(allowed);
         return true;
     }
 }

@@ -5,6 +5,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 
 import com.sun.jna.Native;
 import com.sun.jna.Platform;
+import java.lang.ref.Reference;
 import java.nio.ByteOrder;
 import speed.errors.ConfigurationException;
 import speed.wire.Block;
@@ -132,6 +133,7 @@ public final class Posix {
     static int read(int descriptor, Block into) throws PosixException {
         while (true) {
             long count = Libc.read(descriptor, into.address, into.size);
+            Reference.reachabilityFence(into);
             if (count >= 0) {
                 return (int) count;
             }
@@ -147,6 +149,7 @@ public final class Posix {
         int done = 0;
         while (done < length) {
             long count = Libc.pread(descriptor, into.address + done, length - done, offset + done);
+            Reference.reachabilityFence(into);
             if (count < 0) {
                 retryOrThrow("read");
                 continue;
@@ -163,6 +166,7 @@ public final class Posix {
     static int write(int descriptor, Block from, int start, int length) throws PosixException {
         while (true) {
             long count = Libc.write(descriptor, from.address + start, length);
+            Reference.reachabilityFence(from);
             if (count >= 0) {
                 return (int) count;
             }
@@ -185,6 +189,7 @@ public final class Posix {
         while ((written = Libc.pwrite(descriptor, from.address, length, offset)) < 0) {
             retryOrThrow("write");
         }
+        Reference.reachabilityFence(from);
         if (written < length) {
             throw new PosixException(PosixException.EIO, "a short write");
         }
@@ -195,6 +200,7 @@ public final class Posix {
         int done = 0;
         while (done < length) {
             long count = Libc.pwrite(descriptor, from.address + done, length - done, offset + done);
+            Reference.reachabilityFence(from);
             if (count < 0) {
                 retryOrThrow("write");
                 continue;

@@ -2,6 +2,7 @@ package speed.fs;
 
 import com.sun.jna.Native;
 import com.sun.jna.Platform;
+import java.lang.ref.Reference;
 import java.nio.ByteOrder;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -59,7 +60,9 @@ public final class Waker {
     private boolean control(int operation, int descriptor, int wanted) {
         Block event = new Block(EVENT_BYTES);
         event.bytes.order(ByteOrder.nativeOrder()).putInt(0, wanted).putLong(DATA_AT, descriptor);
-        return Libc.epoll_ctl(epoll, operation, descriptor, event.address) == 0;
+        boolean done = Libc.epoll_ctl(epoll, operation, descriptor, event.address) == 0;
+        Reference.reachabilityFence(event);
+        return done;
     }
 
     public void close() {

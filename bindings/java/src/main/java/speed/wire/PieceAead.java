@@ -47,6 +47,7 @@ public final class PieceAead {
             return OVERHEAD + count;
         }
         into.bytes.put(begin, data, from, count);
+        into.check(at, OVERHEAD + count);
         Sodium.crypto_aead_chacha20poly1305_ietf_encrypt(into.address + begin, 0, into.address + begin, count,
                 named(name), name.length, 0, into.address + at, nativeKey.address);
         return OVERHEAD + count;
@@ -65,6 +66,7 @@ public final class PieceAead {
         int begin = at + Limits.NONCE_BYTES;
         int count = size - Limits.NONCE_BYTES;
         if (nativeKey != null) {
+            sealed.check(at, size);
             return Sodium.crypto_aead_chacha20poly1305_ietf_decrypt(sealed.address + begin, 0, 0,
                     sealed.address + begin, count, named(name), name.length, sealed.address + at,
                     nativeKey.address) == 0;

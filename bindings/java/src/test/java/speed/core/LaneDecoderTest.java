@@ -60,7 +60,7 @@ class LaneDecoderTest {
     private List<Long> sequences(Block lane, int length, int step) {
         LinkOpener opener = new LinkOpener(ring, SOURCE, TARGET);
         LaneDecoder decoder = new LaneDecoder(
-                SOURCE, TARGET, (header, data, at) -> opener.open(header, data, at, new Block(1 << 12)));
+                SOURCE, TARGET, (header, data, at) -> opener.open(header, data, at, new Block(header.payloadBytes())));
         List<Long> found = new ArrayList<>();
         int consumed = 0;
         for (int arrived = Math.min(step, length); ; arrived = Math.min(arrived + step, length)) {

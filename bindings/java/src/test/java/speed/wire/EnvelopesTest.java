@@ -116,6 +116,16 @@ class EnvelopesTest {
     }
 
     /** Forged generations must not fill memory: only a few keys are kept. */
+    /** The cipher writes there also when the tag is wrong. */
+    @Test
+    void memoryThatAnEnvelopeDoesNotFitIsNeverWritten() {
+        Aead aead = ring.sealing(source, target, 1);
+        Block envelope = new Block(ROOM);
+        assertThrows(IndexOutOfBoundsException.class, () -> aead.open(envelope, 0, 40, new Block(39)));
+        assertThrows(IndexOutOfBoundsException.class, () -> aead.open(envelope, ROOM - 100, 40, new Block(ROOM)));
+        assertThrows(IndexOutOfBoundsException.class, () -> aead.seal(envelope, ROOM - 100, 40));
+    }
+
     @Test
     void envelopesOfManyGenerationsAreOpened() {
         LinkOpener opener = new LinkOpener(ring, source, target);
