@@ -94,21 +94,39 @@ class CallFuture(Future[Any]):
     callbacks_are_brief = False
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
 
-    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], object]], None]) -> None:
+    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()
         self._hurry = hurry
         self._tell = tell
+        self._hung: deque[Callable[[Future[Any]], object]] | None = None
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Have ``fn(future)`` run when the call has ended; on the thread that reads nothing may block."""
-        at_once = self.callbacks_are_brief or self.done()
-        super().add_done_callback(fn if at_once else partial(self._have_run, fn))
+        if self.callbacks_are_brief or self.done():
+            super().add_done_callback(fn)
+            return
+        self._hung = self._hung or deque()
+        super().add_done_callback(partial(self._call_ended, fn))
+        if self.done():  # since we looked
+            self.tell()
 
-    def _have_run(self, fn: Callable[[Future[Any]], object], _: Future[Any]) -> None:
+    def _call_ended(self, fn: Callable[[Future[Any]], object], _: Future[Any]) -> None:
         if self.cancelled():
             fn(self)
-        else:
-            self._tell(partial(fn, self))
+        elif self._hung is not None:
+            self._hung.append(fn)
+
+    def tell(self) -> None:
+        """The call has ended: have what was hung on it run, in its order."""
+        if self._hung:
+            self._tell(self._run_hung)
+
+    def _run_hung(self) -> None:
+        while self._hung:
+            try:
+                self._hung.popleft()(self)
+            except BaseException:  # its own exit, too
+                calls_log.exception("a callback of a call failed")
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
@@ -123,7 +141,7 @@ class CallFuture(Future[Any]):
         return super().exception(timeout)
 
 
-def complete_future(future: Future[Any]) -> Completion:
+def complete_future(future: CallFuture) -> Completion:
     """A completion that sets ``future``; an abandoned (cancelled) future is left alone."""
 
     def complete(outcome: Outcome) -> None:
@@ -133,7 +151,8 @@ def complete_future(future: Future[Any]) -> Completion:
             else:
                 future.set_result(outcome)
         except InvalidStateError:
-            pass
+            return
+        future.tell()
 
     return complete
 
@@ -146,7 +165,7 @@ class Calls:
         self._pool = pool
         self._links = links
         self._pending: PendingCalls = context.pending
-        self._untold: deque[Callable[[], object]] = deque()
+        self._untold: deque[Callable[[], None]] = deque()
         """The callbacks of calls that ended, until a worker runs them."""
         self._over = False
         self._numbers = count(1)
@@ -157,8 +176,8 @@ class Calls:
         """A place for the outcome of a call that is asked for later."""
         return CallFuture(self._links.hurry, self._tell)
 
-    def _tell(self, callback: Callable[[], object]) -> None:
-        self._untold.append(callback)
+    def _tell(self, run_callbacks: Callable[[], None]) -> None:
+        self._untold.append(run_callbacks)
         if self._over:
             self.tell_rest()
         else:
@@ -166,13 +185,10 @@ class Calls:
 
     def _tell_next(self) -> None:
         try:
-            callback = self._untold.popleft()
+            run_callbacks = self._untold.popleft()
         except IndexError:
             return
-        try:
-            callback()
-        except BaseException:  # its own exit, too
-            calls_log.exception("a callback of a call failed")
+        run_callbacks()
 
     def tell_rest(self) -> None:
         """The workers have ended: run the callbacks that they did not."""

@@ -19,8 +19,8 @@ PATIENCE = 20.0
 
 
 @pytest.fixture(name="make")
-def python_nodes(node: Make) -> Make:
-    return partial(node, engine="python")
+def nodes_of_each_kind(node: Make, kind: str) -> Make:
+    return partial(node, engine=kind)
 
 
 @pytest.fixture
@@ -138,3 +138,29 @@ def test_an_awaited_answer_comes_while_all_workers_wait_for_it(make: Make, go: t
         assert make("caller").call("analytics", "await", timeout=2 * PATIENCE) == 7
     finally:
         loop.call_soon_threadsafe(loop.stop)
+
+
+def test_calls_end_though_all_workers_wait_for_calls(make: Make, go: threading.Event) -> None:
+    """Threads: the end of a call needs no free worker."""
+    analytics = make("analytics", allow=["desk"], workers=2)
+    both = threading.Barrier(2)
+
+    def ask() -> int:
+        both.wait(PATIENCE)
+        answer: int = analytics.submit("billing", "echo", {"x": 7}, timeout=2 * PATIENCE).result(PATIENCE)
+        return answer
+
+    analytics.register("ask", ask)
+    desk = make("desk")
+    futures = [desk.submit("analytics", "ask", timeout=2 * PATIENCE) for _ in range(2)]
+    assert [future.result(2 * PATIENCE) for future in futures] == [7, 7]
+
+
+def test_what_was_hung_on_a_call_may_wait_for_the_next_one(make: Make, go: threading.Event) -> None:
+    """Threads: both answers come together."""
+    analytics = make("analytics")
+    found: Queue[Any] = Queue()
+    first, second = (analytics.submit("billing", "held", timeout=PATIENCE) for _ in range(2))
+    first.add_done_callback(lambda _: found.put(second.result(PATIENCE)))
+    go.set()
+    assert found.get(timeout=PATIENCE) is True

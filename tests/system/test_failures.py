@@ -47,8 +47,8 @@ TEXTS = ["half of a pair: \ud83d", "x" * 1980 + "\ud83d" * 9, "x" * 3000]
 
 
 @pytest.fixture(name="make")
-def python_nodes(node: Make) -> Make:
-    return partial(node, engine="python")
+def nodes_of_each_kind(node: Make, kind: str) -> Make:
+    return partial(node, engine=kind)
 
 
 @pytest.mark.parametrize("way", WAYS)

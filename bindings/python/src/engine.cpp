@@ -78,9 +78,13 @@ Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle) 
   {
     const Released released;
     runtime_ = Runtime::make(name, options);
-    node_ = std::make_unique<Node>(runtime_);
   }
   settling_ = std::make_shared<Settling>(runtime_->workers, settle.ptr());
+  runtime_->workers.at_each_tick([settling = std::weak_ptr(settling_)] {
+    if (const auto kept = settling.lock()) kept->look();
+  });
+  const Released released;
+  node_ = std::make_unique<Node>(runtime_);
 }
 
 Engine::~Engine() {

@@ -87,7 +87,8 @@ nb::object to_exception(const std::exception_ptr& error) {
 }
 
 std::string described(const nb::python_error& error) {
-  const std::string text = nb::cast<std::string>(nb::str(error.value()));
+  const nb::object failure_text = nb::module_::import_("speed.core.services").attr("failure_text");  // which never fails
+  const auto text = nb::cast<std::string>(failure_text(error.value()));
   if (error.matches(class_of("SpeedError"))) return text;
   return nb::cast<std::string>(error.type().attr("__name__")) + ": " + text;
 }

@@ -1,41 +1,72 @@
 #include "settling.hpp"
 
+#include <thread>
+#include <utility>
+
 #include "convert.hpp"
 #include "errors.hpp"
+#include "fs/bell.hpp"
 
 namespace speed::python {
 
+namespace {
+
+constexpr int most_helpers = 256;
+
+}  // namespace
+
 void Settling::add(const Kept& future, core::Outcome outcome) {
-  bool is_first = false;
+  bool was_queued = false;
   {
     const std::lock_guard guard(lock_);
-    is_first = ended_.empty();
     ended_.push_back({future, std::move(outcome)});
+    was_queued = std::exchange(is_queued_, true);
   }
-  if (is_first) workers_.follow([self = shared_from_this()] { self->settle(); });
+  if (!was_queued) workers_.follow([self = shared_from_this()] { self->settle(); });
+}
+
+void Settling::look() {
+  {
+    const std::lock_guard guard(lock_);
+    const bool is_stuck = !ended_.empty() && std::exchange(seen_, taken_) == taken_;
+    if (!is_stuck || helpers_ >= most_helpers) return;
+  }
+  ++helpers_;
+  std::thread([self = shared_from_this()] {
+    fs::block_signals();
+    self->settle();
+    --self->helpers_;
+  }).detach();  // what the program hung on a future may hold it for ever
+}
+
+std::optional<Settling::Ended> Settling::next() {
+  const std::lock_guard guard(lock_);
+  if (ended_.empty()) return std::nullopt;
+  ++taken_;
+  Ended first = std::move(ended_.front());
+  ended_.pop_front();
+  is_queued_ = !ended_.empty();
+  return first;
 }
 
 void Settling::settle() {
   const Taken taken;
-  std::vector<Ended> ended;
-  {
-    const std::lock_guard guard(lock_);
-    ended.swap(ended_);
+  for (std::optional<Ended> one = next(); one; one = next()) settle_one(*one);
+}
+
+void Settling::settle_one(const Ended& one) {
+  nb::object result = nb::none();
+  nb::object error = nb::none();
+  if (const auto* const failure = std::get_if<std::exception_ptr>(&one.outcome)) {
+    error = to_exception(*failure);
+  } else {
+    result = to_object(std::get<Value>(one.outcome));
   }
-  for (const Ended& one : ended) {
-    nb::object result = nb::none();
-    nb::object error = nb::none();
-    if (const auto* const failure = std::get_if<std::exception_ptr>(&one.outcome)) {
-      error = to_exception(*failure);
-    } else {
-      result = to_object(std::get<Value>(one.outcome));
-    }
-    PyObject* const arguments[] = {one.future.get(), result.ptr(), error.ptr()};
-    PyObject* const done =
-        guarded([&] { return PyObject_Vectorcall(settle_.get(), arguments, std::size(arguments), nullptr); });
-    if (done == nullptr) PyErr_WriteUnraisable(settle_.get());
-    Py_XDECREF(done);
-  }
+  PyObject* const arguments[] = {one.future.get(), result.ptr(), error.ptr()};
+  PyObject* const done =
+      guarded([&] { return PyObject_Vectorcall(settle_.get(), arguments, std::size(arguments), nullptr); });
+  if (done == nullptr) PyErr_WriteUnraisable(settle_.get());
+  Py_XDECREF(done);
 }
 
 }  // namespace speed::python

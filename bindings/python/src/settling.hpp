@@ -1,10 +1,16 @@
 // Futures whose calls ended, settled many at once: one taking of the interpreter lock for all answers of a turn.
-// Threads: `add` may be called from any thread.
+//
+// A worker settles them. But all workers may wait for futures, and what the program hung on one may wait for the next:
+// where the oldest stays, a thread of its own goes on (S-7).
+// Threads: all methods may be called from any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <optional>
 
 #include "core/pending_calls.hpp"
 #include "gil.hpp"
@@ -19,17 +25,26 @@ class Settling : public std::enable_shared_from_this<Settling> {
 
   void add(const Kept& future, core::Outcome outcome);
 
+  // If the oldest future is the one that was there the last time, its worker is held up: another thread begins.
+  void look();
+
  private:
   struct Ended {
     Kept future;
     core::Outcome outcome;
   };
+  std::optional<Ended> next();
   void settle();
+  void settle_one(const Ended& one);
 
   runtime::Workers& workers_;
   const Kept settle_;
   std::mutex lock_;  // guards what follows
-  std::vector<Ended> ended_;
+  std::deque<Ended> ended_;
+  bool is_queued_ = false;   // a worker is going to look
+  std::uint64_t taken_ = 0;  // from `ended_`, so far
+  std::uint64_t seen_ = 0;   // as many had been taken when somebody looked last
+  std::atomic<int> helpers_ = 0;
 };
 
 }  // namespace speed::python

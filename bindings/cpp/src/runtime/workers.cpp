@@ -301,6 +301,7 @@ void Workers::relieve() {
     idle = needs_relief() ? 0 : idle + 1;
     // While it waits nobody might read: a worker waits for room, if need be one with nothing else to do.
     if (unsent && ended_ == ended && !flush(false) && !is_running()) submit([] {});
+    if (is_running()) at_each_tick_();
     const bool slow = ended_ - ended < slow_tasks;
     if (slow && !role_.is_held() && (has_tasks() || turns_ == turns)) call_member();
   }

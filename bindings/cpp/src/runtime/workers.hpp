@@ -56,6 +56,9 @@ class Workers {
 
   void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
 
+  // Has the relief do this as well, at each tick while tasks run; only before `start`. It must not wait.
+  void at_each_tick(std::function<void()> look) { at_each_tick_ = std::move(look); }
+
   bool drain(double timeout_seconds);       // waits until no task is queued or running
   void stop(double timeout_seconds);        // lets every thread end after its present turn or task
 
@@ -92,6 +95,7 @@ class Workers {
 
   const std::size_t size_;
   Duties duties_;
+  std::function<void()> at_each_tick_ = [] {};
   std::weak_ptr<void> owner_;
   ReaderRole role_;
   std::mutex lock_;  // guards what follows, down to the atomics
