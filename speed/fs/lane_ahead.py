@@ -41,10 +41,6 @@ class LaneAhead:
         """Sender generation of the committed position: a crash leads back there, and not further."""
 
     @property
-    def segments(self) -> list[Segment]:
-        return self._listing.segments
-
-    @property
     def cursors(self) -> list[int]:
         """Receiver generations that left a cursor, the newest first."""
         return self._listing.cursors

@@ -5,7 +5,6 @@ The protobuf runtime of Python drops an entry that holds an unknown field; those
 
 from __future__ import annotations
 
-from speed.errors import WireError
 from speed.wire.records import LENGTH_DELIMITED, walk
 
 _KEY, _VALUE = 1, 2
@@ -14,9 +13,9 @@ LABELS, BAGGAGE = 6, 5
 
 
 def text_map(message: bytes | memoryview, field: int) -> dict[str, str]:
-    """``LABELS`` or ``BAGGAGE``; WireError(BAD_MESSAGE) for what is no text."""
+    """``LABELS`` or ``BAGGAGE`` of a message that protobuf has parsed: then all text is UTF-8."""
     entries = _entries(message, (_OBSERVABILITY, field))
-    return {key: _text(value) for key, value in entries.items()}
+    return {key: str(value, "utf-8") for key, value in entries.items()}
 
 
 def extensions(message: bytes | memoryview) -> dict[str, bytes]:
@@ -45,11 +44,4 @@ def _entry(data: bytes | memoryview) -> tuple[str, bytes | memoryview]:
     for number, kind, _, value, end in walk(data):
         if kind == LENGTH_DELIMITED:
             parts[number] = data[value:end]
-    return _text(parts.get(_KEY, b"")), parts.get(_VALUE, b"")
-
-
-def _text(data: bytes | memoryview) -> str:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise WireError("BAD_MESSAGE", "records: text of a map is not UTF-8") from error
+    return str(parts.get(_KEY, b""), "utf-8"), parts.get(_VALUE, b"")

@@ -75,3 +75,16 @@ def test_a_damaged_newer_cursor_makes_an_older_one_no_clean_end(lane: Lane) -> N
     again = lane.read_all(lane.reader(3))
     assert counters(again) == [3, 4]
     assert [one.redelivered for one in again] == [True, True]
+
+
+def test_a_cursor_that_says_no_clean_end_stays_as_it_is_where_there_is_no_space(lane: Lane) -> None:
+    """L-15."""
+    lane.writer().append(sealed(1))
+    died = lane.reader(1)
+    lane.read_all(died)
+    died.abandon()
+    older = lane.path / names.cursor_name(1)
+    before = older.read_bytes()
+    with no_file_beyond(200):
+        lane.reader(2).abandon()
+    assert older.read_bytes() == before

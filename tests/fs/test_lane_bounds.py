@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from speed.errors import StorageError
-from speed.fs import lane_files, lane_writer
+from speed.fs import fence, lane_files, lane_writer
 from speed.fs.fence import fence_lanes
 from speed.wire import names
 from tests.fs.lanes import KEYRING, SOURCE, Lane, counters, sealed
@@ -159,3 +160,17 @@ def test_other_users_directories_keep_nobody_from_starting_and_ones_own_do(tmp_p
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_a_directory_of_ones_own_that_cannot_be_entered_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-18: old envelopes of this node may lie behind it."""
+
+    def refuse(path: str) -> int:
+        raise PermissionError(errno.EACCES, "refused", path)
+
+    Path(names.inbox_dir(str(tmp_path), "own")).mkdir(parents=True)
+    monkeypatch.setattr(fence, "open_directory", refuse)
+    with pytest.raises(PermissionError):
+        fence_lanes(str(tmp_path), SOURCE, 2, KEYRING)

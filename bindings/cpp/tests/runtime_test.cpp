@@ -284,7 +284,7 @@ TEST_F(RuntimeTest, a_failure_is_told_whatever_its_text_holds_and_the_next_messa
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
   const std::string cut = std::string(1999, 'x');
-  receiver.on_message([&](Message& message) {
+  receiver.on_message([cut](Message& message) {
     const auto number = message.payload().as<std::int64_t>();
     if (number == 0) throw std::runtime_error("bad \xff text");
     if (number == 1) throw std::runtime_error(cut + "ü");
@@ -307,8 +307,8 @@ TEST_F(RuntimeTest, a_node_tells_of_itself_whatever_its_last_error_holds_s_12) {
   Node client("client", root_.options());
   std::string umlauts;
   for (int n = 0; n < 600; ++n) umlauts += "ü";
-  server.serve("even", [&](const Request&) -> Response { throw std::runtime_error(umlauts); });
-  server.serve("odd", [&](const Request&) -> Response { throw std::runtime_error("x" + umlauts); });
+  server.serve("even", [umlauts](const Request&) -> Response { throw std::runtime_error(umlauts); });
+  server.serve("odd", [umlauts](const Request&) -> Response { throw std::runtime_error("x" + umlauts); });
   server.serve("code", [](const Request&) -> Response { return Response::error("\xff", "bad \xff text"); });
   EXPECT_THROW(client.call("server", "even"), ExecutionFailedError);
   EXPECT_THROW(client.call("server", "odd"), ExecutionFailedError);

@@ -2,12 +2,18 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <mutex>
 
 #include "fabric.hpp"
 #include "few_files.hpp"
 #include "wire/names.hpp"
+
+// The undefined-behaviour sanitizer looks at memory through a pipe: without one it takes sound objects for broken ones.
+extern "C" int pipe(int ends[2]) noexcept {  // NOLINT(modernize-avoid-c-arrays): declared so by the C library
+  return speed::test::FewFiles::spared([ends] { return static_cast<int>(syscall(SYS_pipe2, ends, 0)); });
+}
 
 namespace speed {
 namespace {

@@ -126,3 +126,14 @@ def test_the_receiver_never_allows_what_it_does_not_publish(statements: list[tup
         (policy.allow if grant else policy.deny)(pattern)
     if policy.allows(name):
         assert granted(policy.allowed(), name)
+
+
+def test_what_was_granted_can_be_taken_back_as_if_it_had_never_been():
+    """A-2: grants that cannot be published are not in force."""
+    policy = AccessPolicy(["etl.*"])
+    undo = policy.undo()
+    policy.allow("billing")
+    policy.deny("etl.one")
+    undo()
+    assert policy.allowed() == ("etl.*",)
+    assert (policy.allows("billing"), policy.allows("etl.one")) == (False, True)

@@ -297,3 +297,17 @@ def test_a_refusal_names_every_type_that_would_do() -> None:
         call.get("x", (int, str))
     with pytest.raises(InvalidArgumentsError, match="must be int, not None"):
         call.get("x", int)
+
+
+def test_a_failure_that_cannot_say_why_is_told_by_its_kind():
+    """S-3."""
+
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def fail() -> None:
+        raise Unspeakable
+
+    response = registry_with(fail).invoke(request())
+    assert (response.error_code, response.error_message) == ("EXECUTION_FAILED", "Unspeakable")

@@ -27,7 +27,7 @@ from speed.message.sensitivity import check_clearance, masked
 from speed.message.signature import TrustedKeys, verify
 from speed.wire import message_pb2
 from speed.wire.message import MessageView
-from speed.wire.message_splice import with_security, without_token
+from speed.wire.message_splice import has_token, with_security, without_token
 from tests.unit.message.keys import BASE, key, opened, protected
 
 pb: Any = message_pb2
@@ -283,3 +283,13 @@ def test_an_encoding_that_is_not_read_here_is_handed_out_as_it_is() -> None:
     assert bytes(view.payload_bytes) == b"\x0b\x02"
     with pytest.raises(WireError, match="br"):
         _ = view.payload
+
+
+def test_a_token_is_found_wherever_it_stands_in_the_security_context() -> None:
+    """M-14: what breaks M-4 is looked at as far as it can be read."""
+    plain = protected(VALUE).to_bytes()
+    with_token = with_security(plain, pb.SecurityContext(auth_token="secret.token").SerializeToString())
+    assert has_token(with_token)
+    assert has_token(with_token + b"\x07")
+    assert not has_token(plain)
+    assert not has_token(b"\x07" + with_token)
