@@ -30,8 +30,7 @@ public final class Agent {
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
         try (Node node = open(arguments)) {
-            new AgentServices().register(node);
-            AgentOperations operations = new AgentOperations(node, arguments);
+            AgentOperations operations = equipped(node, arguments);
             say(Map.of("event", "ready", "generation", node.generation(), "pid", ProcessHandle.current().pid()));
             obey(node, operations);
         }
@@ -50,10 +49,24 @@ public final class Agent {
         try {
             return builder.open();
         } catch (SpeedException error) {
-            say(failure("event", "failed", error));
-            System.exit(CANNOT_START);
-            throw error;
+            throw cannotStart(error);
         }
+    }
+
+    private static AgentOperations equipped(Node node, Arguments arguments) {
+        try {
+            new AgentServices().register(node);
+            return new AgentOperations(node, arguments);
+        } catch (SpeedException error) {
+            node.close();
+            throw cannotStart(error);
+        }
+    }
+
+    private static SpeedException cannotStart(SpeedException error) {
+        say(failure("event", "failed", error));
+        System.exit(CANNOT_START);
+        return error;
     }
 
     /** The beginning of a node in the agent's root. */
