@@ -179,25 +179,7 @@ def _begin(
     )
     protocol = Protocol(context, bell, inbox, dispatch)
     undo.callback(_end_threads, context, pool, protocol, registrar)
-    context.heed = protocol.heed
-    context.unheard = protocol.nobody_hears
-    introspection.senders = protocol.senders
-    introspection.lane_counts = protocol.counts
-    links.on_open(protocol.watch_reader)
-    pool.start(
-        protocol.step,
-        protocol.expect,
-        answers.flush,
-        answers.flush_at_once,
-        answers.__len__,
-        context.pending.__len__,
-        links.delayed,
-        links.hurry,
-    )
-    registrar.start()
-    if os.path.isdir(names.segments_dir(context.root, context.name)):
-        dispatch.segments()
-    return Parts(
+    parts = Parts(
         context,
         links,
         calls,
@@ -210,6 +192,31 @@ def _begin(
         registrar,
         dispatch,
     )
+    _connect(parts, answers)
+    return parts
+
+
+def _connect(parts: Parts, answers: Answers) -> None:
+    """Let the parts know of each other and start the threads."""
+    context, links, pool, protocol = parts.context, parts.links, parts.pool, parts.protocol
+    context.heed = protocol.heed
+    context.unheard = protocol.nobody_hears
+    parts.introspection.senders = protocol.senders
+    parts.introspection.lane_counts = protocol.counts
+    links.on_open(protocol.watch_reader)
+    pool.start(
+        protocol.step,
+        protocol.expect,
+        answers.flush,
+        answers.flush_at_once,
+        answers.__len__,
+        context.pending.__len__,
+        links.delayed,
+        links.hurry,
+    )
+    parts.registrar.start()
+    if os.path.isdir(names.segments_dir(context.root, context.name)):
+        parts.dispatch.segments()
 
 
 def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registrar: Registrar) -> None:
