@@ -19,7 +19,7 @@ final class FailingCall {
 
     /** The C function; whatever it is given stands in registers. */
     private interface Function extends Callback {
-        long invoke(long first, long second, long third, long fourth);
+        long invoke(long first, long second, long third, long fourth, long fifth);
     }
 
     private final Function failing; // as long as the C library may call it
@@ -27,9 +27,9 @@ final class FailingCall {
     private FailingCall(String name, int errno, BooleanSupplier when) {
         Posix.pid(); // the first use binds the usual functions
         com.sun.jna.Function usual = com.sun.jna.Function.getFunction("c", name);
-        failing = (first, second, third, fourth) -> {
+        failing = (first, second, third, fourth, fifth) -> {
             if (!when.getAsBoolean()) {
-                return usual.invokeLong(new Object[] {first, second, third, fourth});
+                return usual.invokeLong(new Object[] {first, second, third, fourth, fifth});
             }
             Native.setLastError(errno);
             return -1;

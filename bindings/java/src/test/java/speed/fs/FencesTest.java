@@ -1,6 +1,9 @@
 package speed.fs;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,8 +13,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import speed.wire.Fence;
+import speed.wire.SegmentId;
 
 /** L-18: where a successor ends the lanes of its predecessors. */
 class FencesTest extends OneLane {
@@ -71,5 +77,40 @@ class FencesTest extends OneLane {
             FailingCall.during("openat", errno, () -> assertThrows(PosixException.class,
                     () -> Fences.set(root.toString(), "analytics", 2, ring)));
         }
+    }
+
+    private Fence fence(int generation) throws PosixException {
+        return new LaneFiles(Directory.open(lane().toString()), mac, null).readFence(generation);
+    }
+
+    /** What is no lane file of an older generation bounds nothing. */
+    @Test
+    void aFenceStandsAtTheEndOfTheLastSegmentOfAPredecessor() throws IOException {
+        new Sender(1).send("by right");
+        Files.createDirectory(segment("000001-00000009"));
+        Files.createFile(segment("000003-00000001"));
+        Files.createFile(root.resolve("no directory"));
+        Fences.set(root.toString(), "analytics", 2, ring);
+        assertEquals(new Fence(2, new SegmentId(1, 1), Files.size(segment("000001-00000001"))), fence(2));
+    }
+
+    @Test
+    void aSegmentThatIsConsumedWhileItIsFencedBoundsNothing() throws IOException {
+        new Sender(1).send("by right");
+        BooleanSupplier consumed = () -> {
+            assertDoesNotThrow(() -> Files.deleteIfExists(segment("000001-00000001")));
+            return false;
+        };
+        FailingCall.during("statx", 0, consumed, () -> Fences.set(root.toString(), "analytics", 2, ring));
+        assertEquals(new Fence(2, SegmentId.NONE, 0), fence(2));
+    }
+
+    @Test
+    void aFenceUnderAnotherNumberSaysNothing() throws IOException {
+        new Sender(1).send("by right");
+        Fences.set(root.toString(), "analytics", 2, ring);
+        Files.move(lane().resolve("000002.fence"), lane().resolve("000004.fence"));
+        assertNull(fence(4));
+        assertNull(fence(2));
     }
 }

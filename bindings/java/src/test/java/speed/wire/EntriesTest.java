@@ -1,9 +1,14 @@
 package speed.wire;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.stream.Stream;
@@ -69,5 +74,51 @@ class EntriesTest {
                 Entry.ONLINE, List.of(), Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), "java", "1");
         assertThrows(ConfigurationException.class, () -> entry.encode(keys.get(0), 0));
         assertThrows(WireException.class, () -> Entry.decode(new byte[Limits.MAX_ENTRY_BYTES + 1], keys));
+    }
+
+    /** The entry's first line with one member replaced, and the MAC of what that gives. */
+    private byte[] with(String member, String value) {
+        String line = new String(sample().encode(keys.get(0), 0), StandardCharsets.US_ASCII).split("\n")[0];
+        String changed = line.replaceFirst("\"" + member + "\":(\\[[^]]*\\]|\"[^\"]*\"|[0-9]+)",
+                "\"" + member + "\":" + value);
+        assertNotEquals(line, changed);
+        byte[] mac = Hashes.hmac(keys.get(0), changed.getBytes(StandardCharsets.US_ASCII));
+        return (changed + "\n" + Base64.getEncoder().encodeToString(mac) + "\n").getBytes(StandardCharsets.US_ASCII);
+    }
+
+    private static Entry sample() {
+        return new Entry("billing", 7, new Entry.Process(1, 1, "ns", "host", "boot"), 1, 2, 3, 30_000, 5_000,
+                Entry.ONLINE, List.of("local"), List.of("etl.*"), List.of("orders.*"), "java", "1");
+    }
+
+    /** R-3: the key makes an entry authentic, not sound. */
+    @TestFactory
+    Stream<DynamicTest> anAuthenticEntryOfWrongMembersIsRefused() {
+        return Stream.of(
+                List.of("pid", "-1"), List.of("pid", "\"1\""), List.of("host", "7"), List.of("lease", "0"),
+                List.of("generation", "0"), List.of("generation", "4294967296"), List.of("allow", "\"etl\""),
+                List.of("allow", "[\"etl\",7]"), List.of("status", "\"asleep\""), List.of("name", "\"a/b\""),
+                List.of("nodeId", "\"00\"")).map(one -> DynamicTest.dynamicTest(one.get(0) + " is " + one.get(1), () -> {
+                    byte[] file = with(one.get(0), one.get(1));
+                    WireException refused = assertThrows(WireException.class, () -> Entry.decode(file, keys));
+                    assertEquals("BAD_ENTRY", refused.reason());
+                }));
+    }
+
+    /** R-2: a power of two within the limits. */
+    @Test
+    void aFileOfAnEntryHasOneOfAFewSizes() {
+        assertTrue(Entry.isCapacity(Limits.MIN_ENTRY_BYTES));
+        assertTrue(Entry.isCapacity(Limits.MAX_ENTRY_BYTES));
+        assertFalse(Entry.isCapacity(Limits.MIN_ENTRY_BYTES / 2));
+        assertFalse(Entry.isCapacity(Limits.MIN_ENTRY_BYTES + 1));
+        assertFalse(Entry.isCapacity(2L * Limits.MAX_ENTRY_BYTES));
+    }
+
+    /** A file too large is refused as such, even if it begins like an entry. */
+    @Test
+    void anEntryFileBeyondTheLimitIsRefused() {
+        byte[] file = Arrays.copyOf(sample().encode(keys.get(0), 0), 2 * Limits.MAX_ENTRY_BYTES);
+        assertThrows(WireException.class, () -> Entry.decode(file, keys));
     }
 }
