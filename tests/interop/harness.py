@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -162,9 +163,12 @@ class Agent:
         return self.process.poll() is None and not self._answers and self._lines.empty()
 
     def descriptors(self) -> list[str]:
-        """What its descriptors lead to."""
-        fds = [f"/proc/{self.pid}/fd/{fd}" for fd in os.listdir(f"/proc/{self.pid}/fd")]
-        return [os.readlink(fd) for fd in fds if os.path.lexists(fd)]
+        """What its descriptors lead to, without those that it closes meanwhile."""
+        open_ones = []
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                open_ones.append(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
+        return open_ones
 
     def stderr(self) -> str:
         """The end of what it said there."""
