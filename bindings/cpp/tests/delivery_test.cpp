@@ -137,7 +137,7 @@ TEST_F(DeliveryTest, what_a_program_does_not_take_fills_a_bounded_part_of_its_me
   Node receiver("receiver", root_.options({"sender", "other"}));
   Node sender("sender", options);
   Node other("other", root_.options());
-  for (int n = 0; n < 300; ++n) sender.send("receiver", Value(Bytes((1 << 20) + n)));
+  for (std::size_t n = 0; n < 300; ++n) sender.send("receiver", Value(Bytes((1 << 20) + n)));
   const auto held = [&] { return test::counter(receiver, "messages_received") << 20; };
   EXPECT_TRUE(eventually([&] { return held() >= bound; }));
   double waited = 0;

@@ -22,7 +22,7 @@ class SegmentNodeTest : public testing::Test {
  protected:
   // A file of so many bytes, whose blocks differ.
   std::string file_of(std::size_t bytes) {
-    const std::string path = root_.path + "/payload";
+    std::string path = root_.path + "/payload";
     std::ofstream file(path, std::ios::binary);
     std::string block(1 << 20, 'x');
     for (std::size_t at = 0; at < bytes; at += block.size()) {

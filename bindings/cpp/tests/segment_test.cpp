@@ -147,7 +147,7 @@ TEST(Parity, random_losses_of_large_shapes_are_recovered_in_any_order_g_10) {
   std::mt19937 random(seed);
   constexpr std::pair<unsigned, unsigned> shapes[] = {{100, 13}, {200, 25}, {226, 28}, {128, 127}};
   for (const auto& [data_count, parity_count] : shapes) {
-    const Bytes payload = random_bytes(128 * data_count - random() % 128, random);
+    const Bytes payload = random_bytes(128UL * data_count - random() % 128, random);
     const std::vector<Bytes> segments = test::segments_of(payload, 128, parity_count);
     for (int round = 0; round < 8; ++round) {
       std::vector<const Bytes*> some;

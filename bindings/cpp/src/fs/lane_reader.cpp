@@ -78,7 +78,7 @@ std::optional<wire::Cursor> LaneReader::recover() {
   if (std::ranges::any_of(listing_.cursors, is_newer)) {
     throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
   }
-  const std::optional<wire::Cursor> found = newest_cursor();
+  std::optional<wire::Cursor> found = newest_cursor();
   wire::Cursor cursor = found.value_or(wire::Cursor{});
   if (!found) {
     const wire::SegmentName first = listing_.segments.empty() ? wire::SegmentName{} : listing_.segments.front();

@@ -87,7 +87,7 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   const bool failed = !there && !is_absence(errno);
   const std::unique_lock guard(lock_);
   const auto found = known_.find(name);
-  const std::shared_ptr<const Known> known = found == known_.end() ? nullptr : found->second;
+  std::shared_ptr<const Known> known = found == known_.end() ? nullptr : found->second;
   if (failed) return known;  // it counts as it was read last
   if (!there || !wire::is_capacity(status.st_size)) {
     forget(name);

@@ -120,7 +120,7 @@ MessageKey decrypt_directly(const wire::MessageView& view, const Algorithm& algo
            " bytes and has no iv");
   }
   const std::vector<std::string_view> key_ids{encryption.key_id};
-  const MessageKey key = first_held(key_ids, algorithm, find).second;
+  MessageKey key = first_held(key_ids, algorithm, find).second;
   check_use(key, view.name_space(), view.topic(), view.published_at_ms());
   const Hash label = context_of(algorithm, describe(view), key_ids);
   const std::optional<Secret> plain = key.state().rsa->decrypt(view.payload_bytes(), label);
