@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.wire.seal import Keyring
+from tests.fs.lanes import Lane
 
 HERE = pathlib.Path(__file__).parent
 KEY = bytes(range(32))
 
 
-def open_registry(root: pathlib.Path, keyring: Keyring) -> Registry:
-    registry = Registry(str(root), keyring)
-    registry.prepare()
-    return registry
+class OneProcess(Registry):
+    """A registry as one process has it: what was registered is let go of when the process ends."""
+
+    def __init__(self, root: pathlib.Path, keyring: Keyring) -> None:
+        super().__init__(str(root), keyring)
+        self.prepare()
+        self._registered: list[Registration] = []
+
+    def register(self, name: str, **options: Any) -> Registration:
+        self._registered.append(super().register(name, **options))
+        return self._registered[-1]
+
+    def end(self) -> None:
+        for registration in self._registered:
+            registration.let_go()
+
+
+def open_descriptors() -> dict[str, str]:
+    """Number and target of each."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            pass  # that of the listing itself
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """Every test closes what it opens: a descriptor that is left was lost by the code under test."""
+    before = open_descriptors()
+    yield
+    if open_descriptors() != before:
+        gc.collect()
+        assert open_descriptors() == before
 
 
 class Contender:
@@ -71,14 +107,25 @@ def keyring() -> Keyring:
 
 
 @pytest.fixture
-def registry(root: pathlib.Path, keyring: Keyring) -> Registry:
-    return open_registry(root, keyring)
+def registry(root: pathlib.Path, keyring: Keyring) -> Iterator[Registry]:
+    process = OneProcess(root, keyring)
+    yield process
+    process.end()
 
 
 @pytest.fixture
-def reader(registry: Registry, root: pathlib.Path, keyring: Keyring) -> Registry:
+def reader(registry: Registry, root: pathlib.Path, keyring: Keyring) -> Iterator[Registry]:
     """The same root as another process sees it."""
-    return open_registry(root, keyring)
+    process = OneProcess(root, keyring)
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def lane(tmp_path: pathlib.Path) -> Iterator[Lane]:
+    opened = Lane(tmp_path)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

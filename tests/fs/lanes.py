@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -26,10 +27,11 @@ def sealed(counter: int, payload: bytes = b"", generation: int = 1, type_: int =
 
 
 class Lane:
-    """The lane analytics -> billing under a root of the test; every part can be opened again."""
+    """The lane analytics -> billing under a root of the test; every part can be opened again, and is closed with it."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
+        self._opened = contextlib.ExitStack()
         self.inbox = self.open_inbox(1)
         self.path = Path(names.lane_dir(self.root, TARGET, SOURCE))
         self.quarantine = Path(names.quarantine_dir(self.root, TARGET))
@@ -37,6 +39,7 @@ class Lane:
 
     def open_inbox(self, generation: int) -> Inbox:
         inbox = Inbox(self.root, TARGET, generation, KEYRING)
+        self._opened.callback(inbox.close)
         inbox.prepare()
         return inbox
 
@@ -49,7 +52,7 @@ class Lane:
         mode: str = "append",
         durable: bool = False,
     ) -> LaneWriter:
-        return LaneWriter(
+        writer = LaneWriter(
             self.root,
             SOURCE,
             TARGET,
@@ -60,10 +63,18 @@ class Lane:
             mode=mode,
             durable=durable,
         )
+        self._opened.callback(writer.close)
+        return writer
 
     def reader(self, generation: int = 1) -> LaneReader:
         inbox = self.inbox if generation == 1 else self.open_inbox(generation)
-        return inbox.lane(SOURCE)
+        reader = inbox.lane(SOURCE)
+        self._opened.callback(reader.abandon)
+        return reader
+
+    def close(self) -> None:
+        """Let go of all that was opened, and leave the files as they are."""
+        self._opened.close()
 
     def raw_segment(self, data: bytes, segment: int = 1, generation: int = 1) -> Path:
         """Write a segment as it is, past the writer."""

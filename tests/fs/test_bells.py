@@ -23,9 +23,15 @@ def bell(tmp_path: Path) -> Iterator[Bell]:
     bell.close()
 
 
-def test_a_ring_tells_who_rang(bell: Bell, tmp_path: Path) -> None:
-    """L-8, L-9."""
+@pytest.fixture
+def ringer(tmp_path: Path) -> Iterator[Ringer]:
     ringer = Ringer(str(tmp_path / "bell"))
+    yield ringer
+    ringer.close()
+
+
+def test_a_ring_tells_who_rang(bell: Bell, ringer: Ringer) -> None:
+    """L-8, L-9."""
     assert bell.drain() == set()
     assert ringer.ring(b"a" * 16) is RingResult.RUNG
     assert bell.drain() == {b"a" * 16}
@@ -34,9 +40,8 @@ def test_a_ring_tells_who_rang(bell: Bell, tmp_path: Path) -> None:
     assert bell.drain() == {b"a" * 16, b"b" * 16}
 
 
-def test_a_full_bell_never_blocks_and_asks_for_a_full_scan(bell: Bell, tmp_path: Path) -> None:
+def test_a_full_bell_never_blocks_and_asks_for_a_full_scan(bell: Bell, ringer: Ringer) -> None:
     """L-8, L-9."""
-    ringer = Ringer(str(tmp_path / "bell"))
     results = [ringer.ring(b"a" * 16) for _ in range(5000)]
     assert results[-1] is RingResult.FULL
     bell.wake(b"b" * 16)
@@ -52,10 +57,9 @@ def test_noise_in_a_bell_asks_for_a_full_scan(bell: Bell, tmp_path: Path) -> Non
     assert bell.drain() is None
 
 
-def test_a_bell_without_a_reader_says_nobody_at_once(tmp_path: Path) -> None:
+def test_a_bell_without_a_reader_says_nobody_at_once(ringer: Ringer, tmp_path: Path) -> None:
     """L-9: and again RUNG when its owner came back."""
     path = str(tmp_path / "bell")
-    ringer = Ringer(path)
     assert ringer.ring(b"a" * 16) is RingResult.NOBODY
     bell = Bell.open_own(path)
     assert ringer.ring(b"a" * 16) is RingResult.RUNG
@@ -64,6 +68,7 @@ def test_a_bell_without_a_reader_says_nobody_at_once(tmp_path: Path) -> None:
     bell = Bell.open_own(path)
     assert ringer.ring(b"a" * 16) is RingResult.RUNG
     assert bell.drain() == {b"a" * 16}
+    bell.close()
 
 
 def test_a_dead_reader_does_not_kill_a_program_that_restored_sigpipe(tmp_path: Path) -> None:

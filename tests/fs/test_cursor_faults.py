@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from speed.wire import names
 from speed.wire.cursor import decode_cursor
 from tests.fs.lanes import LANE_KEY, Lane, counters, sealed
 from tests.fs.limits import no_file_beyond
-
-
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
 
 
 def closed_cleanly(lane: Lane, generation: int) -> Path:

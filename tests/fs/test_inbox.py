@@ -21,11 +21,6 @@ from speed.wire import names
 from tests.fs.lanes import KEYRING, SOURCE, TARGET, Lane, counters, sealed
 
 
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
 def make_junk(directory: Path, kind: str) -> Path:
     path = directory / f"junk-{kind}"
     if kind == "symlink":
@@ -134,16 +129,16 @@ def test_a_node_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_filesystem(tmp_path: Path) -> Iterator[Path]:
+def small_filesystem(tmp_path: Path) -> Iterator[None]:
     """A filesystem of 64 KiB; without the right to mount one, a file size limit of the process."""
     if os.geteuid() == 0 and _mount(tmp_path):
-        yield tmp_path
+        yield
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
         return
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, before[1]))
-    yield tmp_path
+    yield
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     signal.signal(signal.SIGXFSZ, handler)
 
@@ -153,11 +148,9 @@ def _mount(path: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_a_full_filesystem_is_a_typed_error_and_costs_nothing_that_was_accepted(
-    small_filesystem: Path,
-) -> None:
+@pytest.mark.usefixtures("small_filesystem")
+def test_a_full_filesystem_is_a_typed_error_and_costs_nothing_that_was_accepted(lane: Lane) -> None:
     """L-5: the counter of what failed is used again; the reader sees each envelope once."""
-    lane = Lane(small_filesystem)
     writer = lane.writer()
     accepted = 0
     failure: StorageError | None = None
@@ -173,11 +166,9 @@ def test_a_full_filesystem_is_a_typed_error_and_costs_nothing_that_was_accepted(
     assert counters(lane.read_all(lane.reader())) == list(range(1, accepted + 1))
 
 
-def test_a_full_filesystem_is_freed_by_reading_even_if_no_cursor_can_be_written(
-    small_filesystem: Path,
-) -> None:
+@pytest.mark.usefixtures("small_filesystem")
+def test_a_full_filesystem_is_freed_by_reading_even_if_no_cursor_can_be_written(lane: Lane) -> None:
     """L-5, L-14, L-17: neither side waits for the other for ever."""
-    lane = Lane(small_filesystem)
     writer = lane.writer()
     sent = 0
     received: list[int] = []
@@ -194,9 +185,9 @@ def test_a_full_filesystem_is_freed_by_reading_even_if_no_cursor_can_be_written(
     assert received + counters(lane.read_all(reader)) == list(range(1, sent + 1))
 
 
-def test_a_batch_that_fails_half_way_says_how_many_were_accepted(small_filesystem: Path) -> None:
+@pytest.mark.usefixtures("small_filesystem")
+def test_a_batch_that_fails_half_way_says_how_many_were_accepted(lane: Lane) -> None:
     """L-5."""
-    lane = Lane(small_filesystem)
     reader = _reader_first(lane)
     with pytest.raises(StorageError) as caught:
         lane.writer().append([sealed(counter, bytes(5000)) for counter in range(2, 40)])
@@ -213,11 +204,9 @@ def _reader_first(lane: Lane) -> LaneReader:
     return reader
 
 
-def test_after_a_torn_write_the_next_segment_begins_and_the_torn_rest_is_dropped(
-    small_filesystem: Path,
-) -> None:
+@pytest.mark.usefixtures("small_filesystem")
+def test_after_a_torn_write_the_next_segment_begins_and_the_torn_rest_is_dropped(lane: Lane) -> None:
     """L-5, L-17."""
-    lane = Lane(small_filesystem)
     reader = _reader_first(lane)
     writer = lane.writer()
     with pytest.raises(StorageError):

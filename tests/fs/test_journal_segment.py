@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from array import array
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from speed.journal.segment import CHUNK_BYTES, End, Segment
 from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, SegmentKeys, record_sizes
 from speed.wire.seal import Keyring
 
+Opened = Callable[[bytes], Segment]
 KEYS = SegmentKeys(Keyring((bytes(32),)), bytes(16), 0)
 
 
@@ -36,25 +39,36 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "segment"
 
 
-def opened(path: Path, data: bytes) -> Segment:
-    path.write_bytes(data)
-    return Segment(os.open(path, os.O_RDONLY), 0)
+@pytest.fixture
+def opened(path: Path) -> Iterator[Opened]:
+    """Opens a segment with these bytes, and closes it after the test."""
+    with contextlib.ExitStack() as closings:
+
+        def opened(data: bytes) -> Segment:
+            path.write_bytes(data)
+            segment = Segment(os.open(path, os.O_RDONLY), 0)
+            closings.callback(segment.close)
+            return segment
+
+        yield opened
 
 
 def firsts(segment: Segment, *, bodies: bool = False) -> list[int]:
     return [header.first for header, _ in segment.headers(bodies=bodies)]
 
 
-def test_a_block_of_another_offset_than_the_next_is_damage(path: Path) -> None:
+def test_a_block_of_another_offset_than_the_next_is_damage(opened: Opened) -> None:
     """J-6: records may be missing between."""
-    segment = opened(path, block(0) + block(2))
+    segment = opened(block(0) + block(2))
     assert firsts(segment) == [0]
     assert (segment.ended, segment.offset) == (End.DAMAGED, 1)
 
 
-def test_a_block_that_is_cut_while_it_is_read_is_torn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_is_cut_while_it_is_read_is_torn(
+    opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """J-6: a writer cuts off what its predecessor left."""
-    segment = opened(path, block(0, bytes(CHUNK_BYTES + 1)))
+    segment = opened(block(0, bytes(CHUNK_BYTES + 1)))
     real = os.pread
 
     def cut(fd: int, count: int, position: int) -> bytes:
@@ -68,8 +82,8 @@ def test_a_block_that_is_cut_while_it_is_read_is_torn(path: Path, monkeypatch: p
     assert segment.ended is End.TORN
 
 
-def test_reads_that_bring_less_than_was_asked_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = opened(path, block(0, bytes(5000)) + block(1, bytes(5000)))
+def test_reads_that_bring_less_than_was_asked_are_continued(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = opened(block(0, bytes(5000)) + block(1, bytes(5000)))
     real = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, count, position: real(fd, min(count, 999), position))
     assert firsts(segment, bodies=True) == [0, 1]
@@ -78,11 +92,11 @@ def test_reads_that_bring_less_than_was_asked_are_continued(path: Path, monkeypa
     segment.close()
 
 
-def test_behind_damage_the_next_block_that_opens_is_found(path: Path) -> None:
+def test_behind_damage_the_next_block_that_opens_is_found(opened: Opened) -> None:
     """J-7: neither the word that begins a block, nor a forged header, nor an older block is one."""
     forged = bytearray(block(3))
     forged[-1] ^= 1
-    segment = opened(path, block(0) + b"rubbish SPJB SPJB" + b"\0" * 100 + forged + block(0) + block(5) + b"? SPJB")
+    segment = opened(block(0) + b"rubbish SPJB SPJB" + b"\0" * 100 + forged + block(0) + block(5) + b"? SPJB")
     assert firsts(segment) == [0]
     assert segment.ended is End.DAMAGED
     assert segment.search(opens)
@@ -91,11 +105,11 @@ def test_behind_damage_the_next_block_that_opens_is_found(path: Path) -> None:
     assert not segment.search(opens)
 
 
-def test_a_search_among_forged_blocks_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_among_forged_blocks_is_bounded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """J-7: each costs an attempt to open it."""
     forged = bytearray(block(3, bytes(1000)))
     forged[-1] ^= 1
-    segment = opened(path, b"rubbish" + bytes(forged) * 50 + block(7))
+    segment = opened(b"rubbish" + bytes(forged) * 50 + block(7))
     monkeypatch.setattr(segment_module, "TRIED_BYTES", 10_000)
     tried: list[int] = []
     assert not segment.search(lambda header, data: bool(tried.append(header.first)))

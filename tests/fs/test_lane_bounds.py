@@ -19,11 +19,6 @@ from tests.fs.limits import no_descriptors, no_file_beyond
 
 
 @pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
-@pytest.fixture
 def cut_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory has no order: here the newest names come first, and a listing ends after eight."""
     real = lane_files.names_in

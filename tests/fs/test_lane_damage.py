@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from speed.wire import names
 from tests.fs.lanes import SOURCE, SOURCE_ID, TARGET, TARGET_ID, Lane, counters, sealed
-
-
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
 
 
 def reasons(lane: Lane) -> list[str]:

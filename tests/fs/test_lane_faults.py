@@ -25,11 +25,6 @@ from speed.wire.envelope import EnvelopeType
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, TARGET, Lane, counters, sealed
 
 
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
 def raising(error: BaseException) -> Callable[..., Any]:
     def call(*_: Any, **__: Any) -> Any:
         raise error

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from speed.fs.lane_files import LaneFiles
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LaneFiles:
-    return LaneFiles(str(tmp_path), [bytes(32)])
+def files(tmp_path: Path) -> Iterator[LaneFiles]:
+    files = LaneFiles(str(tmp_path), [bytes(32)])
+    yield files
+    files.close()
 
 
 def test_a_file_that_comes_or_goes_at_once_behind_a_listing_is_noticed(files: LaneFiles, tmp_path: Path) -> None:

@@ -16,11 +16,6 @@ from speed.wire.envelope import EnvelopeType
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, Lane, counters, sealed
 
 
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
 def test_a_cleanly_closed_reader_is_continued_without_marks(lane: Lane) -> None:
     """L-15."""
     writer = lane.writer()

@@ -15,11 +15,6 @@ from speed.wire import names
 from tests.fs.lanes import KEYRING, SOURCE, Lane, counters, envelope_bytes, sealed
 
 
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
 def test_envelopes_arrive_in_the_order_they_were_appended(lane: Lane) -> None:
     """L-4, L-11."""
     writer = lane.writer()

@@ -21,11 +21,6 @@ BRIEF = {"lease_ms": 800, "heartbeat_ms": 200}
 LARGE, SMALL = MAX_REMEMBERED_JUNK + 100, 100
 
 
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    return Lane(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("options", "late"),
     [

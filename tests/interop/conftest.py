@@ -31,6 +31,7 @@ def agents(shared_agents: Agents, request: pytest.FixtureRequest) -> Iterator[Ag
     if request.session.testsfailed > before or getattr(request.node, "failed", False):
         print(shared_agents.stderr())
         shared_agents.forget()
+    shared_agents.drop_dead()
 
 
 @pytest.fixture

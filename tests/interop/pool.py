@@ -55,6 +55,12 @@ class Agents:
         self._shared.clear()
         self.end_all()
 
+    def drop_dead(self) -> None:
+        """Let go of what is left of agents that ended."""
+        for agent in [agent for agent in self._started if agent.process.poll() is not None]:
+            agent.end()
+            self._started.remove(agent)
+
     def end_all(self) -> None:
         for agent in self._started:
             agent.end()
