@@ -4,7 +4,7 @@ First each language lives once from start to end, and each call on each kind of 
 one of them fail, with one error, in one phase: starting, sending, receiving, renewing the lease, leaving. What the
 agent does then ends well or with an error of the contract. What was accepted arrives, once or marked as a repeat, in
 order. Afterwards the agent, or the next one of its name, works as before, with no descriptor more. What came of each
-site is written to ``build/torture/sites.txt``.
+site is written to ``build/torture/sites-SEED.txt``, a file for each job.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def run(seed: int, count: int, report: Report) -> None:
                 outcomes[site] = Round(victims[site.language], site, report).run()
     report.note_worst("sites known", sum(map(len, known.values())))
     rows = sorted(f"{site}: {outcome}" for site, outcome in outcomes.items())
-    (LIBRARY.parent / "sites.txt").write_text("\n".join(rows) + "\n")
+    (LIBRARY.parent / f"sites-{seed}.txt").write_text("\n".join(rows) + "\n")
 
 
 SCENARIO = Scenario(
