@@ -8,6 +8,8 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,6 +123,17 @@ def reader(registry: Registry, root: pathlib.Path, keyring: Keyring) -> Iterator
     process = OneProcess(root, keyring)
     yield process
     process.end()
+
+
+@pytest.fixture
+def in_each_pause(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """What happens while a registration waits, and no time passes. Other threads of this process sleep as ever."""
+
+    def does(action: Callable[[], object]) -> None:
+        instead = {**vars(time), "sleep": lambda seconds: action()}
+        monkeypatch.setattr("speed.fs.registration.time", types.SimpleNamespace(**instead))
+
+    return does
 
 
 @pytest.fixture

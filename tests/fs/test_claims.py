@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,18 +64,18 @@ def test_a_claim_of_a_later_version_with_more_fields_is_understood(registry: Reg
 
 
 def test_a_claim_that_is_being_written_is_respected_although_the_entry_of_a_dead_owner_is_there(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, in_each_pause: Callable[..., None]
 ):
     """R-5: that entry does not follow the claim; only one of its generation would."""
     put(registry, template(registry, generation=1, pid_start=1))
     path = pathlib.Path(names.claim_path(registry.root, "billing", 2))
     path.touch()
 
-    def written(_: float) -> None:
+    def written() -> None:
         path.unlink()
         make_claim(registry, 2)
 
-    monkeypatch.setattr("speed.fs.registration.time.sleep", written)
+    in_each_pause(written)
     with pytest.raises(NameTakenError, match="being claimed"):
         registry.register("billing", **LONG)
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -98,12 +99,12 @@ def test_a_silent_holder_on_another_boot_is_watched_for_its_lease_and_then_repla
     assert now_ms() - began >= 120
 
 
-def test_a_holder_on_another_boot_that_renews_keeps_its_name(registry: Registry, monkeypatch: pytest.MonkeyPatch):
+def test_a_holder_on_another_boot_that_renews_keeps_its_name(registry: Registry, in_each_pause: Callable[..., None]):
     """R-10."""
     entry = template(registry, boot_id="elsewhere", host="far")
     put(registry, entry)
     renewed = dataclasses.replace(entry, last_heartbeat=entry.last_heartbeat + 5000)
-    monkeypatch.setattr("speed.fs.registration.time.sleep", lambda seconds: put(registry, renewed))
+    in_each_pause(lambda: put(registry, renewed))
     with pytest.raises(NameTakenError, match="far"):
         registry.register("billing", **LONG)
 
