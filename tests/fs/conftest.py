@@ -1,4 +1,4 @@
-"""A private root, a registry, and contender processes."""
+"""A private root, a registry, a lane, contender processes; and no test leaves anything open."""
 
 from __future__ import annotations
 
