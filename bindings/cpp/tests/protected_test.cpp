@@ -145,21 +145,19 @@ TEST_F(Protected, events_and_batches_are_checked_alike_m_18) {
     for (const Message& message : messages) seen.push_back(message.payload());
     return Node::Refusals();
   });
+  const auto taken = [&] {
+    const std::lock_guard guard(lock);
+    return seen;
+  };
   billing_->wait_for("analytics", 20);
   SendOptions options;
   billing_->send("analytics", "unsigned", options);
   options.protection.sign_with = "own";
   billing_->send("analytics", "signed", options);
-  EXPECT_TRUE(test::eventually([&] {
-    const std::lock_guard guard(lock);
-    return seen.size() == 1;
-  }));
-  EXPECT_EQ(seen[0], Value("signed"));
+  EXPECT_TRUE(test::eventually([&] { return taken().size() == 1; }));
+  EXPECT_EQ(taken(), std::vector{Value("signed")});
   EXPECT_EQ(billing_->publish("orders.created", order(), options), 1U);
-  EXPECT_TRUE(test::eventually([&] {
-    const std::lock_guard guard(lock);
-    return seen.size() == 2;
-  }));
+  EXPECT_TRUE(test::eventually([&] { return taken().size() == 2; }));
 }
 
 TEST_F(Protected, a_key_that_is_put_later_signs_from_the_next_message_on_m_26) {
