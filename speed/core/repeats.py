@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from speed.core.progress import Position, Token
-from speed.wire.envelope import EnvelopeType
+from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType, Header
 
 _IN_ORDER = frozenset((EnvelopeType.MESSAGE, EnvelopeType.EVENT))
 
@@ -22,13 +22,14 @@ class Repeats:
         """Whether this envelope and all after it were written since the process died."""
         return (token.generation, token.segment, token.start) >= self._until
 
-    def may_include(self, type_: int) -> bool:
+    def may_include(self, header: Header) -> bool:
         """Whether the dead process, which handled messages and events one at a time, may have handled the next.
 
-        So only the first of each of these types can be repeated, unless ``all_types`` says that more was lost.
+        So only the first of each of these types can be repeated, unless ``all_types`` says that more was lost. A
+        payload in segments may have let messages behind it pass while it was put together: segments do not count.
         """
-        if self._all or type_ not in _IN_ORDER:
+        if self._all or header.type not in _IN_ORDER or header.flags & FLAG_SEGMENT:
             return True
-        first = type_ not in self._seen
-        self._seen.add(type_)
+        first = header.type not in self._seen
+        self._seen.add(header.type)
         return first

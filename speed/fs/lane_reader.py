@@ -18,6 +18,7 @@ from speed.fs.quarantine import Quarantine
 from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
+from speed.wire.envelope import Header
 from speed.wire.limits import MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
@@ -229,18 +230,18 @@ class LaneReader:
                 if verdict > Verdict.GAP:
                     continue
             token = progress.dispatched(sequence, generation, segment, start, end)
-            repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header.type, token)
+            repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
             received.append(_new(Received, (header, payload, repeated, token)))
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
         self._buffer.trim()
 
-    def _may_be_repeated(self, repeats: Repeats, type_: int, token: Token) -> bool:
+    def _may_be_repeated(self, repeats: Repeats, header: Header, token: Token) -> bool:
         if repeats.are_over(token):
             self._repeats = None
             return False
-        return repeats.may_include(type_)
+        return repeats.may_include(header)
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""

@@ -268,10 +268,11 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
 }
 
 // L-15: what existed when a former process died may have been handled by it. Messages and events of one sender are
-// handled one at a time: only the first of each can be repeated.
+// handled one at a time: only the first of each can be repeated. A payload in segments may have let messages behind it
+// pass while it was put together (G-14): segments do not count.
 bool LaneReader::may_be_repeated(const wire::Header& header, const wire::Position& start) {
   if (start >= suspect_until_) return false;
-  if (suspect_all_ || !is_in_order(header.type)) return true;
+  if (suspect_all_ || !is_in_order(header.type) || (header.flags & wire::flag_segment) != 0) return true;
   return !std::exchange(seen_types_[static_cast<std::size_t>(header.type)], true);
 }
 

@@ -234,7 +234,7 @@ public final class LaneReader {
         if (verdict.isAccepted()) {
             Position start = new Position(walk.position().segment(), opened.start());
             Token token = progress.dispatched(header.sequence(), start, opened.end());
-            boolean redelivered = repeats.mayBeRepeated(header.type(), token);
+            boolean redelivered = repeats.mayBeRepeated(header, token);
             received.add(new Received(header, opened.payload(), redelivered, token));
         }
     }

@@ -4,10 +4,12 @@ import java.util.EnumSet;
 import speed.core.Position;
 import speed.core.Token;
 import speed.wire.EnvelopeType;
+import speed.wire.Header;
 
 /**
  * Which envelopes a dead process may have handled already (L-15). Messages and events of one sender are handled one
- * at a time: of those that lay in the lane, only the first of each type can be repeated.
+ * at a time: of those that lay in the lane, only the first of each type can be repeated. A payload in segments may have
+ * let messages behind it pass while it was put together (G-14): segments do not count.
  */
 final class Repeats {
     private Position until = Position.START;
@@ -28,11 +30,12 @@ final class Repeats {
         return all;
     }
 
-    boolean mayBeRepeated(EnvelopeType type, Token token) {
+    boolean mayBeRepeated(Header header, Token token) {
         if (new Position(token.segment, token.start).compareTo(until) >= 0) {
             return false;
         }
+        EnvelopeType type = header.type();
         boolean inOrder = type == EnvelopeType.MESSAGE || type == EnvelopeType.EVENT;
-        return all || !inOrder || seen.add(type);
+        return all || !inOrder || header.has(EnvelopeType.SEGMENT) || seen.add(type);
     }
 }
