@@ -240,8 +240,7 @@ class LaneReader:
     def _may_be_repeated(self, repeats: Repeats, header: Header, token: Token) -> bool:
         if repeats.are_over(token):
             self._repeats = None
-            return False
-        return repeats.may_include(header)
+        return self._repeats is not None and repeats.may_include(header)
 
     def _read_again(self, received: list[Received], max_envelopes: int, max_bytes: int) -> int:
         """Redeliver what a former process had begun and not finished."""

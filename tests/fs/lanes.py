@@ -20,10 +20,12 @@ SOURCE_ID, TARGET_ID = names.node_id(SOURCE), names.node_id(TARGET)
 LANE_KEY = KEYRING.lane_key(SOURCE_ID, TARGET_ID)
 
 
-def sealed(counter: int, payload: bytes = b"", generation: int = 1, type_: int = EnvelopeType.MESSAGE) -> bytes:
+def sealed(
+    counter: int, payload: bytes = b"", generation: int = 1, type_: int = EnvelopeType.MESSAGE, flags: int = 0
+) -> bytes:
     """One envelope of the link analytics -> billing."""
     sealer = LinkSealer(KEYRING, SOURCE_ID, TARGET_ID, generation)
-    return sealer.seal(type_, 0, counter, 1_700_000_000_000, payload, os.urandom(12))
+    return sealer.seal(type_, flags, counter, 1_700_000_000_000, payload, os.urandom(12))
 
 
 class Lane:

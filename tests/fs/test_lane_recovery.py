@@ -12,7 +12,7 @@ import pytest
 from speed.errors import LeaseLostError
 from speed.fs.fence import fence_lanes
 from speed.wire.cursor import decode_cursor
-from speed.wire.envelope import EnvelopeType
+from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, Lane, counters, sealed
 
 
@@ -63,6 +63,16 @@ def test_messages_behind_the_one_in_hand_are_not_marked(lane: Lane) -> None:
     reader.abandon()
     again = lane.read_all(lane.reader(2))
     assert [envelope.redelivered for envelope in again] == [True, False, False, False]
+
+
+def test_segments_and_the_first_message_that_may_have_passed_them_are_marked(lane: Lane) -> None:
+    """L-15, G-14: while a payload is put together, a message behind it may be handled."""
+    lane.writer().append([sealed(counter, flags=FLAG_SEGMENT if counter < 3 else 0) for counter in range(1, 5)])
+    reader = lane.reader(1)
+    lane.read_all(reader, finish=False)
+    reader.abandon()
+    again = lane.read_all(lane.reader(2))
+    assert [envelope.redelivered for envelope in again] == [True, True, True, False]
 
 
 def test_requests_that_may_have_run_side_by_side_are_all_marked(lane: Lane) -> None:

@@ -288,6 +288,19 @@ TEST(LaneOfFiles, of_messages_only_the_first_can_have_been_handled_l_15) {
   EXPECT_FALSE(again[1].redelivered);
 }
 
+TEST(LaneOfFiles, segments_and_the_first_message_that_may_have_passed_them_are_marked_l_15_g_14) {
+  OneLane lane;
+  Sender sender(lane);
+  for (const char* text : {"one", "two"}) sender.send(text, wire::EnvelopeType::message, wire::flag_segment);
+  sender.send("passes");
+  sender.send("waits");
+  read_all(*lane.reader());
+  const auto successor = lane.reader(2);
+  const std::vector<Got> again = read_all(*successor);
+  ASSERT_EQ(again.size(), 4U);
+  for (const Got& one : again) EXPECT_EQ(one.redelivered, one.text != "waits") << one.text;
+}
+
 TEST(LaneOfFiles, a_lane_that_was_closed_cleanly_redelivers_nothing_l_15) {
   OneLane lane;
   Sender sender(lane);

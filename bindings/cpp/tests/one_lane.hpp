@@ -63,17 +63,17 @@ class Sender {
       : writer(lane.root.path, "analytics", "billing", generation, lane.lane_keys(), settings),
         sealer_(lane.ring, wire::node_id("analytics"), wire::node_id("billing"), generation) {}
 
-  void send(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message) {
-    const Bytes envelope = sealed(text, type);
+  void send(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message, std::uint16_t flags = 0) {
+    const Bytes envelope = sealed(text, type, flags);
     writer.append(envelope, {envelope.size()});
     ++counter;
   }
 
-  Bytes sealed(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message) {
+  Bytes sealed(const std::string& text, wire::EnvelopeType type = wire::EnvelopeType::message, std::uint16_t flags = 0) {
     wire::Buffer envelope;
     wire::Nonce nonce{};
     nonce[0] = static_cast<std::byte>(counter);
-    sealer_.seal(type, 0, counter, 1, wire::view(text), nonce, envelope);
+    sealer_.seal(type, flags, counter, 1, wire::view(text), nonce, envelope);
     return {envelope.view().begin(), envelope.view().end()};
   }
 

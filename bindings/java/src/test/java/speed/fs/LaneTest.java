@@ -138,6 +138,22 @@ class LaneTest extends OneLane {
         assertTrue(again.get(0).redelivered());
     }
 
+    /** L-15, G-14: while a payload is put together, a message behind it may be handled. */
+    @Test
+    void segmentsAndTheFirstMessageThatMayHavePassedThemAreMarked() throws PosixException {
+        Sender sender = new Sender(1);
+        for (String text : List.of("one", "two")) {
+            sender.send(EnvelopeType.MESSAGE, EnvelopeType.SEGMENT, text.getBytes(StandardCharsets.UTF_8));
+        }
+        sender.send("passes");
+        sender.send("waits");
+        LaneReader first = inbox(1).lane("analytics");
+        read(first);
+        first.abandon();
+        List<Boolean> marked = read(inbox(2).lane("analytics")).stream().map(Received::redelivered).toList();
+        assertEquals(List.of(true, true, true, false), marked);
+    }
+
     @Test
     void aCleanlyClosedLaneRedeliversNothing() throws PosixException {
         Sender sender = new Sender(1);

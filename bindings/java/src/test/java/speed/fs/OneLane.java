@@ -62,8 +62,12 @@ abstract class OneLane {
         }
 
         void send(EnvelopeType type, byte[] payload) {
+            send(type, 0, payload);
+        }
+
+        void send(EnvelopeType type, int flags, byte[] payload) {
             Block block = new Block(payload.length + 104);
-            int bytes = sealer.seal(block, 0, type, 0, ++counter, 1, payload);
+            int bytes = sealer.seal(block, 0, type, flags, ++counter, 1, payload);
             writer.append(block, List.of(bytes));
         }
     }
