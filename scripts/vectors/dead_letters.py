@@ -41,7 +41,7 @@ def dead_letters() -> dict[str, Any]:
     in_two = letter_bytes(LETTER, [b"he", b"llo"])
     first = 24 + 4 + int.from_bytes(whole[24:28], "big")
     return {
-        "about": f"S-18 dead letters of the node billing. Writers cut payloads at {CHUNK_BYTES} bytes; readers take any cut.",
+        "about": f"S-18 dead letters of the node billing. Payloads are cut at {CHUNK_BYTES} bytes; readers take any cut.",
         "node": TARGET,
         "accepted_keys": ACCEPTED,
         "valid": [
