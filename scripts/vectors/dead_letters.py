@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, OLD, RING, SOURCE, TARGET, TIME, flipped
-from speed.wire.dead_letter import CHUNK_BYTES, DeadLetter, write_letter
+from speed.wire.dead_letter import DeadLetter, write_letter
 from speed.wire.envelope import make_sequence
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
@@ -41,7 +41,7 @@ def dead_letters() -> dict[str, Any]:
     in_two = letter_bytes(LETTER, [b"he", b"llo"])
     first = 24 + 4 + int.from_bytes(whole[24:28], "big")
     return {
-        "about": f"S-18 dead letters of the node billing. Payloads are cut at {CHUNK_BYTES} bytes; readers take any cut.",
+        "about": "S-18 dead letters of the node billing. Writers cut payloads at 1 MiB; readers take any cut.",
         "node": TARGET,
         "accepted_keys": ACCEPTED,
         "valid": [
