@@ -1,8 +1,9 @@
-"""Runs pytest, then what failed once more, each test alone: ``python -m tests.steady.run SEED [pytest arguments]``.
+"""Runs pytest, then what failed once more, each test alone.
 
-What passes then is told as unsteady, and counts as passed; what fails twice is a failure. The last line is a closing
-line as pytest writes it, over both runs. ``SEED`` decides what hypothesis tries. Exit status: that of pytest; 1 when
-too many were unsteady.
+``python -m tests.steady.run SEED [--measured] [pytest arguments]``. What passes then is told as unsteady, and counts as
+passed; what fails twice is a failure. The last line is a closing line as pytest writes it, over both runs. ``SEED``
+decides what hypothesis tries; ``--measured``: coverage.py counts what all runs reach, and adds it to what it has.
+Exit status: that of pytest; 1 when too many were unsteady.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from tests.steady.ledger import MOST, Ledger
 from tests.steady.outcomes import Tally
 
 ENGINE = "SPEED_ENGINE=native " if os.environ.get("SPEED_ENGINE") == "native" else ""
+MEASURED = ("coverage", "run", "--append", "-m", "pytest")
 ALWAYS = ("-p", "tests.steady.outcomes", "--timeout=300")
 
 
 class Run:
     """One run of pytest and its repetitions, each in a process of its own."""
 
-    def __init__(self, seed: str, ledger: Ledger, work: Path, runner: Sequence[str] = ("pytest",)) -> None:
+    def __init__(self, seed: str, ledger: Ledger, work: Path, runner: Sequence[str]) -> None:
         """``runner``: what follows ``python -m``; ``work``: where outcomes may be written."""
         self._command = [sys.executable, "-m", *runner, *ALWAYS, f"--hypothesis-seed={seed}"]
         self._seed, self._ledger, self._outcomes = seed, ledger, work / "outcomes.json"
@@ -61,13 +63,14 @@ class Run:
 
 
 def main(arguments: Sequence[str]) -> int:
-    seed, *chosen = arguments
+    seed, *chosen = (one for one in arguments if one != "--measured")
+    runner = MEASURED if "--measured" in arguments else ("pytest",)
     began = time.monotonic()
     # Who interrupts a run interrupts pytest, too, which tells what it has seen; then this one ends as well.
     signal.signal(signal.SIGINT, lambda *_: None)
     ledger = Ledger()
     with tempfile.TemporaryDirectory() as work:
-        tally = Run(seed, ledger, Path(work)).play(chosen)
+        tally = Run(seed, ledger, Path(work), runner).play(chosen)
     if tally.bad:
         print("\n== failed twice, or was not repeated", *tally.bad, sep="\n")
     print("", *ledger.block(), sep="\n")
