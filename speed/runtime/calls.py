@@ -44,12 +44,11 @@ ANSWER_GRACE_SECONDS = 0.25
 
 
 class Waiter:
-    """One blocked thread's place for an outcome; cheaper than a Future, and its thread may read by itself."""
+    """One blocked thread's place for an outcome; cheaper than a Future."""
 
-    __slots__ = ("_lock", "_outcome", "_pool", "done")
+    __slots__ = ("_lock", "_outcome", "done")
 
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
         self._outcome: Outcome = None
@@ -62,8 +61,6 @@ class Waiter:
 
     def result(self) -> Outcome:
         """Block until completed; the pending table bounds the wait."""
-        if not self.done:
-            self._pool.lead(self)
         self._lock.acquire()
         if isinstance(self._outcome, SpeedError):
             raise self._outcome
@@ -86,7 +83,7 @@ class OneAnswer:
 
 
 class CallFuture(Future[Any]):
-    """The result of a call to come. Whoever waits for it has delayed requests sent at once.
+    """The result of a call to come.
 
     Its callbacks may call and wait: a worker runs them, or the thread that cancels, or that adds one when it is done.
     """
@@ -94,9 +91,8 @@ class CallFuture(Future[Any]):
     callbacks_are_brief = False
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
 
-    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, tell: Callable[[Callable[[], None]], None]) -> None:
         super().__init__()
-        self._hurry = hurry
         self._tell = tell
         self._hung: deque[Callable[[Future[Any]], object]] | None = None
 
@@ -127,18 +123,6 @@ class CallFuture(Future[Any]):
                 self._hung.popleft()(self)
             except BaseException:  # its own exit, too
                 calls_log.exception("a callback of a call failed")
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
-        if not self.done():
-            self._hurry()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end; the exception of the call, None for a result."""
-        if not self.done():
-            self._hurry()
-        return super().exception(timeout)
 
 
 def complete_future(future: CallFuture) -> Completion:
@@ -174,7 +158,7 @@ class Calls:
 
     def future(self) -> CallFuture:
         """A place for the outcome of a call that is asked for later."""
-        return CallFuture(self._links.hurry, self._tell)
+        return CallFuture(self._tell)
 
     def _tell(self, run_callbacks: Callable[[], None]) -> None:
         self._untold.append(run_callbacks)
@@ -198,7 +182,7 @@ class Calls:
 
     def waiter(self) -> Waiter:
         """A place for the calling thread to wait for one answer."""
-        return Waiter(self._pool)
+        return Waiter()
 
     def start(
         self,
@@ -208,13 +192,8 @@ class Calls:
         timeout_seconds: float,
         completion: Completion,
         traceparent: str | None = None,
-        *,
-        can_wait: bool = False,
     ) -> None:
-        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises.
-
-        ``can_wait``: nobody blocks on it yet, so it may leave together with those that follow.
-        """
+        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises."""
         link = self._links.granted(target)
         request_id = self._next_id()
         deadline_ms = unix_ms() + int(timeout_seconds * 1000)
@@ -231,9 +210,6 @@ class Calls:
         try:
             if link.splitter is not None:
                 self._start_in_segments(link, request_id, payload, deadline)
-            elif can_wait and link.delayed.takes(payload):
-                link.delayed.add(request_id, payload, deadline)
-                self._pool.watch()
             else:
                 link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
         except BaseException:

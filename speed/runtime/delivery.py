@@ -48,7 +48,6 @@ class Delivery:
 
     def on_message(self, handler: Handler) -> None:
         """Handle messages by ``handler``; those that already wait are handled first."""
-        self._pool.serves = True
         with self._arrived:
             if self._handler is not None or self._batches is not None:
                 raise ConfigurationError("this node already has a message handler: use one")
@@ -58,7 +57,6 @@ class Delivery:
 
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
         """Add a subscription; returns all patterns, for the published entry."""
-        self._pool.serves = True
         if self._batches is not None:
             raise ConfigurationError("this node already has a handler: one for batches is the only one")
         self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
@@ -66,7 +64,6 @@ class Delivery:
 
     def on_batch(self, handler: BatchHandler, patterns: tuple[str, ...]) -> None:
         """Hand over all messages, and events of ``patterns``, in batches; there is no other handler then."""
-        self._pool.serves = True
         for pattern in patterns:
             check_topic_pattern(pattern)
         with self._arrived:
@@ -84,7 +81,6 @@ class Delivery:
 
     def receive(self, timeout_seconds: float | None) -> Message | None:
         """The next message, or None after the timeout; finishes the message returned before."""
-        self._pool.serves = True
         deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
         with self._arrived:
             finished, self._in_hand = self._in_hand, None

@@ -86,10 +86,6 @@ class Dispatch:
         else:
             self._table[header.type](lane, received)
 
-    def after(self, source: str) -> None:
-        """Envelopes of ``source`` were dispatched: what waited for answers from there may leave now."""
-        self._links.hurry_to(source)
-
     def _unauthorised(self, lane: Lane, received: Received) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")

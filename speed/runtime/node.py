@@ -61,7 +61,6 @@ class PythonEngine:
         self._check_open()
         with self._lock:
             self._parts.serving.services.register(name, service, allow)
-        self._parts.pool.serves = True
 
     # --- calls ---
 
@@ -80,9 +79,7 @@ class PythonEngine:
         calls = self._parts.calls
         future = calls.future()
         completion = complete_future(future)
-        patient = not self._context.durable
-        calls.start(target, service, arguments, timeout, completion, traceparent, can_wait=patient)
-        self._parts.pool.ensure_reader()
+        calls.start(target, service, arguments, timeout, completion, traceparent)
         return future
 
     def ping(self, target: str, timeout: float) -> float:

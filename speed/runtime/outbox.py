@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from time import monotonic
@@ -20,13 +19,13 @@ from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.seal import ReusedBuffer
+from speed.wire.seal import random_bytes
 
 if TYPE_CHECKING:
     from speed.runtime.large_sender import LargeSender, Progress
     from speed.segment.source import Source
 
-WRITE_BYTES = ReusedBuffer.LARGE_BYTES
+WRITE_BYTES = 64 << 10
 """What goes in one write at most; a large message goes alone."""
 
 
@@ -164,7 +163,7 @@ class Outbox:
                 f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
             )
         now = unix_ms()
-        message_id = new_message_id(now, os.urandom(16))
+        message_id = new_message_id(now, random_bytes(16))
         metadata.setdefault("traceparent", current_traceparent.get())
         return message_id, {
             "namespace": self._context.namespace,

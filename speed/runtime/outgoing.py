@@ -5,7 +5,6 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +16,6 @@ from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
 from speed.wire.entry import Entry
@@ -52,10 +50,9 @@ class OutgoingLink:
         self._renewal_due = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
-        self._nonces = NonceSource(os.urandom)
+        self._nonces = NonceSource()
         self.splitter: Splitter | None = None
         """Cuts what goes out on a link that has a segment size (G-18)."""
-        self.delayed = DelayedRequests(target, context.pending, self._send_requests)
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -74,31 +71,17 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, urgent, None)
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
-        if self.delayed.waiting:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, False, track)
 
-    def _send_requests(self, payloads: Sequence[bytes], deadline: float, urgent: bool) -> None:
-        self._append(EnvelopeType.SPC_REQUEST, 0, payloads, deadline, urgent, None)
-
-    def send_all(
-        self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
-    ) -> None:
-        """Like ``send`` for several envelopes in one write and one ring: all are accepted or none.
-
-        At most 64, and of those of ``ReusedBuffer.LARGE_BYTES`` only one alone.
-        """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
-        self._append(type_, flags, payloads, deadline, urgent, None)
+    def send_all(self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float) -> None:
+        """Like ``send`` for several envelopes in one write and one ring; ``StorageError`` tells how many went in."""
+        self._append(type_, flags, payloads, deadline, False, None)
 
     def _append_cut(
         self,
@@ -147,20 +130,19 @@ class OutgoingLink:
             context.registration.check_held()
             first = counter = self._counter
             now = unix_ms()
-            parts: list[bytes | memoryview] = []
-            seal, draw = self._sealer.seal_parts, self._nonces.draw
+            envelopes: list[bytes] = []
             for payload in payloads:
                 counter += 1
-                parts += seal(type_, flags, counter, now, payload, draw())
+                envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
             sequence = self._sequence_base | counter
             failures = self._writer.flush_failures
             if track is not None:
                 track(sequence)
             self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
             try:
-                self._writer.append(parts)
+                self._writer.append(envelopes)
             except StorageError as error:
-                self._counter = first + error.envelopes_written // 2  # each envelope is two parts
+                self._counter = first + error.envelopes_written
                 raise
         if self._durable is not None:
             self._flush(failures)
@@ -307,22 +289,6 @@ class Links:
         """The largest request or response that can go to ``target`` (G-18)."""
         splitter = self._splitters.get(target)
         return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
-
-    def hurry(self) -> None:
-        """Send all delayed requests that there is room for."""
-        for link in list(self._links.values()):
-            if link.delayed.waiting:
-                link.delayed.flush_at_once()
-
-    def hurry_to(self, target: str) -> None:
-        """Send the delayed requests to one node."""
-        link = self._links.get(target)
-        if link is not None and link.delayed.waiting:
-            link.delayed.flush_at_once()
-
-    def delayed(self) -> int:
-        """How many requests wait to leave."""
-        return sum(len(link.delayed.waiting) for link in list(self._links.values()))
 
     def known(self, name: str) -> bool:
         """Whether this process ever wrote to ``name``, so that answers may come from there."""

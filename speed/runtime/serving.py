@@ -23,9 +23,6 @@ from speed.runtime.workers import WorkerPool
 from speed.wire import spc
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType, generation_of
 
-LARGE_ANSWER_BYTES = 32 << 10
-"""An answer of this size leaves at once: batches stay small in bytes."""
-
 
 @dataclass(slots=True, eq=False)
 class Running:
@@ -74,7 +71,7 @@ class Serving:
         self._running[key] = running
         if deadline < self._earliest:
             self._earliest = deadline
-        self._pool.queue(self._serve, running)
+        self._pool.submit(self._serve, running)
 
     def refuse(self, source: str, generation: int, payload: bytes | memoryview) -> None:
         """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
@@ -95,12 +92,9 @@ class Serving:
         running.started = True  # first: who times it out from here on says that it runs
         if running.key not in self._running:
             return
-        self._pool.entered()
         reply, error = self._answer(running)
         if self._running.pop(running.key, None) is not None:
-            self._answers.add(running.lane, running.source_generation, reply, running.token)
-            if len(reply) > LARGE_ANSWER_BYTES:
-                self._answers.flush()
+            self._answers.send(running.lane, running.source_generation, reply, running.token)
         else:
             self._context.stats.count("answers_too_late")
         self._context.stats.served(running.request.service, monotonic() - began, error)

@@ -96,7 +96,8 @@ class Parts:
         context.stopping.set()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
-        self.pool.stop(self.protocol.wake, JOIN_SECONDS)
+        self.protocol.stop(JOIN_SECONDS)
+        self.pool.stop()
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
         self.dispatch.close()
@@ -177,7 +178,7 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch)
+    protocol = Protocol(context, bell, inbox, dispatch, answers)
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -192,28 +193,19 @@ def _begin(
         registrar,
         dispatch,
     )
-    _connect(parts, answers)
+    _connect(parts)
     return parts
 
 
-def _connect(parts: Parts, answers: Answers) -> None:
+def _connect(parts: Parts) -> None:
     """Let the parts know of each other and start the threads."""
-    context, links, pool, protocol = parts.context, parts.links, parts.pool, parts.protocol
+    context, protocol = parts.context, parts.protocol
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
     parts.introspection.senders = protocol.senders
     parts.introspection.lane_counts = protocol.counts
-    links.on_open(protocol.watch_reader)
-    pool.start(
-        protocol.step,
-        protocol.expect,
-        answers.flush,
-        answers.flush_at_once,
-        answers.__len__,
-        context.pending.__len__,
-        links.delayed,
-        links.hurry,
-    )
+    parts.links.on_open(protocol.watch_reader)
+    protocol.start()
     parts.registrar.start()
     if os.path.isdir(names.segments_dir(context.root, context.name)):
         parts.dispatch.segments()
@@ -221,7 +213,8 @@ def _connect(parts: Parts, answers: Answers) -> None:
 
 def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registrar: Registrar) -> None:
     context.stopping.set()
-    for stop in (partial(pool.stop, protocol.wake), registrar.stop):
+    pool.stop()
+    for stop in (protocol.stop, registrar.stop):
         with contextlib.suppress(RuntimeError):  # one that did not begin cannot be waited for
             stop(JOIN_SECONDS)
     protocol.close()

@@ -100,7 +100,7 @@ def test_a_node_that_cannot_begin_leaves_no_entry_no_thread_and_no_descriptor(
     start = threading.Thread.start
 
     def begin(thread: threading.Thread) -> None:
-        if thread.name.endswith("relief" if what == "first thread" else "registry"):
+        if thread.name.endswith("protocol" if what == "first thread" else "registry"):
             raise RuntimeError("can't start new thread")
         start(thread)
 
