@@ -11,9 +11,11 @@ from speed.errors import (
     AccessDeniedError,
     CallError,
     CallTimeoutError,
+    CallWithdrawnError,
     ConfigurationError,
     DeliveryError,
     DurabilityError,
+    Execution,
     ExecutionFailedError,
     ForkedNodeError,
     InboxFullError,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.node import Node
     from speed.runtime.message import Message
+    from speed.runtime.published import Published
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.schemas import SchemaRegistry
@@ -77,6 +80,7 @@ _LATER = {
     "MessageKey": "speed.message.keys",
     "MessageSecurity": "speed.trust.security",
     "PublishOptions": "speed.message.options",
+    "Published": "speed.runtime.published",
     "SchemaRegistry": "speed.trust.schemas",
     "TokenVerifier": "speed.trust.tokens",
     "generate_key": "speed.message.keys",
@@ -97,11 +101,13 @@ __all__ = [
     "AuditLog",
     "CallError",
     "CallTimeoutError",
+    "CallWithdrawnError",
     "Column",
     "ConfigurationError",
     "DeliveryError",
     "DurabilityError",
     "Entry",
+    "Execution",
     "ExecutionFailedError",
     "ForkedNodeError",
     "InboxFullError",
@@ -128,6 +134,7 @@ __all__ = [
     "NotAcknowledgedError",
     "PayloadTooLargeError",
     "PublishOptions",
+    "Published",
     "RegistrationError",
     "Request",
     "Response",

@@ -15,7 +15,7 @@ SpeedError
 ├── CallError              the other side answered, and the answer is an error (SPC codes)
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
 │   ├── ExecutionFailedError  CallTimeoutError  InternalError
-│   └── SegmentsLostError
+│   └── SegmentsLostError  CallWithdrawnError
 ├── JournalError           a journal cannot be written or read
 │   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
@@ -23,13 +23,26 @@ SpeedError
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, ClassVar
 
 
+class Execution(Enum):
+    """What an error of a call says of its service."""
+
+    NOT_BEGUN = "not begun"
+    MAY_HAVE_RUN = "may have run"
+    RAN = "ran"
+
+
 class SpeedError(Exception):
-    """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do."""
+    """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do.
+
+    ``execution`` tells whether the service of a call ran; None for what is not about a call.
+    """
 
     code: ClassVar[str] = "SPEED_ERROR"
+    execution: Execution | None = None
 
 
 class ConfigurationError(SpeedError):
@@ -117,7 +130,7 @@ class UnknownNodeError(DeliveryError):
 
 
 class NodeLeftError(DeliveryError):
-    """The node left or died before it answered."""
+    """The node left or died before it answered, or takes nothing more because it leaves."""
 
     code = "NODE_LEFT"
 
@@ -217,6 +230,12 @@ class SegmentsLostError(CallError, DeliveryError):
     code = "SEGMENTS_LOST"
 
 
+class CallWithdrawnError(CallError):
+    """The caller withdrew the call; ``details["phase"]`` is ``queued`` or ``running``."""
+
+    code = "WITHDRAWN"
+
+
 class JournalError(SpeedError):
     """A journal cannot be written or read as asked."""
 
@@ -281,6 +300,7 @@ CALL_ERRORS: dict[str, type[CallError]] = {
         CallTimeoutError,
         InternalError,
         SegmentsLostError,
+        CallWithdrawnError,
     )
 }
 """SPC error code -> exception raised on the caller's side (rule S-8)."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
-from speed.errors import NodeClosedError
+from speed.errors import ConfigurationError, NodeClosedError
 from speed.runtime.message import is_large
-from speed.runtime.options import in_seconds
+from speed.runtime.options import ON_FULL, in_seconds
 from speed.wire.content import Content
 from speed.wire.message_splice import has_token
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from speed.protected import Protected
     from speed.runtime.batches import BatchHandler
     from speed.runtime.message import Message
+    from speed.runtime.published import Published
     from speed.trust.security import MessageSecurity
 
 Handler = Callable[["Message"], object]
@@ -47,6 +48,7 @@ class Messaging:
         timeout: float = 5.0,
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
+        unordered: bool = False,
         **metadata: Any,
     ) -> str:
         """Send one message; returns its message id.
@@ -60,7 +62,8 @@ class Messaging:
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
-        ``ack``, if the receiver gave it up (G-18 to G-20). It is neither signed nor encrypted: asked for, that
+        ``ack``, if the receiver gave it up (G-18 to G-20). What is sent after it is handled after it, unless
+        ``unordered``. It is neither signed nor encrypted: asked for, that
         is NotAvailableError (M-16).
         """
         protected = self._protected_for(options, payload)
@@ -68,8 +71,8 @@ class Messaging:
         if protected is None:
             described = _merged(options, metadata)
             if is_large(payload):
-                return self._engine.send_large(target, payload, ack, seconds, described, on_progress)
-            return self._engine.send(target, payload, ack, seconds, described)
+                return self._engine.send_large(target, payload, ack, seconds, described, on_progress, unordered)
+            return self._engine.send(target, payload, ack, seconds, described, unordered)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
@@ -118,22 +121,26 @@ class Messaging:
         payload: Any,
         *,
         timeout: float = 5.0,
+        on_full: str = "wait",
         options: PublishOptions | None = None,
         **metadata: Any,
-    ) -> int:
+    ) -> Published:
         """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
 
-        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others. ``options``
-        and ``metadata`` are as of ``send``.
+        The number knows their names (``delivered``) and why others did not get it (``failed``: name to code, those
+        that do not allow this node included). Who has room gets it at once; ``timeout`` bounds the wait for all others
+        together, and ``on_full="drop"`` does not wait for them. ``options`` and ``metadata`` are as of ``send``.
         """
+        if on_full not in ON_FULL:
+            raise ConfigurationError(f"on_full is {on_full!r}; use 'wait' or 'drop'")
         protected = self._protected_for(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._engine.publish(topic, payload, seconds, _merged(options, metadata))
+            return self._engine.publish(topic, payload, seconds, on_full, _merged(options, metadata))
         _, data = protected.encode(payload, options, {**metadata, "topic": topic})
-        return protected.publish(topic, data, seconds)
+        return protected.publish(topic, data, seconds, on_full)
 
-    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> int:
+    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published:
         """Publish many payloads as one event (M-30); ``how`` is as of ``publish``."""
         from speed.message.batch import encode_batch
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service
 from speed.engine import Engine, make_engine
+from speed.errors import SpeedError
 from speed.messaging import Messaging
 from speed.runtime import fork
 from speed.runtime.options import Options, in_seconds
@@ -47,6 +48,9 @@ class Node(Messaging):
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
+        on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
+            ``"retry"`` hands it over again after a pause, ``"drop"`` counts and logs it.
+        max_deliveries: how often a message is begun at most, processes that died over it included.
         security: how messages are signed, encrypted and checked (M-18); without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
@@ -73,6 +77,8 @@ class Node(Messaging):
         segment_limits: Limits | None = None,
         engine: str = "auto",
         security: MessageSecurity | None = None,
+        on_error: str = "dead-letter",
+        max_deliveries: int = 5,
     ) -> None:
         self._forked = False
         self._closed = False
@@ -92,6 +98,8 @@ class Node(Messaging):
             max_lane_bytes=max_lane_bytes,
             spin_seconds=spin_seconds,
             segment_limits=segment_limits,
+            on_error=on_error,
+            max_deliveries=max_deliveries,
         )
         fork.prepare()
         self._engine: Engine = make_engine(engine, options)
@@ -122,18 +130,31 @@ class Node(Messaging):
         return self._engine.allowed()
 
     # --- services ---
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
+    def register(
+        self,
+        name: str,
+        service: Service | Callable[..., Any],
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+    ) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
-        ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
-        """
-        self._engine.register(name, service, allow)
+        ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
+        ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
+        ``request.redelivered``. Either may be ``async``: a loop of the node awaits it.
 
-    def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
+        Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        """
+        self._engine.register(name, service, allow, idempotent)
+
+    def service(
+        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
+    ) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
 
         def decorate(function: Function) -> Function:
-            self.register(name, function, allow)
+            self.register(name, function, allow, idempotent=idempotent)
             return function
 
         return decorate
@@ -166,10 +187,9 @@ class Node(Messaging):
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
-        A small request behind more than 8 unanswered ones to the same node leaves together with others, with
-        the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
-        writing then ends its Future. Never with ``durability="disk"``. Callbacks of the Future may call and wait:
-        a worker of this node runs them.
+        ``cancel()`` withdraws the call. It is True only if nothing was written; else the Future ends with what the
+        other side says: CallWithdrawnError, or a result that came first. Callbacks of the Future may call and wait: a
+        worker of this node runs them.
         """
         return self._engine.submit(target, service, arguments or {}, in_seconds(timeout), traceparent)
 
@@ -208,6 +228,11 @@ class Node(Messaging):
     def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
         self._engine.on_leave(handler)
+        return handler
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> Callable[[SpeedError], object]:
+        """Call ``handler(error)`` when this node has lost its lease: every later operation raises that error."""
+        self._engine.on_lost(handler)
         return handler
 
     def remove_stale(self) -> list[str]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from speed.core.access import granted
 from speed.engine import Engine
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import MessageError, NotAvailableError
@@ -17,10 +15,13 @@ from speed.message.options import PublishOptions
 from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
+from speed.runtime.published import Published
+from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent, traceparent_of
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.message import new_message_id
-from speed.wire.names import check_topic, matches
+from speed.wire.names import check_topic
+from speed.wire.seal import random_bytes
 
 log = logging.getLogger("speed.messages")
 
@@ -57,7 +58,7 @@ class Protected:
             told["baggage"] = {**baggage, **told.get("baggage", {})}
         told.setdefault("traceparent", current_traceparent.get())
         now = time.time_ns() // 1_000_000
-        message_id = new_message_id(now, os.urandom(16))
+        message_id = new_message_id(now, random_bytes(16))
         data = self._guard.write(
             payload,
             asked,
@@ -69,21 +70,14 @@ class Protected:
         )
         return message_id, data
 
-    def publish(self, topic: str, data: bytes, timeout: float) -> int:
-        """Send an encoded event to all who subscribe to it and allow this node; returns how many got it."""
+    def publish(self, topic: str, data: bytes, timeout: float, on_full: str) -> Published:
+        """Send an encoded event to all who subscribe to it and allow this node."""
         check_topic(topic)
-        deadline = monotonic() + timeout
-        delivered = 0
-        for entry in self._engine.nodes():
-            wanted = any(matches(pattern, topic) for pattern in entry.subscriptions)
-            if entry.name == self._name or not wanted or not granted(entry.allow, self._name):
-                continue
-            try:
-                self._engine.forward(entry.name, (data,), True, False, max(0.0, deadline - monotonic()))
-                delivered += 1
-            except SpeedError as error:
-                log.warning("an event of %s did not reach %s: %s", topic, entry.name, error)
-        return delivered
+
+        def send(name: str, deadline: float) -> None:
+            self._engine.forward(name, (data,), True, False, max(0.0, deadline - monotonic()))
+
+        return publish_to(self._engine.nodes(), topic, self._name, send, timeout, waits=on_full == "wait")
 
     # --- receiving ---
 

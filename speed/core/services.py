@@ -28,8 +28,30 @@ _MAX_ERROR_CHARACTERS = 2000
 _MISSING: Any = object()
 
 
+class Cancellation(Protocol):
+    """What tells a service that nobody waits for it any longer; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class _Never:
+    """The cancellation of a request that cannot be withdrawn."""
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise RuntimeError("this request cannot be withdrawn: do not wait for that")
+
+
 class Request(NamedTuple):
-    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name."""
+    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name.
+
+    ``request_id`` is unique across callers. ``redelivered`` says that an earlier process may have begun it: only
+    services registered as ``idempotent`` ever see that. ``cancellation`` is set once the caller has withdrawn the call,
+    or is gone, or the deadline has passed.
+    """
 
     service: str
     arguments: Mapping[str, Any]
@@ -37,6 +59,13 @@ class Request(NamedTuple):
     request_id: str
     deadline_ms: int
     traceparent: str | None = None
+    redelivered: bool = False
+    cancellation: Cancellation = _Never()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any longer."""
+        return self.cancellation.is_set()
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -130,6 +159,7 @@ class _Registered(NamedTuple):
 
     service: Service
     policy: AccessPolicy | None
+    idempotent: bool
 
 
 class ServiceRegistry:
@@ -144,8 +174,15 @@ class ServiceRegistry:
     def __init__(self) -> None:
         self._services: dict[str, _Registered] = {}
 
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> Service:
-        """Add a service; ``allow`` narrows who may call it (grant patterns).
+    def register(
+        self,
+        name: str,
+        service: Service | Callable[..., Any],
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+    ) -> Service:
+        """Add a service; ``allow`` narrows who may call it (grant patterns). An ``idempotent`` one may run again.
 
         Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
@@ -155,7 +192,7 @@ class ServiceRegistry:
         if name in self._services:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
         made = as_service(name, service)
-        self._services[name] = _Registered(made, None if allow is None else AccessPolicy(allow))
+        self._services[name] = _Registered(made, None if allow is None else AccessPolicy(allow), idempotent)
         return made
 
     def unregister(self, name: str) -> None:
@@ -167,6 +204,11 @@ class ServiceRegistry:
         """The service's own narrower check (rule A-5); True for an unknown service: it is not found later."""
         row = self._services.get(name)
         return row is None or row.policy is None or row.policy.allows(caller)
+
+    def is_idempotent(self, name: str) -> bool:
+        """Whether a request that may have been begun may be begun again."""
+        row = self._services.get(name)
+        return row is not None and row.idempotent
 
     def names(self, caller: str | None = None) -> tuple[str, ...]:
         """Sorted service names; with ``caller`` only those it may call."""

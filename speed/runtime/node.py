@@ -16,6 +16,7 @@ from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
 from speed.runtime.options import Options
+from speed.runtime.published import Published
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
@@ -57,10 +58,12 @@ class PythonEngine:
     def allowed(self) -> tuple[str, ...]:
         return self._context.policy.allowed()
 
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None:
+    def register(
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+    ) -> None:
         self._check_open()
         with self._lock:
-            self._parts.serving.services.register(name, service, allow)
+            self._parts.serving.services.register(name, service, allow, idempotent=idempotent)
 
     # --- calls ---
 
@@ -101,15 +104,24 @@ class PythonEngine:
 
     # --- messages and events ---
 
-    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
-        self._check_open()
-        return self._parts.outbox.send(target, payload, ack, timeout, options)
-
-    def send_large(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+    def send(
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
     ) -> str:
         self._check_open()
-        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress)
+        return self._parts.outbox.send(target, payload, ack, timeout, options, unordered)
+
+    def send_large(
+        self,
+        target: str,
+        payload: Any,
+        ack: bool,
+        timeout: float,
+        options: dict[str, Any],
+        progress: Any,
+        unordered: bool,
+    ) -> str:
+        self._check_open()
+        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress, unordered)
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._check_open()
@@ -133,9 +145,9 @@ class PythonEngine:
         self._check_open()
         return self._parts.delivery.receive(timeout)
 
-    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
+    def publish(self, topic: str, payload: Any, timeout: float, on_full: str, options: dict[str, Any]) -> Published:
         self._check_open()
-        return self._parts.outbox.publish(topic, payload, timeout, options)
+        return self._parts.outbox.publish(topic, payload, timeout, on_full, options)
 
     def subscribe(self, pattern: str, handler: Handler) -> None:
         self._check_open()
@@ -166,6 +178,10 @@ class PythonEngine:
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._check_open()
         self._parts.registrar.on_leave(handler)
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._check_open()
+        self._parts.registrar.on_lost(handler)
 
     def remove_stale(self) -> list[str]:
         self._check_open()
@@ -200,6 +216,7 @@ class PythonEngine:
 
     def _lost(self, error: SpeedError) -> None:
         """The name is gone: stop at once; nothing more is written under it."""
+        self._parts.registrar.tell_lost(error)
         self._parts.abort(error)
 
     def _left(self, name: str) -> None:

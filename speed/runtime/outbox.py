@@ -8,12 +8,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
-from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
+from speed.errors import ConfigurationError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.outgoing import Links
+from speed.runtime.published import Published
+from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -37,11 +39,19 @@ class Outbox:
         self._links = links
         self._calls = calls
 
-    def send(self, target: str, payload: Any, acknowledged: bool, timeout_seconds: float, options: Any) -> str:
+    def send(
+        self,
+        target: str,
+        payload: Any,
+        acknowledged: bool,
+        timeout_seconds: float,
+        options: Any,
+        unordered: bool = False,
+    ) -> str:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
         if len(encoded) > MAX_PAYLOAD_BYTES:
-            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None)
+            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
         elif acknowledged:
             waiter = self._calls.waiter()
             self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
@@ -58,6 +68,7 @@ class Outbox:
         timeout_seconds: float,
         options: Any,
         progress: Progress | None,
+        unordered: bool = False,
     ) -> str:
         """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
         from speed.runtime.large_payload import Behind, source_of
@@ -65,17 +76,24 @@ class Outbox:
 
         source = source_of(payload)
         if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
-            message_id = self.send(target, bytes(source.read(0, source.size)), acknowledged, timeout_seconds, options)
+            whole = bytes(source.read(0, source.size))
+            message_id = self.send(target, whole, acknowledged, timeout_seconds, options, unordered)
             if progress is not None:
                 progress(source.size, source.size)
             return message_id
         message_id, metadata = self._metadata({"topic": "message", **options})
         source = Behind(large_front(source.size, **metadata), source)
-        self._send_large(target, source, acknowledged, timeout_seconds, progress)
+        self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
         return message_id
 
     def _send_large(
-        self, target: str, source: Source, acknowledged: bool, timeout_seconds: float, progress: Progress | None
+        self,
+        target: str,
+        source: Source,
+        acknowledged: bool,
+        timeout_seconds: float,
+        progress: Progress | None,
+        unordered: bool,
     ) -> None:
         large = self._large
         send = large.send_acknowledged if acknowledged else large.send
@@ -120,31 +138,22 @@ class Outbox:
         if batch:
             self._links.granted(target).send_all(type_, 0, batch, deadline)
 
-    def publish(self, topic: str, payload: Any, timeout_seconds: float, options: Any) -> int:
-        """Send an event to all who subscribe to it and allow this node; returns how many got it."""
+    def publish(self, topic: str, payload: Any, timeout_seconds: float, on_full: str, options: Any) -> Published:
+        """Send an event to all who subscribe to it and allow this node."""
         names.check_topic(topic)
         _, encoded = self._encode(payload, {"topic": topic, **options})
-        deadline = monotonic() + timeout_seconds
-        delivered = 0
-        for entry in self._subscribers(topic):
-            try:
-                if len(encoded) > MAX_PAYLOAD_BYTES:
-                    self._large.send(entry.name, EnvelopeType.EVENT, _memory(encoded), timeout_seconds)
-                else:
-                    self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
-                delivered += 1
-            except SpeedError:
-                self._context.stats.count("events_undelivered")
-        return delivered
 
-    def _subscribers(self, topic: str) -> list[Entry]:
-        return [
-            entry
-            for entry in self._context.registry.live_entries()
-            if entry.name != self._context.name
-            and any(names.matches(pattern, topic) for pattern in entry.subscriptions)
-            and granted(entry.allow, self._context.name)
-        ]
+        def send(name: str, deadline: float) -> None:
+            if len(encoded) > MAX_PAYLOAD_BYTES:
+                self._large.send(name, EnvelopeType.EVENT, _memory(encoded), max(0.0, deadline - monotonic()))
+            else:
+                self._links.granted(name).send(EnvelopeType.EVENT, 0, encoded, deadline)
+
+        entries, me = self._context.registry.live_entries(), self._context.name
+        published = publish_to(entries, topic, me, send, timeout_seconds, waits=on_full == "wait")
+        if published.failed:
+            self._context.stats.count("events_undelivered", len(published.failed))
+        return published
 
     def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""

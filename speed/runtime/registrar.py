@@ -37,6 +37,7 @@ class Registrar:
         self._run_task = run
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
+        self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
         self._watch: RegistryWatch | None = None
         self._watch_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
@@ -60,6 +61,22 @@ class Registrar:
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._lost_handlers = (*self._lost_handlers, handler)
+
+    def tell_lost(self, error: SpeedError) -> None:
+        """Run the handlers on a thread of their own: the registry's and the workers end with the node."""
+        if self._lost_handlers:
+            name = f"speed-{self._context.name}-lost"
+            threading.Thread(target=self._run_lost, args=(error,), name=name, daemon=True).start()
+
+    def _run_lost(self, error: SpeedError) -> None:
+        for handler in self._lost_handlers:
+            try:
+                handler(error)
+            except BaseException:  # its own exit, too: the others are told
+                log.exception("a handler of the lost lease failed")
 
     def _ensure_watch(self) -> None:
         with self._watch_lock:
