@@ -15,7 +15,7 @@ SpeedError
 ├── CallError              the other side answered, and the answer is an error (SPC codes)
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
 │   ├── ExecutionFailedError  CallTimeoutError  InternalError
-│   └── SegmentsLostError  CallWithdrawnError
+│   └── SegmentsLostError  CallWithdrawnError  NodeLeavingError
 ├── JournalError           a journal cannot be written or read
 │   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
@@ -231,9 +231,15 @@ class SegmentsLostError(CallError, DeliveryError):
 
 
 class CallWithdrawnError(CallError):
-    """The caller withdrew the call; ``details["phase"]`` is ``queued`` or ``running``."""
+    """The caller withdrew the call; ``details["phase"]`` is ``queued`` if it never began, else ``running``."""
 
     code = "WITHDRAWN"
+
+
+class NodeLeavingError(CallError, NodeLeftError):
+    """The other node is leaving and took nothing more: the call never began."""
+
+    code = "LEAVING"
 
 
 class JournalError(SpeedError):
@@ -301,6 +307,7 @@ CALL_ERRORS: dict[str, type[CallError]] = {
         InternalError,
         SegmentsLostError,
         CallWithdrawnError,
+        NodeLeavingError,
     )
 }
 """SPC error code -> exception raised on the caller's side (rule S-8)."""
