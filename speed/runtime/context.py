@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time as time_module
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import time
+from time import clock_gettime_ns, time
 
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
@@ -15,10 +16,17 @@ from speed.fs.registry import Registry
 from speed.runtime.stats import Stats
 from speed.wire.seal import Keyring
 
+_BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
+
 
 def unix_ms() -> int:
     """The wall clock in Unix milliseconds, as envelopes carry it."""
     return int(time() * 1000)
+
+
+def boot_ms() -> int:
+    """The clock of this boot in milliseconds: it counts time asleep, and nothing sets it."""
+    return clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 @dataclass(slots=True)
