@@ -45,6 +45,14 @@ class SpeedError(Exception):
     execution: Execution | None = None
 
 
+def fresh(error: SpeedError) -> SpeedError:
+    """The same to be raised once more: an exception that many threads raise would collect the frames of all."""
+    again = type(error).__new__(type(error), *error.args)
+    again.args = error.args  # some built-in bases set them by __init__ only
+    again.__dict__.update(error.__dict__)
+    return again
+
+
 class ConfigurationError(SpeedError):
     """A setting, argument or environment is wrong; nothing was started or sent."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
 from speed.errors import ConfigurationError, NodeClosedError
+from speed.runtime.fetching import Fetched, Fetching, Slices
 from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, in_seconds
 from speed.wire.content import Content
@@ -16,17 +17,20 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.protected import Protected
     from speed.runtime.batches import BatchHandler
+    from speed.runtime.event_loop import EventLoop
     from speed.runtime.message import Message
     from speed.runtime.published import Published
     from speed.trust.security import MessageSecurity
 
 Handler = Callable[["Message"], object]
+__all__ = ["Fetched", "Messaging"]
 
 
 class Messaging:
     """What a node sends and handles; plain messages go to the engine, others through ``Protected``."""
 
     _engine: Engine
+    _loop: EventLoop
     name: str
 
     def _protect(self, namespace: str, security: MessageSecurity | None) -> None:
@@ -34,6 +38,7 @@ class Messaging:
         self._namespace = namespace
         self._security = security
         self._guarded: Protected | None = None
+        self._slices: Slices | None = None
         if security is not None:
             self._guarded = self._make_protected()
 
@@ -156,15 +161,29 @@ class Messaging:
     # --- receiving ---
 
     def on_message(self, handler: Handler) -> Handler:
-        """Handle messages on the workers, in order for each sender. One handler a node."""
-        self._engine.on_message(handler if self._guarded is None else self._guarded.opening(handler))
+        """Handle messages on the workers, in order for each sender. One handler a node, which may be ``async``.
+
+        Those that came before are handled first.
+        """
+        handle = self._loop.settled(handler)
+        self._engine.on_message(handle if self._guarded is None else self._guarded.opening(handle))
         return handler
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
+        """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
+        if self._slices is not None and (left := self._slices.returned()) is not None:
+            return left
         if self._guarded is None:
             return self._engine.receive(timeout)
         return self._guarded.receive(timeout)
+
+    def _fetching(self, timeout: float | None) -> Fetching:
+        """One fetch for ``node.aio``."""
+        opened = None if self._guarded is None else self._guarded.opened
+        engine: Any = self._engine
+        if not hasattr(engine, "fetch"):
+            engine = self._slices = self._slices or Slices(engine.receive)
+        return Fetching(engine, timeout, opened)
 
     def messages(self) -> Iterator[Message]:
         """Messages one after the other until the node is closed; each is finished when the next is asked for."""
@@ -192,6 +211,7 @@ class Messaging:
             from speed.typed import typed
 
             handle = typed(kind, chosen)
+        handle = self._loop.settled(handle)
         self._engine.subscribe(pattern, handle if self._guarded is None else self._guarded.opening(handle))
         return chosen
 
@@ -203,7 +223,8 @@ class Messaging:
         the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
         with the same ``sequence``. With it, the node has no other handler.
         """
-        opening = handler if self._guarded is None else self._guarded.opening_batches(handler)
+        handle = self._loop.settled(handler)
+        opening = handle if self._guarded is None else self._guarded.opening_batches(handle)
         self._engine.on_batch(tuple(topics), opening)
         return handler
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from speed.core.services import Service
+from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
 from speed.errors import SpeedError
 from speed.messaging import Messaging
 from speed.runtime import fork
+from speed.runtime.event_loop import Awaited, EventLoop, is_async
 from speed.runtime.options import Options, in_seconds
 from speed.wire.entry import Entry
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -81,7 +84,7 @@ class Node(Messaging):
         max_deliveries: int = 5,
     ) -> None:
         self._forked = False
-        self._closed = False
+        self._closed = True  # until it runs
         self._lock = threading.Lock()
         options = Options(
             name=name,
@@ -102,12 +105,14 @@ class Node(Messaging):
             max_deliveries=max_deliveries,
         )
         fork.prepare()
+        self._loop = EventLoop(name)
         self._engine: Engine = make_engine(engine, options)
         self.name = name
         self._protect(namespace, security)
         self.root = self._engine.root
         self.engine = self._engine.kind
         fork.track(self)
+        self._closed = False
 
     @cached_property
     def aio(self) -> AsyncNode:
@@ -146,7 +151,8 @@ class Node(Messaging):
 
         Raises ServiceExistsError, InvalidNameError, ConfigurationError.
         """
-        self._engine.register(name, service, allow, idempotent)
+        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        self._engine.register(name, awaited, allow, idempotent)
 
     def service(
         self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
@@ -222,17 +228,17 @@ class Node(Messaging):
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
-        self._engine.on_join(handler)
+        self._engine.on_join(self._loop.settled(handler))
         return handler
 
     def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
-        self._engine.on_leave(handler)
+        self._engine.on_leave(self._loop.settled(handler))
         return handler
 
     def on_lost(self, handler: Callable[[SpeedError], object]) -> Callable[[SpeedError], object]:
         """Call ``handler(error)`` when this node has lost its lease: every later operation raises that error."""
-        self._engine.on_lost(handler)
+        self._engine.on_lost(self._loop.settled(handler))
         return handler
 
     def remove_stale(self) -> list[str]:
@@ -251,12 +257,27 @@ class Node(Messaging):
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing."""
+        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing.
+
+        From inside a service, handler or callback it does not wait for what it is called from: a message counts as
+        handled then, and a request is not answered any more.
+        """
         with self._lock:
             if self._closed or self._forked:
                 return
             self._closed = True
-        self._engine.close(drain_seconds)
+        self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        self._end_awaiting()
+
+    def _end_awaiting(self) -> None:
+        aio = self.__dict__.get("aio")
+        if aio is not None:
+            aio._stop()
+        self._loop.stop()
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("_closed", True) and not self._forked and not sys.is_finalizing():
+            warnings.warn(f"{self!r} was dropped and runs on: close it", ResourceWarning, source=self, stacklevel=2)
 
     def __enter__(self) -> Node:
         return self

@@ -16,12 +16,17 @@ CHUNK_BYTES = 64 << 10
 
 
 class Received(NamedTuple):
-    """One authentic envelope; ``token`` finishes it."""
+    """One authentic envelope; ``token`` finishes it.
+
+    ``redelivered``: an earlier process may have begun it. ``unsure``: not even of a request that it committed before
+    it began can be told whether it did (S-8).
+    """
 
     header: Header
     payload: bytes
     redelivered: bool
     token: Token
+    unsure: bool = False
 
 
 class EnvelopeReader:

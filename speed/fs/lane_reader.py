@@ -83,8 +83,10 @@ class LaneReader:
             self._again.append((entry, token))
         until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
-        unsure = damaged or cursor.receiver_generation == self._generation
-        self._repeats: Repeats | None = Repeats(until, all_types=unsure or len(cursor.unfinished) >= MAX_UNFINISHED)
+        self._unsure = damaged or cursor.receiver_generation == self._generation
+        self._all = self._unsure or len(cursor.unfinished) >= MAX_UNFINISHED
+        self._repeats: Repeats | None = Repeats(until, all_types=self._all)
+        self._deliveries = self._files.deliveries(self._generation, self._ahead.deliveries, self._count)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
         elif cursor.clean:
@@ -204,7 +206,7 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, segment, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            received.append(Received(header, payload, repeated, token))
+            received.append(Received(header, payload, repeated, token, repeated and self._all))
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
@@ -227,7 +229,7 @@ class LaneReader:
                 continue
             taken += found.end - found.start
             self._progress.found_again(token, found.end)
-            received.append(Received(found.header, found.payload, True, token))
+            received.append(Received(found.header, found.payload, True, token, self._unsure))
         return taken
 
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
@@ -270,25 +272,39 @@ class LaneReader:
 
     # --- finishing ---
 
+    def begin_again(self, token: Token) -> int:
+        """A message that came again is begun once more: how often it has been begun then, noted before (L-25).
+
+        A note that cannot be written is counted: one death more is needed before the message is given up.
+        """
+        try:
+            return self._deliveries.begin(token.sequence)
+        except OSError:
+            self._count("deliveries_failed")
+            return 2
+
     def finish(self, token: Token, *, lazy: bool = False) -> None:
         """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
         self._progress.finish(token)
+        try:
+            self._deliveries.finished(token.sequence)
+        except OSError:
+            self._count("deliveries_failed")
         if lazy:
             self._dirty += token.end - token.start
             if self._dirty < _LAZY_BYTES:
                 return
         self.commit()
 
-    def commit(self) -> None:
-        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
+    def commit(self) -> bool:
+        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17); whether it was written."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
         if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):
-            return
+            return written
         # Without space for a cursor only this frees some; the next start begins at what is left.
         self._ahead.remove_passed(cursor)
-        if not written:
-            self._write_cursor(cursor)
+        return written or self._write_cursor(cursor)
 
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""

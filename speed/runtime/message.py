@@ -30,7 +30,7 @@ class Message:
     after a handler, by its return.
     """
 
-    __slots__ = ("_finish", "_view", "deliveries", "redelivered", "sequence", "source", "timestamp_ms")
+    __slots__ = ("_after", "_finish", "_view", "deliveries", "redelivered", "sequence", "source", "timestamp_ms")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Message:
     ) -> None:
         self._view = view
         self._finish: Callable[[], None] | None = finish
+        self._after: Callable[[], None] | None = None
         self.source = source
         self.sequence = sequence
         self.timestamp_ms = timestamp_ms
@@ -108,6 +109,18 @@ class Message:
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
+        after, self._after = self._after, None
+        if after is not None:
+            after()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is finished."""
+        return self._finish is None
+
+    def when_done(self, after: Callable[[], None] | None) -> None:
+        """Have ``after`` run once it is finished."""
+        self._after = after
 
     def __repr__(self) -> str:
         return f"<Message from {self.source} sequence={self.sequence:#x} redelivered={self.redelivered}>"

@@ -17,6 +17,7 @@ from speed.runtime.outgoing import Links
 from speed.runtime.published import Published
 from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import place_given_up
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
@@ -50,12 +51,10 @@ class Outbox:
     ) -> str:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
-        if len(encoded) > MAX_PAYLOAD_BYTES:
+        if len(encoded) > MAX_PAYLOAD_BYTES or (unordered and self._links.is_cut(target)):
             self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
         elif acknowledged:
-            waiter = self._calls.waiter()
-            self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
-            waiter.result()
+            self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds)
         else:
             self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
         return message_id
@@ -97,13 +96,13 @@ class Outbox:
     ) -> None:
         large = self._large
         send = large.send_acknowledged if acknowledged else large.send
-        send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress)
+        send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered)
 
     @cached_property
     def _large(self) -> LargeSender:
         from speed.runtime.large_sender import LargeSender
 
-        return LargeSender(self._context, self._links, self._calls)
+        return LargeSender(self._context, self._links)
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
@@ -118,10 +117,8 @@ class Outbox:
         deadline = monotonic() + timeout_seconds
         self._send_batches(target, type_, messages[:-1] if acknowledged else messages, deadline)
         if acknowledged and messages:
-            waiter = self._calls.waiter()
             left = max(0.0, deadline - monotonic())
-            self._calls.send_acknowledged(target, type_, messages[-1], left, waiter.complete)
-            waiter.result()
+            self._calls.send_acknowledged(target, type_, messages[-1], left)
 
     def _send_batches(self, target: str, type_: int, messages: Iterable[bytes], deadline: float) -> None:
         batch: list[bytes] = []
@@ -191,12 +188,23 @@ def _memory(payload: bytes) -> Source:
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     """Wait until ``target`` is live and allows this node; UnknownNodeError after the timeout."""
+    with place_given_up():
+        return _wait_for(context, target, timeout_seconds)
+
+
+def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     deadline = monotonic() + timeout_seconds
     while True:
         entry = context.registry.live(target)
-        if entry is not None and granted(entry.allow, context.name):
+        if entry is not None and entry.status == "online" and granted(entry.allow, context.name):
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):
             break
-    why = "is not live" if entry is None else f"does not allow {context.name!r}"
+    why = _why_not(context, entry)
     raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")
+
+
+def _why_not(context: Context, entry: Entry | None) -> str:
+    if entry is None:
+        return "is not live"
+    return "is leaving" if entry.status == "leaving" else f"does not allow {context.name!r}"

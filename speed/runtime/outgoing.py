@@ -5,22 +5,29 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.core.access import granted
-from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, StorageError, UnknownNodeError
+from speed.errors import (
+    AccessDeniedError,
+    InboxFullError,
+    NodeLeftError,
+    PayloadTooLargeError,
+    StorageError,
+    UnknownNodeError,
+)
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
+from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
@@ -41,7 +48,7 @@ class OutgoingLink:
     def __init__(self, context: Context, target: str) -> None:
         self.target = target
         self.target_id = node_id(target)
-        self.lock = threading.Lock()
+        self.lock = locks.lock("link")
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
@@ -53,6 +60,8 @@ class OutgoingLink:
         self._nonces = NonceSource()
         self.splitter: Splitter | None = None
         """Cuts what goes out on a link that has a segment size (G-18)."""
+        self.features: tuple[str, ...] = ()
+        """What the other side can take, as its entry said last (R-2)."""
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -72,6 +81,31 @@ class OutgoingLink:
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
         return self._append(type_, flags, (payload,), deadline, urgent, None)
+
+    def send_cut(
+        self, type_: int, flags: int, payload: bytes, seconds: float, track: Callable[[int], None] | None = None
+    ) -> None:
+        """Send a payload that no envelope holds in segments; each waits for room as long as ``seconds``.
+
+        PayloadTooLargeError if the other side takes none, or not as much (G-18).
+        """
+        from speed.segment.form import write_segment
+        from speed.segment.splitter import splitter_for
+
+        self.check_takes(len(payload), MAX_CALL_BYTES)
+        splitter = self.splitter or splitter_for(len(payload))
+        for segment in splitter.split(payload):
+            data = (write_segment(segment),)
+            self._append(type_, flags | FLAG_SEGMENT, data, monotonic() + seconds, False, track)
+
+    def check_takes(self, size: int, limit: int) -> None:
+        """PayloadTooLargeError for what the other side cannot take in segments."""
+        if size > limit:
+            raise PayloadTooLargeError(f"{size} bytes for {self.target!r}; the limit is {limit}: send it in parts")
+        if "segments" not in self.features:
+            raise PayloadTooLargeError(
+                f"{size} bytes for {self.target!r}, which takes no segments; the limit is {MAX_PAYLOAD_BYTES}"
+            )
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
@@ -215,7 +249,7 @@ class Links:
     """All outgoing links of a node, made on first use. Thread-safe."""
 
     def __init__(self, context: Context) -> None:
-        self.lock = threading.Lock()
+        self.lock = locks.lock("links")
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
         self._generations: dict[str, int] = {}
@@ -240,8 +274,11 @@ class Links:
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(self._context.registry.absence(target))
+        if entry.status == "leaving":
+            raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
         self._check_grant(entry)
         link = self.open(target, entry.generation)
+        link.features = entry.features
         self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
 
@@ -266,13 +303,19 @@ class Links:
             if link is None:
                 link = OutgoingLink(self._context, target)
                 link.splitter = self._splitters.get(target)
+                link.features = self._features(target)
                 self._opened(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
                 link.renew()
+                link.features = self._features(target)
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
+
+    def _features(self, target: str) -> tuple[str, ...]:
+        entry = self._context.registry.live(target)
+        return () if entry is None else entry.features
 
     def cut(self, target: str, splitter: Splitter | None) -> None:
         """Cut all that goes to ``target`` from now on, or no longer."""
@@ -285,10 +328,22 @@ class Links:
             if link is not None:
                 link.splitter = splitter
 
+    def is_cut(self, target: str) -> bool:
+        """Whether all that goes to ``target`` goes in segments."""
+        return target in self._splitters
+
     def most_bytes(self, target: str) -> int:
-        """The largest request or response that can go to ``target`` (G-18)."""
+        """The largest response that can go to ``target`` (G-18)."""
+        entry = self._context.registry.live(target)
+        takes_segments = entry is not None and "segments" in entry.features
+        most = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
         splitter = self._splitters.get(target)
-        return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
+        return most if splitter is None else min(most, splitter.most_bytes)
+
+    def takes(self, target: str, feature: str) -> bool:
+        """Whether a node that was written to has a feature, as its entry said last."""
+        link = self._links.get(target)
+        return link is not None and feature in link.features
 
     def known(self, name: str) -> bool:
         """Whether this process ever wrote to ``name``, so that answers may come from there."""

@@ -12,7 +12,7 @@ import math
 import select
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
 
 from speed.errors import SpeedError, WireError
@@ -24,6 +24,7 @@ from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
 from speed.runtime.outgoing import OutgoingLink
+from speed.runtime.withdrawals import Withdrawals
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -46,12 +47,24 @@ SILENT_SECONDS = (0.001, 0.3)
 class Protocol:
     """Owns the bell, the inbox and all inbound lanes of one node, and the thread that reads them."""
 
-    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch, answers: Answers) -> None:
+    def __init__(
+        self,
+        context: Context,
+        bell: Bell | None,
+        inbox: Inbox,
+        dispatch: Dispatch,
+        answers: Answers,
+        withdrawals: Withdrawals,
+        scanned: Callable[[], None],
+    ) -> None:
+        """``scanned`` runs with each scan of the inbox."""
         self._context = context
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
         self._answers = answers
+        self._withdrawals = withdrawals
+        self._scanned = scanned
         self._lanes: dict[bytes, InboundLane] = {}
         self._ungranted: dict[str, float] = {}
         self._watched: dict[int, str] = {}
@@ -65,8 +78,6 @@ class Protocol:
         """Nodes that are gone, and whether a full scan began since."""
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
-        self.accepting = True
-        """False while the node leaves: lanes stay unread, answers to others still go out."""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
@@ -141,6 +152,7 @@ class Protocol:
                 self._dispatch.expire(now)
         with self._guarded("sending answers"):
             self._answers.try_again()
+            self._withdrawals.flush()
 
     @contextlib.contextmanager
     def _guarded(self, doing: str) -> Iterator[None]:
@@ -160,7 +172,13 @@ class Protocol:
             return None
         self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
         silent = [look_at for look_at, _ in list(self._silent.values())]
-        self._waits_until = min(self._next_scan, self._dispatch.next_deadline(), self._answers.next_try(), *silent)
+        self._waits_until = min(
+            self._next_scan,
+            self._dispatch.next_deadline(),
+            self._answers.next_time(),
+            self._withdrawals.next_time(),
+            *silent,
+        )
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(max(0.0, self._waits_until - monotonic())):
             if fd == self._bell.fileno():
@@ -190,7 +208,7 @@ class Protocol:
         """Tell those who wait for nodes that left, once their lanes are read as far as they go."""
         for name, scanned in list(self._departed.items()):
             lane = self._lanes.get(node_id(name))
-            if scanned and not (lane is not None and lane.unread and self.accepting):
+            if scanned and not (lane is not None and lane.unread):
                 del self._departed[name]
                 if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
                     self._dispatch.node_died(name)
@@ -228,6 +246,7 @@ class Protocol:
                 self._open_lane(source, now)
         for lane in list(self._lanes.values()):
             self._drain(lane, now, scan=True)
+        self._scanned()
 
     def _open_lane(self, source: str, now: float) -> None:
         """Open the lane of a sender that may write here; put others aside after a time of grace (L-21).
@@ -256,7 +275,7 @@ class Protocol:
             self._bell.wake(lane_id)
 
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        if not self.accepting or self._context.registration.is_over:  # a successor may read already (R-12)
+        if self._context.registration.is_over:  # a successor may read already (R-12)
             return
         try:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
@@ -286,7 +305,8 @@ class Protocol:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
-            log.warning("envelope of %s rejected: %s", lane.source, error)
+            text = "envelope of %s rejected: %s"
+            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
             lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")

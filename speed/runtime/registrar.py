@@ -10,6 +10,7 @@ from time import monotonic
 from speed.core.view import Event, Joined, Left
 from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
+from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.wire.entry import Entry
 
@@ -29,17 +30,22 @@ class Registrar:
         lost: Callable[[SpeedError], None],
         left: Callable[[str], None],
         run: Callable[..., None],
+        callers: Callable[[], list[str]],
+        replaced: Callable[[str, int], None],
     ) -> None:
+        """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` has a successor."""
         self._context = context
         self._heartbeat_seconds = heartbeat_seconds
         self._lost = lost
         self._left = left
         self._run_task = run
+        self._callers = callers
+        self._replaced = replaced
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
         self._watch: RegistryWatch | None = None
-        self._watch_lock = threading.Lock()
+        self._watch_lock = locks.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
 
     def start(self) -> None:
@@ -106,7 +112,7 @@ class Registrar:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():
                     return
-            self._check_callees()
+            self._check_others()
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
@@ -120,7 +126,13 @@ class Registrar:
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         return True
 
-    def _check_callees(self) -> None:
+    def _check_others(self) -> None:
         for target in self._context.pending.targets():
             if self._context.registry.live(target, sure=True) is None:
                 self._left(target)
+        for source in self._callers():
+            entry = self._context.registry.live(source, sure=True)
+            if entry is None:
+                self._left(source)
+            else:
+                self._replaced(source, entry.generation)
