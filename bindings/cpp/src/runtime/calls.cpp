@@ -86,7 +86,9 @@ void Calls::start(const Call& call, core::Completion completion) {
   const std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
-  wire::encode_request(id, call.service, call.arguments, context_.name, fs::unix_ms() + timeout_ms,
+  const wire::Deadline until{fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
+                             fs::boot_ms() + timeout_ms};
+  wire::encode_request(id, call.service, call.arguments, context_.name, until,
                        call.traceparent ? call.traceparent : current_traceparent, payload);
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
   track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
