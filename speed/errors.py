@@ -217,6 +217,18 @@ class SegmentsLostError(CallError, DeliveryError):
     code = "SEGMENTS_LOST"
 
 
+class CallWithdrawnError(CallError):
+    """The caller withdrew the call; ``details["phase"]`` is ``queued`` if it never began, else ``running``."""
+
+    code = "WITHDRAWN"
+
+
+class NodeLeavingError(CallError, NodeLeftError):
+    """The other node is leaving and took nothing more: the call never began."""
+
+    code = "LEAVING"
+
+
 class JournalError(SpeedError):
     """A journal cannot be written or read as asked."""
 
@@ -281,6 +293,8 @@ CALL_ERRORS: dict[str, type[CallError]] = {
         CallTimeoutError,
         InternalError,
         SegmentsLostError,
+        CallWithdrawnError,
+        NodeLeavingError,
     )
 }
 """SPC error code -> exception raised on the caller's side (rule S-8)."""

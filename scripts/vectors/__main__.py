@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.vectors.columns import columns
+from scripts.vectors.dead_letters import dead_letters
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
@@ -15,6 +16,7 @@ from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
+from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
 
@@ -35,6 +37,8 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         encryption,
         journal,
         segments,
+        scheduling,
+        dead_letters,
     )
 }
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, LANE_KEY, OLD, OTHER, RING, SOURCE, TARGET, TIME, flipped, patched
-from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
+from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_deliveries, encode_fence
 from speed.wire.entry import Entry, encode_entry
 from speed.wire.envelope import make_sequence
 from speed.wire.names import node_id
@@ -33,6 +33,7 @@ ENTRY = Entry(
     subscriptions=("orders.*",),
     language="python",
     version="0.1.0",
+    features=("segments", "withdraw"),
 )
 
 
@@ -62,6 +63,7 @@ def entries() -> dict[str, Any]:
     no_pid = replace(ENTRY, pid=0)
     many = replace(ENTRY, allow=tuple(f"node{number}" for number in range(300)))
     without = {key: value for key, value in fields.items() if key != "lease"}
+    plain = {key: value for key, value in fields.items() if key != "features"}
     raw = json.dumps(fields, ensure_ascii=False, indent=None).encode()
     return {
         "about": "R-2, R-3. `content` is the file without its padding: add spaces up to `bytes`.",
@@ -70,6 +72,18 @@ def entries() -> dict[str, Any]:
             good("entry", "basic form", whole),
             good("other spelling", "MAC over a canonical form instead of the exact bytes", entry_bytes(raw)),
             good("unknown field", "new fields refused", changed(colour="red", nested={"a": [1]})),
+            good(
+                "no features",
+                "an older node's entry refused",
+                entry_bytes(json.dumps(plain).encode()),
+                replace(ENTRY, features=()),
+            ),
+            good(
+                "unknown feature",
+                "a closed set of features",
+                changed(features=["segments", "teleport"]),
+                replace(ENTRY, features=("segments", "teleport")),
+            ),
             good("older key", "only the sealing key verifies", entry_bytes(line, Keyring((OLD,)).registry_key)),
             good("32 levels", "too strict", entry_bytes(line[:-1] + b',"x":' + b"[" * 31 + b"]" * 31 + b"}")),
             good("minus zero", "a fraction", entry_bytes(line.replace(b":4242,", b":-0,")), no_pid),
@@ -107,6 +121,8 @@ def entries() -> dict[str, Any]:
             bad("1e400", "infinity by another way", entry_bytes(line[:-1] + b',"x":1e400}')),
             bad("400 digits", "an integer beyond a double", entry_bytes(line[:-1] + b',"x":1' + b"0" * 399 + b"}")),
             bad("33 levels", "nesting unbounded", entry_bytes(line[:-1] + b',"x":' + b"[" * 32 + b"]" * 32 + b"}")),
+            bad("features no list", "types unchecked", changed(features="segments")),
+            bad("nil features", "nil taken for absent", changed(features=None)),
             bad("list of numbers", "element types unchecked", changed(fabrics=[1])),
         ],
     }
@@ -118,6 +134,8 @@ def cursors() -> dict[str, Any]:
     base = Cursor(12, 3, 2, 4096, make_sequence(3, 9), unfinished)
     full = base._replace(unfinished=tuple(Unfinished(make_sequence(3, n), 1, 3, n * 200) for n in range(1, 65)))
     data, fence = encode_cursor(base, LANE_KEY), Fence(3, 2, 5, 8_388_700)
+    begun = {make_sequence(3, 5): 2, make_sequence(3, 1 << 33): 70_000}
+    begun_data = encode_deliveries(begun, LANE_KEY)
     fence_data = encode_fence(fence, LANE_KEY)
 
     def seen(cursor: Cursor) -> dict[str, Any]:
@@ -135,7 +153,7 @@ def cursors() -> dict[str, Any]:
     older = Keyring((OLD,)).lane_key(node_id(SOURCE), node_id(TARGET))
     reverse = RING.lane_key(node_id(TARGET), node_id(SOURCE))
     return {
-        "about": "L-14 cursors and L-18 fences of the lane analytics -> billing.",
+        "about": "L-14 cursors, L-18 fences and L-25 deliveries of the lane analytics -> billing.",
         "source": SOURCE,
         "target": TARGET,
         "accepted_keys": ACCEPTED,
@@ -175,5 +193,28 @@ def cursors() -> dict[str, Any]:
             bad("version", "version unchecked", patched(fence_data, 4, b"\x02")),
             bad("size flipped", "MAC unchecked", flipped(fence_data, 31)),
             bad("other lane", "a fence moved to another lane", encode_fence(fence, reverse)),
+        ],
+        "deliveries_valid": [
+            {
+                "name": name,
+                "bug": bug,
+                "hex": encode_deliveries(counts, LANE_KEY).hex(),
+                "deliveries": [{"sequence": f"{sequence:016x}", "count": n} for sequence, n in sorted(counts.items())],
+            }
+            for name, bug, counts in (
+                ("none", "an empty list refused", {}),
+                ("deliveries", "field order, or counts in 16 bits", begun),
+                ("256", "a count in 8 bits", {make_sequence(3, n): 2 for n in range(1, 257)}),
+            )
+        ],
+        "deliveries_invalid": [
+            bad("empty", "length unchecked", b""),
+            bad("cut", "MAC optional", begun_data[:-1]),
+            bad("longer", "length unchecked", begun_data + b"\x00"),
+            bad("magic", "magic unchecked", patched(begun_data, 0, b"SPDC")),
+            bad("version", "version unchecked", patched(begun_data, 4, b"\x02")),
+            bad("count", "count unchecked: reads past the end", patched(begun_data, 6, b"\xff\xff")),
+            bad("count flipped", "MAC unchecked", flipped(begun_data, 19)),
+            bad("other lane", "counts moved to another lane", encode_deliveries(begun, reverse)),
         ],
     }

@@ -119,16 +119,28 @@ def raw(**fields: Any) -> bytes:
     return bytes(msgpack.packb({key: value for key, value in fields.items() if value is not ...}))
 
 
+_FILL = 4004
+"""So long a text fills the head of the request below to 4,096 bytes."""
+
+
+def _twice(ask: dict[str, Any]) -> bytes:
+    """A request that names its service twice."""
+    whole = raw(**ask)
+    end_of_id = 1 + len(raw(requestId=ask["requestId"])[1:])
+    return bytes([0x86]) + whole[1:end_of_id] + raw(service="other")[1:] + whole[end_of_id:]
+
+
 def payloads() -> dict[str, Any]:
     """Payloads of requests, responses and control envelopes."""
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     ask: dict[str, Any] = {
         "requestId": "7.1",
         "service": "calculateTax",
-        "arguments": {"amount": 1000},
         "caller": SOURCE,
         "deadline": TIME,
+        "arguments": {"amount": 1000},
     }
+    boot = ("0f0e0d0c-0b0a-4908-8706-050403020100", 987654)
 
     unsaid = {"requestId": "7.1", "status": "ERROR", "errorCode": "TIMEOUT"}
     failed = {**unsaid, "errorMessage": "late"}
@@ -150,8 +162,17 @@ def payloads() -> dict[str, Any]:
     def also(kind: str, name: str, bug: str, data: bytes, meaning: dict[str, Any]) -> dict[str, Any]:
         return {**bad(kind, name, bug, data), "fields": tagged(meaning)}
 
+    def asked(**changes: Any) -> bytes:
+        """A request with changes; new keys stand before the arguments."""
+        head = {key: value for key, value in {**ask, **changes}.items() if key != "arguments"}
+        return raw(**head, arguments=changes.get("arguments", ask["arguments"]))
+
     def request(name: str, bug: str, **changes: Any) -> dict[str, Any]:
-        payload = raw(**{**ask, **changes})
+        payload = asked(**changes)
+        return {**bad("request", name, bug, payload), "answered": spc.readable_request_id(payload)}
+
+    def broken(name: str, bug: str, fields: dict[str, Any]) -> dict[str, Any]:
+        payload = raw(**fields)
         return {**bad("request", name, bug, payload), "answered": spc.readable_request_id(payload)}
 
     def response(name: str, bug: str, **fields: Any) -> dict[str, Any]:
@@ -168,8 +189,15 @@ def payloads() -> dict[str, Any]:
             ),
             good("request", "no arguments", "empty map refused", spc.encode_request("7.1", "now", {}, SOURCE, TIME)),
             good("request", "trace", "traceparent lost", spc.encode_request("7.1", "now", {}, SOURCE, TIME, trace)),
-            good("request", "unknown key", "new keys refused", raw(**ask, priority=3)),
-            good("request", "longest id", "64 bytes off by one", raw(**{**ask, "requestId": "i" * 64})),
+            good(
+                "request",
+                "boot deadline",
+                "keys in another order",
+                spc.encode_request("7.1", "now", {}, SOURCE, TIME, trace, boot),
+            ),
+            good("request", "unknown key", "new keys refused", asked(priority=3)),
+            good("request", "longest id", "64 bytes off by one", asked(requestId="i" * 64)),
+            good("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL)),
             good("response", "result", "basic form", spc.encode_success("7.1", {"tax": 180.0})),
             good("response", "nil result", "nil taken for no result", spc.encode_success("7.1", None)),
             good(
@@ -194,6 +222,18 @@ def payloads() -> dict[str, Any]:
             good("control", "leave", "request id required", control.encode({"op": "LEAVE"})),
             good(
                 "control",
+                "withdraw",
+                "basic form",
+                control.encode({"op": "WITHDRAW", "requestIds": ["7.1", "7.4"]}),
+            ),
+            good(
+                "control",
+                "ack of a message that nothing takes yet",
+                "unknown keys refused",
+                control.encode({"sequence": make_sequence(7, 2), "waiting": True}),
+            ),
+            good(
+                "control",
                 "reply",
                 "basic form",
                 control.encode({"op": "SERVICES", "requestId": "7.3", "result": {"services": ["now"]}}),
@@ -206,8 +246,10 @@ def payloads() -> dict[str, Any]:
             ),
         ],
         "also_read": [
-            also("request", "integer key", "refused", bytes([0x86]) + raw(**ask)[1:] + b"\x01\x02", ask),
-            also("request", "nil trace", "nil taken for a value", raw(**ask, traceparent=None), ask),
+            also("request", "integer key", "refused", bytes([0x86, 1, 2]) + raw(**ask)[1:], ask),
+            also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),
+            also("request", "boot id alone", "half a deadline believed", asked(bootId=boot[0]), ask),
+            also("request", "boot time alone", "half a deadline believed", asked(bootDeadline=1), ask),
             also("response", "nil details", "nil taken for a value", raw(**failed, details=None), failed),
             also("response", "no result", "field required", raw(requestId="7.1", status="SUCCESS"), succeeded),
             also("response", "no message", "field required", raw(**unsaid), failed | {"errorMessage": ""}),
@@ -233,9 +275,30 @@ def payloads() -> dict[str, Any]:
             request("negative deadline", "sign unchecked", deadline=-1),
             request("deadline 2^63", "overflow", deadline=2**63),
             request("number trace", "types unchecked", traceparent=1),
+            request("number boot id", "types unchecked", bootId=1, bootDeadline=1),
+            request("float boot time", "types converted", bootId=boot[0], bootDeadline=1.5),
+            request("negative boot time", "sign unchecked", bootId=boot[0], bootDeadline=-1),
+            request("head too long", "decodes what nobody asked for", padding="p" * (_FILL + 1)),
+            request("extension in the head", "decodes what nobody asked for", padding=msgpack.ExtType(1, b"")),
+            request("bytes as a key of arguments", "names of arguments are text", arguments={b"a": 1}),
+            broken("arguments first", "decodes them before it knows who asks", {"arguments": {}, **ask}),
+            broken("a key behind the arguments", "reads on", {**ask, "priority": 3}),
+            {
+                **bad("request", "service twice", "the last one runs, the first one was checked", _twice(ask)),
+                "answered": "7.1",
+            },
+            {
+                **bad("request", "a byte behind the arguments", "reads on", raw(**ask) + b"\xc0"),
+                "answered": "7.1",
+            },
+            {
+                **bad("request", "cut arguments", "counted as read", raw(**ask)[:-1]),
+                "answered": "7.1",
+            },
             response("no status", "missing field", requestId="7.1", result=1),
             response("lower case status", "case folded", requestId="7.1", status="success", result=1),
             response("no id", "missing field", status="SUCCESS", result=1),
+            response("id last", "decodes a result that nobody waits for", status="SUCCESS", result=1, requestId="7.1"),
             response("no code", "missing field", requestId="7.1", status="ERROR", errorMessage="x"),
             response("empty code", "an error without a name", requestId="7.1", status="ERROR", errorCode=""),
             response(

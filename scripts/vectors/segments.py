@@ -91,7 +91,8 @@ def form(
 _SHARD = b"\x22\x40" + bytes(64)
 ALSO_READ = (
     ("fields in another order", "fields expected in the order of their numbers", form()[34:] + form()[:34]),
-    ("an unknown field", "unknown fields refused", form() + b"\x42\x03abc"),
+    ("an unknown field", "unknown fields refused", form() + b"\x4a\x03abc"),
+    ("unordered", "what comes behind it waits all the same", form() + b"\x40\x01"),
     ("zeros written", "a field that is 0 refused because a writer leaves it out", form() + b"\x28\x00\x30\x00\x38\x00"),
     ("a field twice", "the first taken, not the last", form() + b"\x10\x01"),
     ("a hash twice", "two hashes joined", b"\x0a\x01a" + form()),

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "publish": ("speed.cli.talk", "Publish one event."),
     "subscribe": ("speed.cli.talk", "Print events of a topic."),
     "journal": ("speed.cli.journal", "Look into the journal that speedd keeps."),
+    "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
     "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),

@@ -34,7 +34,8 @@ class Running:
     lane: Lane
     source_generation: int
     token: Token
-    request: spc.WireRequest
+    request: spc.RequestHead
+    arguments: dict[str, Any]
     deadline: float
     key: tuple[str, str]
     started: bool = False
@@ -56,7 +57,7 @@ class Serving:
     def accept(self, lane: Lane, token: Token, payload: bytes | memoryview) -> None:
         """Queue one authenticated, authorised request; requests of one sender start in order."""
         try:
-            request = _decode(lane.source, payload)
+            request, arguments = _decode(lane.source, payload)
         except WireError as error:
             self._reject(lane.source, generation_of(token.sequence), payload, "INVALID_ARGUMENTS", str(error))
             raise
@@ -67,7 +68,7 @@ class Serving:
             self._context.stats.count("requests_duplicate")
             lane.drop(token)
             return
-        running = Running(lane, generation_of(token.sequence), token, request, deadline, key)
+        running = Running(lane, generation_of(token.sequence), token, request, arguments, deadline, key)
         if deadline <= now:
             self._time_out(running)
             return
@@ -109,7 +110,7 @@ class Serving:
         """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""
         wire = running.request
         request = Request(  # 5 and 6: the arguments were deserialised with the payload
-            wire.service, wire.arguments, running.lane.source, wire.request_id, wire.deadline_ms, wire.traceparent
+            wire.service, running.arguments, running.lane.source, wire.request_id, wire.deadline_ms, wire.traceparent
         )
         token = current_traceparent.set(wire.traceparent)
         try:
@@ -161,12 +162,12 @@ class Serving:
         return self._earliest if self._running else math.inf
 
 
-def _decode(source: str, payload: bytes | memoryview) -> spc.WireRequest:
+def _decode(source: str, payload: bytes | memoryview) -> tuple[spc.RequestHead, dict[str, Any]]:
     """The request in ``payload``; WireError unless it keeps S-1, its caller being the sender."""
-    request = spc.decode_request(payload)
+    request, arguments = spc.decode_request(payload)
     if request.caller != source:
         raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {source!r}")
-    return request
+    return request, arguments
 
 
 def _encode_result(request_id: str, result: Any, most_bytes: int) -> bytes:

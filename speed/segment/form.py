@@ -11,10 +11,10 @@ from speed.wire.records import LENGTH_DELIMITED, VARINT, read_varint, varint, wa
 
 SHARD_UNIT = 64
 """Shards are whole units of so many bytes (G-2, G-6)."""
-MAX_HEAD_BYTES = 60
+MAX_HEAD_BYTES = 62
 """All fields but the payload, and the payload's tag and length (G-1)."""
 
-_HASH, _DATA_INDEX, _DATA_COUNT, _PAYLOAD, _PARITY_INDEX, _PARITY_COUNT, _IS_PARITY = range(1, 8)
+_HASH, _DATA_INDEX, _DATA_COUNT, _PAYLOAD, _PARITY_INDEX, _PARITY_COUNT, _IS_PARITY, _UNORDERED = range(1, 9)
 _KINDS = {
     _HASH: LENGTH_DELIMITED,
     _DATA_INDEX: VARINT,
@@ -23,6 +23,7 @@ _KINDS = {
     _PARITY_INDEX: VARINT,
     _PARITY_COUNT: VARINT,
     _IS_PARITY: VARINT,
+    _UNORDERED: VARINT,
 }
 _LOW_32 = (1 << 32) - 1
 _MAX_VARINT_BYTES = 10
@@ -30,7 +31,10 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A valid segment. ``data_count`` and ``parity_count`` are the k and m of the rules."""
+    """A valid segment. ``data_count`` and ``parity_count`` are the k and m of the rules.
+
+    ``unordered``: what its sender wrote behind the payload need not wait for it.
+    """
 
     hash: bytes
     data_count: int
@@ -38,6 +42,7 @@ class Segment:
     index: int
     is_parity: bool
     payload: bytes | memoryview
+    unordered: bool = False
 
     @property
     def slot(self) -> int:
@@ -70,7 +75,8 @@ def segment_head(segment: Segment) -> tuple[bytes, ...]:
 def segment_tail(segment: Segment) -> bytes:
     """What stands behind the payload's bytes."""
     index = _number(_PARITY_INDEX, segment.index) if segment.is_parity else b""
-    return index + _number(_PARITY_COUNT, segment.parity_count) + _number(_IS_PARITY, int(segment.is_parity))
+    marks = _number(_IS_PARITY, int(segment.is_parity)) + _number(_UNORDERED, int(segment.unordered))
+    return index + _number(_PARITY_COUNT, segment.parity_count) + marks
 
 
 def read_segment(data: bytes | memoryview) -> Segment:
@@ -110,7 +116,8 @@ def _checked(fields: dict[int, int], digest: bytes, payload: bytes | memoryview)
         raise _refused("parity_segment_index", f"{parity_index} of {parity_count} is not allowed")
     if (not payload and (is_parity or data_count > 1)) or (is_parity and len(payload) % SHARD_UNIT):
         raise _refused("payload", f"{len(payload)} bytes are not allowed")
-    return Segment(digest, data_count, parity_count, parity_index if is_parity else data_index, is_parity, payload)
+    index, unordered = parity_index if is_parity else data_index, fields.get(_UNORDERED, 0) != 0
+    return Segment(digest, data_count, parity_count, index, is_parity, payload, unordered)
 
 
 def _number(field: int, value: int) -> bytes:

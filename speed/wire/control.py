@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from speed.errors import WireError
-from speed.wire.limits import MAX_REQUEST_ID_BYTES
+from speed.wire.limits import MAX_CONTROL_BYTES, MAX_REQUEST_ID_BYTES
 from speed.wire.value import pack, unpack_map
 
-OPERATIONS = ("INFO", "STATS", "SERVICES", "LEAVE")
+OPERATIONS = ("INFO", "STATS", "SERVICES", "LEAVE", "WITHDRAW")
 """What DISCOVERY can ask or tell."""
 
 
@@ -17,8 +17,13 @@ def encode(body: dict[str, Any]) -> bytes:
     return pack(body, "control payload")
 
 
-def decode(payload: bytes | memoryview) -> dict[str, Any]:
-    """Check and read a control payload; ``requestId`` and ``sequence`` have their types if present."""
+def decode(payload: bytes | memoryview, max_bytes: int = MAX_CONTROL_BYTES) -> dict[str, Any]:
+    """Check and read a control payload; ``requestId`` and ``sequence`` have their types if present.
+
+    One above ``max_bytes`` is refused unread: it is decoded by the thread that everybody waits for.
+    """
+    if len(payload) > max_bytes:
+        raise WireError("BAD_PAYLOAD", f"a control payload of {len(payload)} bytes; the limit is {max_bytes}")
     body = unpack_map(payload, "control payload")
     request_id, sequence = body.get("requestId"), body.get("sequence")
     if request_id is not None and (

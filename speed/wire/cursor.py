@@ -1,4 +1,4 @@
-"""The two small binary files of a lane: the receiver's cursor (L-14) and the sender's fence (L-18).
+"""The small binary files of a lane: the receiver's cursor (L-14) and deliveries (L-25), the sender's fence (L-18).
 
 Cursor: every envelope before the position was dispatched, and all of those are finished but the listed.
 Fence: what lies beyond it in lanes of older generations was written by an owner that had lost its name.
@@ -7,7 +7,7 @@ Fence: what lies beyond it in lanes of older generations was written by an owner
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
@@ -19,10 +19,14 @@ from speed.wire.limits import MAX_LANES, MAX_UNFINISHED
 _CURSOR = Struct(">4sBBHIIIIQQ24x")
 _UNFINISHED = Struct(">QIIQ")
 _FENCE = Struct(">4sB3xIIIIQ")
+_DELIVERIES = Struct(">4sBxH")
+_DELIVERED = Struct(">QI")
 _MAC_BYTES = 16
 _CLEAN = 1
 MAX_CURSOR_BYTES = _CURSOR.size + MAX_UNFINISHED * _UNFINISHED.size + _MAC_BYTES
 FENCE_BYTES = _FENCE.size + _MAC_BYTES
+MAX_DELIVERIES_LISTED = 4096
+MAX_DELIVERIES_BYTES = _DELIVERIES.size + MAX_DELIVERIES_LISTED * _DELIVERED.size + _MAC_BYTES
 assert _CURSOR.size == 64
 
 
@@ -128,3 +132,22 @@ def decode_fence(data: bytes, lane_keys: Sequence[bytes]) -> Fence:
         raise WireError("BAD_FENCE", "no fence of version 1")
     _authentic(bytes(data), lane_keys, "BAD_FENCE")
     return Fence(new, old, segment, size)
+
+
+def encode_deliveries(deliveries: Mapping[int, int], lane_key: bytes) -> bytes:
+    """The bytes of a file of deliveries: how often each message, by its sequence, has been begun."""
+    body = _DELIVERIES.pack(b"SPDD", 1, len(deliveries))
+    body += b"".join(_DELIVERED.pack(*one) for one in sorted(deliveries.items()))
+    return body + _mac(lane_key, body)
+
+
+def decode_deliveries(data: bytes, lane_keys: Sequence[bytes]) -> dict[int, int]:
+    """How often each message has been begun; WireError BAD_CURSOR if the file is not authentic."""
+    if len(data) < _DELIVERIES.size + _MAC_BYTES:
+        raise WireError("BAD_CURSOR", "too short")
+    magic, version, count = _DELIVERIES.unpack_from(data)
+    length = _DELIVERIES.size + count * _DELIVERED.size + _MAC_BYTES
+    if magic != b"SPDD" or version != 1 or count > MAX_DELIVERIES_LISTED or len(data) != length:
+        raise WireError("BAD_CURSOR", "no deliveries of version 1")
+    body = _authentic(bytes(data), lane_keys, "BAD_CURSOR")
+    return dict(_DELIVERED.iter_unpack(body[_DELIVERIES.size :]))

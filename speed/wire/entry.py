@@ -39,6 +39,7 @@ class Entry:
     subscriptions: tuple[str, ...] = ()
     language: str = "python"
     version: str = "1"
+    features: tuple[str, ...] = ()
 
     @property
     def id(self) -> bytes:
@@ -51,6 +52,8 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
+_OPTIONAL = frozenset({"features"})
+"""Fields that older nodes do not write; absent reads as empty."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
     name: int if kind == "int" else str if kind == "str" else tuple
@@ -102,7 +105,7 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
 def _entry_of(values: dict[str, Any]) -> Entry:
     picked: dict[str, Any] = {}
     for name, key in _KEYS.items():
-        value = values[key]
+        value = values.get(key, []) if name in _OPTIONAL else values[key]
         if _TYPES[name] is tuple:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise TypeError(key)

@@ -22,6 +22,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_LETTER = re.compile(r"(\d{8,18})\.(letter|retry|trying)", re.ASCII)
 _JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SHARDS = re.compile(r"[0-9a-f]{32}\.shards", re.ASCII)
 _JOURNAL_SEGMENT = re.compile(r"(\d{12,19})\.segment", re.ASCII)
@@ -169,6 +170,24 @@ def quarantine_dir(root: str, name: str) -> str:
 def segments_dir(root: str, name: str) -> str:
     """What a node received in segments (G-14)."""
     return f"{root}/{name}/segments"
+
+
+def dead_letters_dir(root: str, name: str) -> str:
+    """Where a node keeps what it could not handle (S-18)."""
+    return f"{node_dir(root, name)}/dead"
+
+
+def letter_name(number: int, state: str = "letter") -> str:
+    """File of a dead letter in one of ``LETTER_STATES``."""
+    return f"{number:08d}.{state}"
+
+
+def parse_letter(filename: str) -> tuple[int, str] | None:
+    """Number and state of a dead letter; None for any other file."""
+    match = _LETTER.fullmatch(filename)
+    if match is None or int(match[1]) == 0 or letter_name(int(match[1]), match[2]) != filename:
+        return None
+    return int(match[1]), match[2]
 
 
 def default_key_path(root: str) -> str:

@@ -99,6 +99,10 @@ class Keyring:
         """For what a node keeps of one payload in segments (G-14). WireError UNKNOWN_KEY as above."""
         return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 segments" + info))
 
+    def dead_letters_aead(self, key_id: bytes, node_id: bytes) -> Any:
+        """For the dead letters of one node (S-18). WireError UNKNOWN_KEY as above."""
+        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 dead letters" + node_id))
+
     def _key(self, key_id: bytes) -> bytes:
         for known, key in zip(self.key_ids, self._keys, strict=True):
             if known == key_id:

@@ -1,27 +1,41 @@
-"""SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2)."""
+"""SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2).
+
+The reading thread of a node reads the *head* of a request, which is small, and no more than the id of a response.
+Arguments and results are decoded by whoever wants them.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgpack
+
 from speed.errors import InvalidNameError, UnserialisableError, WireError
-from speed.wire.limits import MAX_REQUEST_ID_BYTES
+from speed.wire.limits import MAX_HEAD_BYTES, MAX_REQUEST_ID_BYTES
 from speed.wire.names import check_node_name, check_service_name
-from speed.wire.value import check_sound, is_flat, pack, unpack_map, unpack_unchecked_map
+from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_unchecked_map
 
 _TEXT = frozenset({str})
-_REQUEST_FIELDS = 5
+_ID_BYTES = 256
+"""A first key and an id of the longest kind lie within so many bytes."""
+_MAX_TIME = 1 << 63
 
 
-class WireRequest(NamedTuple):
-    """One request as received; ``deadline_ms`` is Unix time."""
+class RequestHead(NamedTuple):
+    """What stands before the arguments of a request.
+
+    ``deadline_ms`` is Unix time; ``boot_deadline_ms`` is the same moment by the boot clock of the boot ``boot_id``,
+    empty where the caller did not say. The arguments begin at byte ``arguments_at`` of the payload.
+    """
 
     request_id: str
     service: str
-    arguments: dict[str, Any]
     caller: str
     deadline_ms: int
+    boot_id: str
+    boot_deadline_ms: int
     traceparent: str | None
+    arguments_at: int
 
 
 class WireResponse(NamedTuple):
@@ -42,47 +56,97 @@ def encode_request(
     caller: str,
     deadline_ms: int,
     traceparent: str | None = None,
+    boot_deadline: tuple[str, int] | None = None,
 ) -> bytes:
-    """The payload of an SPC_REQUEST; UnserialisableError names the argument."""
+    """The payload of an SPC_REQUEST; ``boot_deadline`` is a boot id and ms of its boot clock.
+
+    UnserialisableError names the argument.
+    """
     if not _TEXT.issuperset(map(type, arguments)):
         odd = next(name for name in arguments if type(name) is not str)
         raise UnserialisableError(f"arguments has a name of type {type(odd).__name__}: use str")
-    request = {
+    request: dict[str, Any] = {
         "requestId": request_id,
         "service": service,
-        "arguments": arguments,
         "caller": caller,
         "deadline": deadline_ms,
     }
+    if boot_deadline is not None:
+        request["bootId"], request["bootDeadline"] = boot_deadline
     if traceparent is not None:
         request["traceparent"] = traceparent
+    request["arguments"] = arguments
     try:
         return pack(request, "request", sound=is_flat(arguments.values()) and type(service) is str)
     except UnserialisableError as error:
         raise UnserialisableError(str(error).removeprefix("request.")) from None
 
 
-def decode_request(payload: bytes | memoryview) -> WireRequest:
-    """Check and read an SPC_REQUEST; WireError BAD_PAYLOAD names the field."""
-    values = unpack_unchecked_map(payload, "request")
-    get = values.get
-    service: Any = get("service")
-    arguments, caller, deadline, traceparent = get("arguments"), get("caller"), get("deadline"), get("traceparent")
-    fields = _REQUEST_FIELDS if traceparent is None else _REQUEST_FIELDS + 1
-    if len(values) != fields or type(arguments) is not dict or not is_flat(arguments.values()):
-        check_sound(values, "request")
+def decode_head(payload: bytes | memoryview) -> RequestHead:
+    """Check and read all of an SPC_REQUEST but its arguments; WireError BAD_PAYLOAD names the field."""
+    values, arguments_at = _head_values(payload)
+    service, caller = values.get("service"), values.get("caller")
     try:
         check_service_name(service)
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
+    boot_id, boot_deadline = values.get("bootId"), values.get("bootDeadline")
+    if boot_id is None or boot_deadline is None:
+        boot_id, boot_deadline = "", 0
+    traceparent = values.get("traceparent")
+    if type(boot_id) is not str or type(traceparent) not in (str, type(None)):
+        raise WireError("BAD_PAYLOAD", "bootId or traceparent is no text")
+    return RequestHead(
+        _checked_id(values.get("requestId")),
+        str(service),
+        str(caller),
+        _checked_time(values.get("deadline"), "deadline"),
+        boot_id,
+        _checked_time(boot_deadline, "bootDeadline"),
+        traceparent,
+        arguments_at,
+    )
+
+
+def _head_values(payload: bytes | memoryview) -> tuple[dict[str, Any], int]:
+    """The keys before ``arguments``, and where its value begins."""
+    head = bytes(payload[:MAX_HEAD_BYTES])
+    unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=MAX_HEAD_BYTES)
+    unpacker.feed(head)
+    values: dict[str, Any] = {}
+    try:
+        count = unpacker.read_map_header()
+        for left in range(count, 0, -1):
+            key = unpacker.unpack()
+            if key == "arguments":
+                if left > 1:
+                    raise WireError("BAD_PAYLOAD", "something stands behind arguments")
+                check_sound(values, "request")
+                return values, unpacker.tell()
+            if key in values:
+                raise WireError("BAD_PAYLOAD", "a key stands twice")
+            values[key] = unpacker.unpack()
+    except (WireError, RecursionError):
+        raise
+    except Exception as error:
+        why = f"the head of a request is no map, or above {MAX_HEAD_BYTES} bytes: {type(error).__name__}"
+        raise WireError("BAD_PAYLOAD", why) from None
+    raise WireError("BAD_PAYLOAD", "a request without arguments")
+
+
+def decode_arguments(payload: bytes | memoryview, head: RequestHead) -> dict[str, Any]:
+    """The arguments of a request whose head was read; WireError BAD_PAYLOAD unless they are a map with text keys."""
+    arguments = unpack(payload[head.arguments_at :], "arguments", depth=1)
     if type(arguments) is not dict or not _TEXT.issuperset(map(type, arguments)):
         raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
-    if type(deadline) is not int or not 0 <= deadline < 2**63:
-        raise WireError("BAD_PAYLOAD", "deadline is no Unix time in ms")
-    if traceparent is not None and type(traceparent) is not str:
-        raise WireError("BAD_PAYLOAD", "traceparent is no text")
-    return WireRequest(_checked_id(get("requestId")), service, arguments, str(caller), deadline, traceparent)
+    return arguments
+
+
+def decode_request(payload: bytes | memoryview) -> tuple[RequestHead, dict[str, Any]]:
+    """Head and arguments of an SPC_REQUEST."""
+    head = decode_head(payload)
+    return head, decode_arguments(payload, head)
 
 
 def _checked_id(request_id: Any) -> str:
@@ -91,13 +155,22 @@ def _checked_id(request_id: Any) -> str:
     return request_id
 
 
+def _checked_time(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 <= value < _MAX_TIME:
+        raise WireError("BAD_PAYLOAD", f"{what} is no time in ms")
+    return value
+
+
 def readable_request_id(payload: bytes | memoryview) -> str | None:
-    """The id of a request that breaks another rule, so that its caller can be told; None if it has none."""
+    """The id that a request or response begins with; None if it begins with anything else."""
+    unpacker = msgpack.Unpacker(max_buffer_size=_ID_BYTES)
+    unpacker.feed(bytes(payload[:_ID_BYTES]))
     try:
-        request_id = unpack_map(payload, "request").get("requestId")
-        return _checked_id(request_id)
-    except WireError:
+        if unpacker.read_map_header() and unpacker.unpack() == "requestId":
+            return _checked_id(unpacker.unpack())
+    except Exception:
         return None
+    return None
 
 
 def encode_success(request_id: str, result: Any) -> bytes:
@@ -119,10 +192,12 @@ def encode_error(request_id: str, code: str, message: str, details: dict[str, An
 
 def decode_response(payload: bytes | memoryview) -> WireResponse:
     """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
+    request_id = readable_request_id(payload)
+    if request_id is None:
+        raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
     values = unpack_unchecked_map(payload, "response")
     if not is_flat(values.values()) or not _TEXT.issuperset(map(type, values)):
         check_sound(values, "response")
-    request_id = _checked_id(values.get("requestId"))
     status = values.get("status")
     if status == "SUCCESS":
         return WireResponse(request_id, True, values.get("result"), "", "", {})

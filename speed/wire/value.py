@@ -56,10 +56,13 @@ def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     return packed
 
 
-def unpack(data: bytes | bytearray | memoryview, what: str = "payload") -> Any:
-    """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits."""
+def unpack(data: bytes | bytearray | memoryview, what: str = "payload", *, depth: int = 0) -> Any:
+    """The value in ``data``; WireError BAD_PAYLOAD for anything but one value within the limits.
+
+    ``depth``: how many containers the value lies in already.
+    """
     value = _unpack(data, what)
-    check_sound(value, what)
+    check_sound(value, what, depth)
     return value
 
 
@@ -127,9 +130,9 @@ def _checked_map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def check_sound(value: Any, what: str) -> None:
-    """WireError BAD_PAYLOAD unless ``value`` is made of the types of the table."""
-    if not _sound(value, MAX_VALUE_DEPTH):
+def check_sound(value: Any, what: str, depth: int = 0) -> None:
+    """WireError BAD_PAYLOAD unless ``value``, which lies in ``depth`` containers, is made of the types of the table."""
+    if not _sound(value, MAX_VALUE_DEPTH - depth):
         raise WireError("BAD_PAYLOAD", f"{what} has a type outside the table, or too deep a nesting")
 
 

@@ -1,4 +1,4 @@
-"""Cursor and fence files: L-14, L-18."""
+"""Cursor, fence and deliveries files: L-14, L-18, L-25."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from speed.wire.cursor import (
     Fence,
     Unfinished,
     decode_cursor,
+    decode_deliveries,
     decode_fence,
     encode_cursor,
+    encode_deliveries,
     encode_fence,
 )
 from speed.wire.names import node_id
@@ -111,3 +113,20 @@ def test_garbage_is_no_cursor_and_no_fence(garbage: bytes) -> None:
         decode_cursor(garbage, LANE_KEYS)
     with pytest.raises(WireError):
         decode_fence(garbage, LANE_KEYS)
+
+
+@pytest.mark.parametrize("case", VECTORS["deliveries_valid"], ids=case_name)
+def test_published_deliveries_are_read_and_written_alike(case: dict[str, Any]) -> None:
+    """L-25."""
+    data = bytes.fromhex(case["hex"])
+    deliveries = {int(one["sequence"], 16): one["count"] for one in case["deliveries"]}
+    assert decode_deliveries(data, LANE_KEYS) == deliveries
+    assert encode_deliveries(deliveries, LANE_KEYS[0]) == data
+
+
+@pytest.mark.parametrize("case", VECTORS["deliveries_invalid"], ids=case_name)
+def test_broken_deliveries_are_refused(case: dict[str, Any]) -> None:
+    """L-25."""
+    with pytest.raises(WireError) as refusal:
+        decode_deliveries(bytes.fromhex(case["hex"]), LANE_KEYS)
+    assert refusal.value.reason == "BAD_CURSOR"

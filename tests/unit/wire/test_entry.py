@@ -17,7 +17,7 @@ from tests.vectors import case_name, load
 
 VECTORS = load("entries")
 RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
-LISTS = ("fabrics", "allow", "subscriptions")
+LISTS = ("fabrics", "allow", "subscriptions", "features")
 
 
 def entry_of(fields: dict[str, Any]) -> Entry:
