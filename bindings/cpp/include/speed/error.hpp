@@ -4,7 +4,7 @@
 // ├── ConfigurationError   KeyFileError RootError InvalidNameError DurabilityError ServiceExistsError
 // ├── RegistrationError    NameTakenError LeaseLostError
 // ├── NodeStateError       NodeClosedError ForkedNodeError
-// ├── DeliveryError        UnknownNodeError NodeLeftError InboxFullError StorageError PayloadTooLargeError
+// ├── DeliveryError        UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
 // │                        UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError            ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError
 // │                        CallTimeoutError InternalError SegmentsLostError CallWithdrawnError
@@ -77,6 +77,7 @@ SPEED_ERROR_CLASS(ForkedNodeError, NodeStateError, "FORKED_NODE");
 SPEED_ERROR_CLASS(DeliveryError, Error, "DELIVERY");
 SPEED_ERROR_CLASS(UnknownNodeError, DeliveryError, "UNKNOWN_NODE");
 SPEED_ERROR_CLASS(NodeLeftError, DeliveryError, "NODE_LEFT");
+SPEED_ERROR_CLASS(NodeLeavingError, NodeLeftError, "LEAVING");  // it takes nothing more: the call never began
 SPEED_ERROR_CLASS(InboxFullError, DeliveryError, "INBOX_FULL");
 SPEED_ERROR_CLASS(PayloadTooLargeError, DeliveryError, "PAYLOAD_TOO_LARGE");
 SPEED_ERROR_CLASS(UnserialisableError, DeliveryError, "UNSERIALISABLE");

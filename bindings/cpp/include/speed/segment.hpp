@@ -16,7 +16,7 @@
 namespace speed::segment {
 
 inline constexpr std::size_t shard_unit = 64;      // shards are whole units of so many bytes (G-2, G-6)
-inline constexpr std::size_t max_head_bytes = 60;  // all of a segment but its payload (G-1)
+inline constexpr std::size_t max_head_bytes = 62;  // all of a segment but its payload (G-1)
 
 using Hash = std::array<std::byte, 32>;
 

@@ -14,6 +14,14 @@ constexpr std::size_t front_bytes = 256;  // a first key and an id of the longes
 
 [[noreturn]] void refuse(const char* why) { throw WireError("BAD_PAYLOAD", why); }
 
+bool is_plain(const Value& value) {
+  if (const auto* const items = value.get_if<Array>()) return std::ranges::all_of(*items, is_plain);
+  if (const auto* const map = value.get_if<Map>()) {
+    return std::ranges::all_of(map->begin(), map->end(), [](const Member& member) { return is_plain(member.value); });
+  }
+  return value.get_if<Instant>() == nullptr && value.get_if<Column>() == nullptr;
+}
+
 // A walk over a msgpack map whose values are read one by one.
 class Walk {
  public:
@@ -39,7 +47,11 @@ class Walk {
     return std::nullopt;
   }
 
-  Value value_here() { return unpack_next(data_, at_, "request", 1); }
+  Value value_here() {
+    Value value = unpack_next(data_, at_, "request", 1);
+    if (!is_plain(value)) refuse("the head of a request holds an extension");
+    return value;
+  }
 
  private:
   bool has(std::size_t size) const { return data_.size() - at_ >= size; }
