@@ -109,7 +109,7 @@ void Engine::deny(const Names& patterns) {
 void Engine::serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow) {
   auto service = std::make_shared<PythonService>(answer);
   const Released released;
-  node_->serve(name, std::move(service), allow);
+  node_->serve(name, std::move(service), {.allow = allow});
 }
 
 // --- calls ---

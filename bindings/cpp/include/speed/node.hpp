@@ -44,6 +44,13 @@ struct NodeOptions {
   std::optional<MessageSecurity> security = MessageSecurity();
 };
 
+struct ServiceOptions {
+  std::optional<std::vector<std::string>> allow = {};  // narrows who may call
+  // A call runs at most once, unless its service is idempotent: then it may run again after a crash, and says so
+  // (Request::redelivered).
+  bool idempotent = false;
+};
+
 struct CallOptions {
   double timeout_seconds = 30.0;  // the deadline, on both sides
   std::optional<std::string> traceparent = {};
@@ -107,11 +114,9 @@ class Node {
   void deny(const std::vector<std::string>& patterns);
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
-  // --- services; `allow` narrows who may call. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
-  void serve(const std::string& name, std::shared_ptr<Service> service,
-             const std::optional<std::vector<std::string>>& allow = std::nullopt);
-  void serve(const std::string& name, ServiceFunction function,
-             const std::optional<std::vector<std::string>>& allow = std::nullopt);
+  // --- services. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
+  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options = {});
+  void serve(const std::string& name, ServiceFunction function, const ServiceOptions& options = {});
 
   // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
   // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.

@@ -34,7 +34,7 @@ void sort_in(Listing& listing, const std::string& filename) {
     listing.cursors.push_back(*cursor);
   } else if (const auto fence = wire::parse_fence(filename)) {
     listing.fences.push_back(*fence);
-  } else if (!wire::is_temporary(filename)) {
+  } else if (!wire::is_temporary(filename) && !filename.starts_with("deliveries.")) {
     listing.foreign.push_back(filename);
   }
 }

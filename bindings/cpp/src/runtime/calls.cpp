@@ -25,15 +25,34 @@ std::string hex(std::uint64_t number) {
 // Acknowledgements wait under a key that no request id has: ours hold no '#'.
 std::string key_of(const std::string& target, std::uint64_t sequence) { return target + '#' + hex(sequence); }
 
+template <class CallFailure>
+std::exception_ptr failure_of(const std::string& message, const Map& details, Execution execution) {
+  CallFailure failure = [&] {
+    if constexpr (std::is_constructible_v<CallFailure, std::string, Map>) return CallFailure(message, details);
+    else return CallFailure(message);
+  }();
+  failure.set_execution(execution);
+  return std::make_exception_ptr(failure);
+}
+
+// Whether what it says it was in leaves open whether the service ran (S-8).
+Execution by_phase(const Map& details) {
+  const Value* const phase = details.find("phase");
+  return phase != nullptr && *phase == Value("queued") ? Execution::not_begun : Execution::may_have_run;
+}
+
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
 std::exception_ptr call_error(const std::string& code, const std::string& message, const Map& details) {
-  if (code == "SERVICE_NOT_FOUND") return std::make_exception_ptr(ServiceNotFoundError(message, details));
-  if (code == "ACCESS_DENIED") return std::make_exception_ptr(AccessDeniedError(message, details));
-  if (code == "INVALID_ARGUMENTS") return std::make_exception_ptr(InvalidArgumentsError(message, details));
-  if (code == "EXECUTION_FAILED") return std::make_exception_ptr(ExecutionFailedError(message, details));
-  if (code == "TIMEOUT") return std::make_exception_ptr(CallTimeoutError(message, details));
-  if (code == "SEGMENTS_LOST") return std::make_exception_ptr(SegmentsLostError(message, details));
-  return std::make_exception_ptr(InternalError(message, details));
+  using enum Execution;
+  if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
+  if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
+  if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
+  if (code == "EXECUTION_FAILED") return failure_of<ExecutionFailedError>(message, details, ran);
+  if (code == "TIMEOUT") return failure_of<CallTimeoutError>(message, details, by_phase(details));
+  if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
+  if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
+  if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  return failure_of<InternalError>(message, details, may_have_run);
 }
 
 // What the deadline of a call, question or acknowledgement means for its caller.
@@ -42,8 +61,8 @@ std::exception_ptr overdue(const core::PendingCall& call) {
     return std::make_exception_ptr(
         NotAcknowledgedError("'" + call.target + "' did not acknowledge in time; it may still handle the message"));
   }
-  return std::make_exception_ptr(CallTimeoutError(
-      "'" + call.target + "' did not answer in time; the request may still run there", {{"phase", "unanswered"}}));
+  return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time; the request may still run there",
+                                      {{"phase", "unanswered"}}, Execution::may_have_run);
 }
 
 }  // namespace
@@ -86,7 +105,9 @@ void Calls::start(const Call& call, core::Completion completion) {
   const std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
-  wire::encode_request(id, call.service, call.arguments, context_.name, fs::unix_ms() + timeout_ms,
+  const wire::Deadline until{fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
+                             fs::boot_ms() + timeout_ms};
+  wire::encode_request(id, call.service, call.arguments, context_.name, until,
                        call.traceparent ? call.traceparent : current_traceparent, payload);
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
   track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
@@ -235,8 +256,9 @@ void Calls::node_left(const std::string& name) {
     lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
   }
   for (const core::PendingCall& call : lost) {
-    call.completion(std::make_exception_ptr(
-        NodeLeftError("'" + name + "' left or died before it answered; start it again, then repeat the call")));
+    call.completion(failure_of<NodeLeftError>("'" + name + "' left or died before it answered: the call may have run, look " +
+                                                  "before you repeat it",
+                                              {}, Execution::may_have_run));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "fs/registration.hpp"
 #include "message/guard.hpp"
 #include "runtime/buffers.hpp"
+#include "runtime/log.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
 #include "speed/segment.hpp"
@@ -77,6 +78,7 @@ struct Context {
   std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
   Stats stats;
+  Log log;
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader

@@ -131,7 +131,8 @@ void Dispatch::heartbeat(const LanePtr& lane, const fs::Received& received) {
 }
 
 void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
-  const Map body = wire::decode_control(received.payload);
+  const std::size_t most = is_reply(received) ? wire::limits::max_discovery_bytes : wire::limits::max_control_bytes;
+  const Map body = wire::decode_control(received.payload, most);
   const Value* const result = body.find("result");
   if (is_reply(received)) {
     to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), result == nullptr ? Value() : *result);

@@ -20,6 +20,9 @@ class Lane {
 
   // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
   virtual void finish(std::span<const std::uint64_t> sequences) = 0;
+  // Commits that this request is begun; false if that could not be written: then it must not be (S-16).
+  virtual bool begin(std::uint64_t sequence) = 0;
+  virtual bool is_closed() const = 0;  // nothing of it can be committed any more: it is read again elsewhere
   virtual void drop(std::uint64_t sequence) = 0;  // a refused envelope is done; it is committed with the next ones
 
   const std::string& source() const { return source_; }
@@ -38,6 +41,8 @@ class InboundLane : public Lane {
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
 
   void finish(std::span<const std::uint64_t> sequences) override;
+  bool begin(std::uint64_t sequence) override;
+  bool is_closed() const override;
   void drop(std::uint64_t sequence) override;
   bool has_more() const;   // the last read left something, or was not made because too much is unfinished
   bool grew() const;       // bytes lie behind what was read; cheap enough to ask often

@@ -5,6 +5,7 @@
 #include "fs/clock.hpp"
 #include "runtime/runtime.hpp"
 #include "speed/error.hpp"
+#include "wire/control.hpp"
 #include "wire/message.hpp"
 
 namespace speed {
@@ -45,10 +46,8 @@ Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body,
 }
 
 Map discover(Runtime& node, const std::string& target, const char* operation, double timeout_seconds) {
-  const Value answer = ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds);
-  const Map* const result = answer.get_if<Map>();
-  if (result == nullptr) throw InternalError("'" + target + "' answered a question with what is no map");
-  return *result;
+  return wire::checked_answer(operation,
+                              ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds));
 }
 
 // Sends the messages in `encoded`, which end at `ends`.
@@ -113,15 +112,15 @@ std::vector<std::string> Node::allowed() const { return runtime_->context.policy
 // --- services ---
 
 void Node::serve(const std::string& name, std::shared_ptr<Service> service,
-                 const std::optional<std::vector<std::string>>& allow) {
+                 const ServiceOptions& options) {
   Runtime& node = open();
-  node.serving.services.add(name, std::move(service), allow);
+  node.serving.services.add(name, std::move(service), options.allow, options.idempotent);
   node.workers.serve();
 }
 
 void Node::serve(const std::string& name, ServiceFunction function,
-                 const std::optional<std::vector<std::string>>& allow) {
-  serve(name, std::make_shared<FunctionService>(std::move(function)), allow);
+                 const ServiceOptions& options) {
+  serve(name, std::make_shared<FunctionService>(std::move(function)), options);
 }
 
 // --- calls ---
@@ -265,10 +264,8 @@ double Node::ping(const std::string& target, double timeout_seconds) {
 
 std::vector<std::string> Node::services(const std::string& target, double timeout_seconds) {
   const Map answer = discover(open(), target, "SERVICES", timeout_seconds);
-  const Value* const listed = answer.find("services");
   std::vector<std::string> names;
-  if (listed == nullptr) return names;
-  for (const Value& name : listed->as<Array>()) names.push_back(name.as<std::string>());
+  for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
 }
 

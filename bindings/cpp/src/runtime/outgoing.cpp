@@ -83,8 +83,14 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
 
 std::uint64_t OutgoingLink::send_cut(const segment::Splitter& splitter, const Outgoing& outgoing) {
   std::uint64_t sequence = 0;
+  std::size_t whole = 0;
   for (const ByteView payload : outgoing.payloads) {
-    splitter.split(payload, [&](const segment::Segment& one) { sequence = send_segment(one, outgoing); });
+    try {
+      splitter.split(payload, [&](const segment::Segment& one) { sequence = send_segment(one, outgoing); });
+    } catch (const StorageError& error) {
+      throw StorageError(error.what(), whole);  // its segments are no envelopes of the caller
+    }
+    ++whole;
   }
   return sequence;
 }

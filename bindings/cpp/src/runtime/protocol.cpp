@@ -23,6 +23,7 @@ constexpr double longest_pause_seconds = 0.02;
 constexpr double bell_seconds = 0.0005;   // how long busy lanes may keep the reader from the bell
 constexpr std::size_t busy_lanes = 4;     // polled at most
 constexpr unsigned looks_a_yield = 4;
+constexpr double failing_pause_seconds = 0.05;  // before what failed is tried again
 
 }  // namespace
 
@@ -72,21 +73,39 @@ void Protocol::node_left(const std::string& name) {
   wake();
 }
 
+// Each part of a turn is tried whatever became of the others: no lane that cannot be read keeps a deadline from passing.
 void Protocol::step(bool wait) {
-  const fs::Rings rings = wait_for_rings(wait);
+  fs::Rings rings;
+  bool failed = !guarded("bell", [&] { rings = wait_for_rings(wait && !failing_); });
   const double now = fs::monotonic_seconds();
+  failed |= !guarded("lanes", [&] { read_lanes(rings, now); });
+  failed |= !guarded("departures", [&] { tell_departed(now); });
+  failed |= !guarded("deadlines", [&] { dispatch_->expire(now); });
+  failing_ = failed;
+  if (!failed) return;
+  next_scan_ = 0;  // the rings are taken: what they meant must be found without them
+  if (wait) context_.stop.wait_for(failing_pause_seconds);
+}
+
+// False if it failed; that is counted and said.
+template <class Part>
+bool Protocol::guarded(const char* what, Part part) {
   try {
-    if (rings.everything || now >= next_scan_) {
-      full_scan(now);
-    } else {
-      for (const wire::NodeId& id : rings.sources) read_rung(id, now);
-    }
-    tell_departed(now);
-    dispatch_->expire(now);
-  } catch (...) {
+    part();
+    return true;
+  } catch (const std::exception& error) {
     context_.stats.count("protocol_failures");
-    look_again();  // the rings are taken: what they meant must be found without them
-    throw;
+    context_.log.rarely(LogLevel::error, "speed.protocol", what,
+                        std::string(what) + " cannot be looked at, it is tried again: " + error.what());
+    return false;
+  }
+}
+
+void Protocol::read_lanes(const fs::Rings& rings, double now) {
+  if (rings.everything || now >= next_scan_) {
+    full_scan(now);
+  } else {
+    for (const wire::NodeId& id : rings.sources) read_rung(id, now);
   }
 }
 

@@ -38,6 +38,9 @@ class Protocol {
   Introspection::LaneFacts facts() const;
 
  private:
+  template <class Part>
+  bool guarded(const char* what, Part part);
+  void read_lanes(const fs::Rings& rings, double now);
   fs::Rings wait_for_rings(bool wait);
   std::optional<fs::Rings> poll(double now);
   std::optional<fs::Rings> poll_once(double now);
@@ -66,6 +69,7 @@ class Protocol {
   std::vector<fs::Received> received_;
   std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
+  bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
   std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
   std::atomic<double> next_scan_ = 0;        // monotonic seconds

@@ -68,6 +68,7 @@ std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOption
 void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   const std::string root = options.root.empty() ? fs::default_root() : options.root;
   context.name = name;
+  context.log.names(name);
   context.id = wire::node_id(name);
   context.root = std::filesystem::absolute(root).lexically_normal().string();
   context.name_space = options.name_space;

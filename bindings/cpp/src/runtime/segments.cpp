@@ -36,6 +36,7 @@ struct Segments::Arrived {
   LanePtr lane;
   wire::Header header;
   bool redelivered;
+  bool doubtful;
 
   void drop() const { lane->drop(header.sequence); }
 };
@@ -51,7 +52,7 @@ Segments::Segments(Context& context, Workers& workers, Calls& calls, Told told)
 void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   const Segment one = segment::read_segment(received.payload);
   const Key key{lane->source(), static_cast<unsigned>(received.header.type), one.hash};
-  const Arrived arrived{lane, received.header, received.redelivered};
+  const Arrived arrived{lane, received.header, received.redelivered, received.doubtful};
   if (received.header.type == EnvelopeType::spc_response && !calls_.waits_for(lane->source())) {  // S-6
     context_.stats.count("answers_unexpected");
     return arrived.drop();
@@ -80,7 +81,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
 Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) {
   using Verdict = segment::Reassembly::Verdict;
   restore();
-  const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_payload_bytes;
+  const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_call_bytes;
   const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
   for (const Key& other : admission.evicted) {
     context_.stats.count("segments_evicted");
@@ -170,7 +171,7 @@ void Segments::finish(const Key& key, const Arrived& arrived) {
 
 void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large) {
   context_.stats.count("payloads_from_segments");
-  fs::Received received{arrived.header, payload, arrived.redelivered};
+  fs::Received received{arrived.header, payload, arrived.redelivered, arrived.doubtful};
   received.header.flags = static_cast<std::uint16_t>(received.header.flags & ~wire::flag_segment);
   // A program may keep a message longer than the node lives.
   const auto done = [self = weak_from_this(), key] {

@@ -10,6 +10,7 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
+constexpr std::size_t large_payload_bytes = 1 << 20;
 constexpr std::size_t max_error_bytes = 500;
 constexpr double never = 1e300;
 
@@ -21,15 +22,20 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   running->lane = lane;
   running->sequence = received.header.sequence;
   running->generation = wire::generation_of(received.header.sequence);
+  running->redelivered = received.redelivered;
+  running->doubtful = received.doubtful;
   try {
-    running->request = wire::decode_request(received.payload);
-    if (running->request.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+    running->head = wire::decode_head(received.payload);
+    if (running->head.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
   } catch (const WireError& error) {
     reject(lane->source(), received, "INVALID_ARGUMENTS", error.what());
     throw;
   }
-  const auto left_ms = static_cast<double>(running->request.deadline_ms - fs::unix_ms());
-  running->deadline = fs::monotonic_seconds() + left_ms / 1000;
+  // A large payload is not copied for a service that it does not reach.
+  if (received.payload.size() <= large_payload_bytes || services.find(running->head.service, lane->source()).service) {
+    running->payload.assign(received.payload.begin(), received.payload.end());
+  }
+  running->deadline = deadline_of(running->head.deadline);
   bool is_new = false;
   {
     const std::lock_guard guard(lock_);
@@ -48,17 +54,20 @@ void Serving::refuse(const std::string& source, const fs::Received& received) {
   reject(source, received, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'");
 }
 
+// When it is over on the clock of this process; a clock that people set decides only between hosts (S-4).
+double Serving::deadline_of(const wire::Deadline& deadline) const {
+  const bool is_here = deadline.boot_id == context_.registry->observer().boot_id;
+  const std::int64_t left_ms = is_here ? deadline.boot_ms - fs::boot_ms() : deadline.unix_ms - fs::unix_ms();
+  return fs::monotonic_seconds() + static_cast<double>(left_ms) / 1000;
+}
+
 // Tells the caller of a request that was not accepted, if its id can be read (S-2).
 void Serving::reject(const std::string& source, const fs::Received& received, std::string_view code,
                      const std::string& text) {
-  std::string id;
-  try {
-    id = wire::request_id_in(wire::unpack_map(received.payload, "request"));
-  } catch (const WireError&) {
-    return;
-  }
+  const std::optional<std::string> id = wire::id_at_front(received.payload);
+  if (!id) return;
   wire::Buffer reply;
-  wire::encode_error(id, code, text, {}, reply);
+  wire::encode_error(*id, code, text, {}, reply);
   send_urgently(source, wire::generation_of(received.header.sequence), reply.view());
 }
 
@@ -72,44 +81,91 @@ void Serving::serve(const RunningPtr& running) {
     if (!running->started) running_.erase(found);
   }
   if (!running->started) {  // the reader did not look in time
-    return answers_.add({running->lane, running->generation, running->sequence, timed_out(*running)});
+    return answers_.add({running->lane, running->generation, running->sequence, timed_out(*running), false,
+                         running->head.request_id});
   }
   std::string error;
   wire::Buffer reply = answer(*running, error);
   const bool is_large = reply.size() > large_answer_bytes;
   if (remove(*running)) {
-    answers_.add({running->lane, running->generation, running->sequence, std::move(reply)});
+    answers_.add({running->lane, running->generation, running->sequence, std::move(reply), running->begun,
+                  running->head.request_id});
     if (is_large) answers_.flush(true);
   } else {
     context_.stats.count("answers_too_late");
   }
-  context_.stats.served(running->request.service, fs::monotonic_seconds() - began, error);
+  context_.stats.served(running->head.service, fs::monotonic_seconds() - began, error);
 }
 
-// Steps 3 to 9; any failure becomes an SPC error response. `error` is what went wrong, for the stats.
+// Steps 3 to 9; whatever fails, there is one answer. `error` is what went wrong, for the stats.
 wire::Buffer Serving::answer(Running& running, std::string& error) {
-  wire::WireRequest& asked = running.request;
-  // 5 and 6: the arguments were read with the payload.
-  const Request request{asked.service,    std::move(asked.arguments), running.lane->source(),
-                        asked.request_id, asked.deadline_ms,          asked.traceparent};
-  const TraceScope trace(asked.traceparent);
-  Response response = services.invoke(request, [this] { workers_.entered(); });  // 3 locate, 4 its policy, 7 invoke, 8 response
+  Response response;
+  try {
+    response = respond(running, services.find(running.head.service, running.lane->source()));
+  } catch (const std::exception& failure) {
+    response = Response::error("INTERNAL_ERROR", failure.what());
+  }
+  running.payload = {};
+  try {
+    return encoded(running, std::move(response), error);
+  } catch (const std::exception& failure) {
+    error = std::string("INTERNAL_ERROR: ") + failure.what();
+  }
+  wire::Buffer reply;
+  wire::encode_error(running.head.request_id, "INTERNAL_ERROR", error, {}, reply);
+  return reply;
+}
+
+// A request is begun by its commit, so that none is begun twice; one that may run twice is committed when it was
+// answered (S-16).
+Response Serving::respond(Running& running, const core::ServiceTable::Found& found) {
+  const wire::RequestHead& head = running.head;
+  if (found.service == nullptr) return found.refusal;
+  if (running.payload.empty()) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
+  if (running.doubtful && !found.idempotent) {
+    context_.stats.count("requests_in_doubt");
+    return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
+  }
+  const std::string& caller = running.lane->source();
+  Request request{head.service,          {}, caller, caller + "/" + head.request_id, head.deadline.unix_ms,
+                  head.traceparent, found.idempotent && running.redelivered, running.cancellation.get_token()};
+  try {
+    request.arguments = wire::decode_arguments(running.payload, head);  // 5 and 6
+  } catch (const WireError& error) {
+    return Response::error("INVALID_ARGUMENTS", error.what());
+  }
+  running.payload = {};
+  if (!found.idempotent) {
+    running.begun = running.lane->begin(running.sequence);
+    if (!running.begun) return Response::error("INTERNAL_ERROR", "it cannot be committed that it begins: nothing ran");
+  }
+  const TraceScope trace(head.traceparent);
+  workers_.entered();
+  std::string thrown;
+  Response response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  if (!thrown.empty()) {
+    context_.log.always(LogLevel::error, "speed.spc", "service '" + head.service + "' failed for '" + caller + "': " + thrown);
+  }
+  return response;
+}
+
+wire::Buffer Serving::encoded(const Running& running, Response response, std::string& error) {
+  const std::string& id = running.head.request_id;
   wire::Buffer reply = context_.buffers.take();
   if (response.ok()) {
     try {
-      wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
+      wire::encode_success(id, response.result, reply);  // 9 serialise
       const std::size_t most = links_.most_bytes(running.lane->source());
       if (reply.size() <= most) return reply;
       response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
-                                                    " bytes; the limit is " +
-                                                    std::to_string(most));
+                                                         " bytes; the limit is " + std::to_string(most));
     } catch (const UnserialisableError& unserialisable) {
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
     }
     reply.clear();
   }
   error = wire::readable(response.error_code + ": " + response.error_message, max_error_bytes);
-  wire::encode_error(asked.request_id, response.error_code, response.error_message, response.details, reply);
+  wire::encode_error(id, response.error_code, response.error_message, response.details, reply);
   return reply;
 }
 
@@ -137,7 +193,8 @@ void Serving::expire(double now) {
   for (const RunningPtr& running : late) time_out(*running);
 }
 
-void Serving::time_out(const Running& running) {
+void Serving::time_out(Running& running) {
+  running.cancellation.request_stop();
   const wire::Buffer reply = timed_out(running);
   send_urgently(running.lane->source(), running.generation, reply.view());
   running.lane->finish({&running.sequence, 1});
@@ -148,8 +205,8 @@ wire::Buffer Serving::timed_out(const Running& running) {
   const std::string phase = running.started ? "running" : "queued";
   context_.stats.count("requests_timed_out_" + phase);
   wire::Buffer reply;
-  wire::encode_error(running.request.request_id, "TIMEOUT",
-                     "the deadline of '" + running.request.service + "' passed while " + phase + ": allow it more time",
+  wire::encode_error(running.head.request_id, "TIMEOUT",
+                     "the deadline of '" + running.head.service + "' passed while " + phase + ": allow it more time",
                      {{"phase", phase}}, reply);
   return reply;
 }

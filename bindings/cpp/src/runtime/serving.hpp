@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <stop_token>
 
 #include "core/service_table.hpp"
 #include "runtime/answers.hpp"
@@ -33,18 +34,26 @@ class Serving {
     LanePtr lane;
     std::uint32_t generation = 0;  // of the caller
     std::uint64_t sequence = 0;
-    wire::WireRequest request;
+    wire::RequestHead head;
+    Bytes payload;  // of a request whose service is not known yet: its arguments are read by the worker
     double deadline = 0;
+    bool redelivered = false;
+    bool doubtful = false;  // an earlier process may have begun it
+    std::stop_source cancellation;
     std::atomic<bool> started = false;
+    bool begun = false;  // and committed before; only for the worker
 
-    std::pair<std::string, std::string> key() const { return {lane->source(), request.request_id}; }
+    std::pair<std::string, std::string> key() const { return {lane->source(), head.request_id}; }
   };
   using RunningPtr = std::shared_ptr<Running>;
 
   void serve(const RunningPtr& running);
   void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
+  double deadline_of(const wire::Deadline& deadline) const;
+  Response respond(Running& running, const core::ServiceTable::Found& found);
   wire::Buffer answer(Running& running, std::string& error);
-  void time_out(const Running& running);
+  wire::Buffer encoded(const Running& running, Response response, std::string& error);
+  void time_out(Running& running);
   wire::Buffer timed_out(const Running& running);
   void send_urgently(const std::string& source, std::uint32_t generation, ByteView reply);
   bool remove(const Running& running);
