@@ -8,8 +8,8 @@ import speed.wire.Header;
 
 /**
  * Which envelopes a dead process may have handled already (L-15). Messages and events of one sender are handled one
- * at a time: of those that lay in the lane, only the first of each type can be repeated. A payload in segments may have
- * let messages behind it pass while it was put together (G-14): segments do not count.
+ * at a time: of those that lay in the lane, only the first of each type can be repeated. Segments do not count: all of
+ * them are marked.
  */
 final class Repeats {
     private Position until = Position.START;
@@ -30,8 +30,17 @@ final class Repeats {
         return all;
     }
 
+    /** Whether it lay in the lane when nothing was known about how far the former process came. */
+    boolean isUncertain(Token token) {
+        return all && liesBefore(token);
+    }
+
+    private boolean liesBefore(Token token) {
+        return new Position(token.segment, token.start).compareTo(until) < 0;
+    }
+
     boolean mayBeRepeated(Header header, Token token) {
-        if (new Position(token.segment, token.start).compareTo(until) >= 0) {
+        if (!liesBefore(token)) {
             return false;
         }
         EnvelopeType type = header.type();

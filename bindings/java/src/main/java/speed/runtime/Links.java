@@ -5,10 +5,10 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.errors.AccessDeniedException;
+import speed.errors.NodeLeftException;
 import speed.errors.UnknownNodeException;
 import speed.segment.Splitter;
 import speed.wire.Entry;
-import speed.wire.Limits;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
@@ -29,13 +29,17 @@ final class Links {
     /** The link to a live node that allows this one; nothing is written before this returns. */
     OutgoingLink granted(String target) {
         Entry recent = context.registry.granting(target, context.name());
-        if (recent != null) {
+        if (recent != null && !recent.isLeaving()) {
             return open(target, recent.generation());
         }
         Entry entry = context.registry.live(target);
         if (entry == null) {
             drop(target);
             throw new UnknownNodeException(context.registry.absence(target));
+        }
+        if (entry.isLeaving() && !target.equals(context.name())) {
+            throw new NodeLeftException("'" + target + "' is leaving and takes nothing more; nothing was written: "
+                    + "try again once it has started anew");
         }
         if (!entry.grants(context.name())) {
             context.stats.count("sends_denied");
@@ -73,10 +77,9 @@ final class Links {
         }
     }
 
-    /** The largest request or response that can go to a target (G-18). */
-    long mostBytes(String target) {
-        Splitter splitter = splitters.get(target);
-        return splitter == null ? Limits.MAX_PAYLOAD_BYTES : Math.min(Limits.MAX_PAYLOAD_BYTES, splitter.mostBytes());
+    /** What cuts all that goes to a target; null where nothing does. */
+    Splitter splitter(String target) {
+        return splitters.get(target);
     }
 
     /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */

@@ -16,7 +16,7 @@ final class OneAnswer implements Consumer<Outcome> {
     @Override
     public void accept(Outcome outcome) {
         if (given.compareAndSet(false, true)) {
-            waiter.complete(outcome);
+            waiter.accept(outcome);
         }
     }
 
@@ -26,6 +26,9 @@ final class OneAnswer implements Consumer<Outcome> {
 
     /** Blocks until there is an outcome; throws it if it is an error. */
     void await() {
-        waiter.await();
+        Outcome outcome = waiter.await(() -> {});
+        if (outcome.error() != null) {
+            throw outcome.error();
+        }
     }
 }

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
+import speed.errors.Execution;
 import speed.errors.InboxFullException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
@@ -45,6 +46,10 @@ final class OutgoingLink {
         /** A load that never waits for room. */
         static Load urgent(EnvelopeType type, int flags, List<byte[]> payloads) {
             return new Load(type, flags, payloads, URGENT);
+        }
+
+        boolean isCall() {
+            return type == EnvelopeType.SPC_REQUEST || type == EnvelopeType.SPC_RESPONSE;
         }
 
         boolean isUrgent() {
@@ -114,17 +119,44 @@ final class OutgoingLink {
         splitter = newSplitter;
     }
 
-    private long transmit(Load load, LongConsumer track) {
-        Splitter cutting = splitter;
-        boolean isCut = cutting != null && load.type.mayCarry(EnvelopeType.SEGMENT)
-                && (load.flags & EnvelopeType.SEGMENT) == 0;
-        return isCut ? transmitCut(load, cutting, track) : transmitWhole(load, track);
+    /** Whether a load goes in segments. */
+    boolean isCut(Load load) {
+        return cutting(load) != null;
     }
 
-    /** Requests and responses must fit in memory at the other end, cut or not. */
+    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same (G-18). */
+    private Splitter cutting(Load load) {
+        boolean mayBeCut = load.type.mayCarry(EnvelopeType.SEGMENT) && (load.flags & EnvelopeType.SEGMENT) == 0;
+        Splitter ofLink = splitter;
+        if (!mayBeCut || ofLink != null || !load.isCall()) {
+            return mayBeCut ? ofLink : null;
+        }
+        int largest = load.payloads.stream().mapToInt(payload -> payload.length).max().orElse(0);
+        return largest > Limits.MAX_PAYLOAD_BYTES ? LargeSender.splitter(largest) : null;
+    }
+
+    private long transmit(Load load, LongConsumer track) {
+        Splitter cutting = cutting(load);
+        return cutting != null ? transmitCut(load, cutting, track) : transmitWhole(load, track);
+    }
+
+    /** Requests and responses must fit in memory at the other end; what no envelope holds needs one that takes segments. */
+    private void checkCall(byte[] payload) {
+        boolean takesSegments = payload.length <= Limits.MAX_PAYLOAD_BYTES || context.takesSegments(target);
+        int most = takesSegments ? Limits.MAX_CALL_BYTES : Limits.MAX_PAYLOAD_BYTES;
+        if (payload.length > most) {
+            throw tooLarge(payload.length, most);
+        }
+    }
+
+    private PayloadTooLargeException tooLarge(int bytes, int most) {
+        return new PayloadTooLargeException(
+                bytes + " bytes for '" + target + "'; the limit is " + most + ": send less or in parts");
+    }
+
     private long transmitCut(Load load, Splitter cutting, LongConsumer track) {
-        if (load.type == EnvelopeType.SPC_REQUEST || load.type == EnvelopeType.SPC_RESPONSE) {
-            envelopeBytes(load.payloads);
+        if (load.isCall()) {
+            load.payloads.forEach(this::checkCall);
         }
         long sequence = 0;
         for (byte[] payload : load.payloads) {
@@ -157,21 +189,33 @@ final class OutgoingLink {
         } finally {
             lock.unlock();
         }
-        if (context.options.durable()) {
-            sync(Sequence.counter(sequence), failedBefore);
-        }
-        if (!ringer.ring()) {
-            context.stats.count("rings_unheard");
+        try {
+            if (context.options.durable()) {
+                sync(Sequence.counter(sequence), failedBefore);
+            }
+        } catch (StorageException notDurable) {
+            if (load.type == EnvelopeType.SPC_REQUEST) {
+                notDurable.about(Execution.MAY_HAVE_RUN); // it is written all the same
+            }
+            throw notDurable;
+        } finally {
+            ring();
         }
         return sequence;
+    }
+
+    private void ring() {
+        if (!ringer.ring()) {
+            context.stats.count("rings_unheard");
+            context.unheard(target);
+        }
     }
 
     private long envelopeBytes(List<byte[]> payloads) {
         long total = 0;
         for (byte[] payload : payloads) {
             if (payload.length > Limits.MAX_PAYLOAD_BYTES) {
-                throw new PayloadTooLargeException(payload.length + " bytes for '" + target + "'; the limit is "
-                        + Limits.MAX_PAYLOAD_BYTES + ": send less or in parts");
+                throw tooLarge(payload.length, Limits.MAX_PAYLOAD_BYTES);
             }
             total += Header.OVERHEAD + payload.length;
         }

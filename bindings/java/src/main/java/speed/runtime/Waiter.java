@@ -1,43 +1,49 @@
 package speed.runtime;
 
 import java.util.concurrent.locks.LockSupport;
-import speed.core.PendingCalls;
+import java.util.function.Consumer;
+import speed.core.PendingCalls.Outcome;
 
-/** One blocked thread's place for an answer; the thread may read the answer by itself (decision 0007). */
-final class Waiter {
+/** One blocked thread's place for an answer. */
+final class Waiter implements Consumer<Outcome> {
     private final Thread thread = Thread.currentThread();
     private final WorkerPool pool;
-    private volatile PendingCalls.Outcome outcome;
+    private volatile Outcome outcome;
 
     Waiter(WorkerPool pool) {
         this.pool = pool;
     }
 
-    void complete(PendingCalls.Outcome answer) {
+    @Override
+    public void accept(Outcome answer) {
         outcome = answer;
         LockSupport.unpark(thread);
     }
 
-    boolean isDone() {
-        return outcome != null;
-    }
-
-    /** Blocks until completed; the deadline of the call bounds the wait, an interrupt is kept for later. */
-    Object await() {
-        if (!isDone()) {
-            pool.lead(this);
-        }
-        boolean interrupted = false;
-        while (!isDone()) {
-            LockSupport.park(this);
-            interrupted |= Thread.interrupted();
-        }
-        if (interrupted) {
-            thread.interrupt();
-        }
-        if (outcome.error() != null) {
-            throw outcome.error();
-        }
-        return outcome.result();
+    /**
+     * Blocks until there is an outcome; the deadline of the call bounds the wait. A thread that was interrupted already
+     * waits all the same.
+     *
+     * @param interrupted what the first interrupt that comes meanwhile leads to; it is kept for later
+     */
+    Outcome await(Runnable interrupted) {
+        return pool.blocking(() -> {
+            boolean was = Thread.interrupted();
+            boolean told = false;
+            while (outcome == null) {
+                LockSupport.park(this);
+                if (Thread.interrupted()) {
+                    was = true;
+                    if (!told) {
+                        told = true;
+                        interrupted.run();
+                    }
+                }
+            }
+            if (was) {
+                Thread.currentThread().interrupt();
+            }
+            return outcome;
+        });
     }
 }

@@ -57,7 +57,7 @@ class ProtocolTest {
     }
 
     private void acknowledge(long sequence) {
-        link.send(OutgoingLink.Load.urgent(EnvelopeType.ACK, EnvelopeType.REPLY, List.of(Control.encodeAck(sequence))));
+        link.send(OutgoingLink.Load.urgent(EnvelopeType.ACK, EnvelopeType.REPLY, List.of(Control.encodeAck(sequence, false))));
     }
 
     private void send(String text) {
