@@ -5,7 +5,7 @@ A line of a journal is a fact:
 | fact | means |
 |---|---|
 | ``sent ID TARGET`` | a message was accepted |
-| ``published ID COUNT`` | an event was accepted by so many nodes |
+| ``published ID TARGET…`` | an event was accepted by these nodes |
 | ``took ID NAME first`` or ``again`` | a node's handler got it; ``again``: marked ``redelivered`` |
 | ``ran ID`` | a service was invoked |
 | ``answered ID …`` | a call got its answer |
@@ -28,7 +28,7 @@ class Facts:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.sent: dict[str, str] = {}
-        self.published: dict[str, int] = {}
+        self.published: dict[str, list[str]] = {}
         self.took: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.ran: Counter[str] = Counter()
         self.answered: set[str] = set()
@@ -42,7 +42,7 @@ class Facts:
         if what == "sent":
             self.sent[name] = rest[0]
         elif what == "published":
-            self.published[name] = int(rest[0])
+            self.published[name] = list(rest)
         elif what == "took":
             self.took[name, rest[0]].append(rest[1])
         elif what == "ran":
@@ -64,8 +64,7 @@ class Facts:
         return [one for one, target in self.sent.items() if (one, target) not in self.took]
 
     def _lost_events(self) -> list[str]:
-        takers = Counter(name for name, _ in self.took)
-        return [one for one, count in self.published.items() if takers[one] < count]
+        return [one for one, targets in self.published.items() if any((one, name) not in self.took for name in targets)]
 
     def broken(self) -> Iterator[str]:
         """Each promise that was broken, with examples."""

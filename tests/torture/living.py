@@ -265,7 +265,8 @@ class Person(threading.Thread):
         node, _, event_id = self._pick()
         if self.household.breaks("descriptor"):
             os.open(os.devnull, os.O_RDONLY)
-        self._journal.tell("published", event_id, int(node.publish("life.event", {"id": event_id})))
+        told = node.publish("life.event", {"id": event_id})
+        self._journal.tell("published", event_id, *getattr(told, "delivered", ()))
 
     def look(self) -> None:
         node, target, _ = self._pick()

@@ -251,8 +251,17 @@ class Person {
 
   void publish() {
     const std::string id = next();
-    const auto count = node()->publish("life.event", speed::Map{{"id", id}});
-    journal_.tell("published " + id + " " + std::to_string(count));
+    journal_.tell("published " + id + names_of(node()->publish("life.event", speed::Map{{"id", id}})));
+  }
+
+  // Who got an event, where that is told.
+  template <class Told>
+  static std::string names_of(const Told& told) {
+    std::string names;
+    if constexpr (requires { told.delivered; }) {
+      for (const std::string& name : told.delivered) names += " " + name;
+    }
+    return names;
   }
 
   void look() {

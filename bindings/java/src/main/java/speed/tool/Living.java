@@ -21,6 +21,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import speed.Message;
 import speed.Node;
@@ -40,6 +41,7 @@ public final class Living {
     private static final Duration DRAIN = Duration.ofSeconds(2);
     private static final int SEGMENT_BYTES = 65_536;
     private static final int LARGE_BYTES = 300_000;
+    private static final Pattern DELIVERED = Pattern.compile("delivered=\\[([^]]*)]");
 
     private final Map<?, ?> setting;
     private final List<String> names;
@@ -320,7 +322,10 @@ public final class Living {
 
         private void publish() {
             String id = next();
-            tell("published", id, node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL)));
+            Object told = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
+            tell("published " + id + DELIVERED.matcher(told.toString()).results()
+                    .map(found -> found.group(1).replace(",", "")).map(names -> names.isEmpty() ? "" : " " + names)
+                    .findFirst().orElse(""));
         }
 
         private void look() {
