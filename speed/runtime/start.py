@@ -90,6 +90,7 @@ class Parts:
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more."""
+        self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()
 
@@ -137,7 +138,7 @@ def grants(entry: Entry, name: str) -> bool:
     return granted(entry.allow, name)
 
 
-def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
+def start(options: Options) -> Parts:
     """Claim the name, publish the entry, start the threads."""
     try:
         context, bell, inbox = _register(options)
@@ -146,7 +147,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     with contextlib.ExitStack() as undo:
         undo.callback(_withdraw, context, bell, inbox)
         try:
-            parts = _begin(options, context, bell, inbox, lost, left, undo)
+            parts = _begin(options, context, bell, inbox, undo)
         except (OSError, RuntimeError) as error:  # too many open files, or threads
             raise ConfigurationError(f"cannot start {options.name!r}: {error}: raise the limits of its user") from error
         undo.pop_all()
@@ -166,8 +167,6 @@ def _begin(
     context: Context,
     bell: Bell | None,
     inbox: Inbox,
-    lost: Callable[[SpeedError], None],
-    left: Callable[[str], None],
     undo: contextlib.ExitStack,
 ) -> Parts:
     """Make the parts and start the threads; ``undo`` ends those that began if another cannot."""
@@ -178,8 +177,21 @@ def _begin(
     answers = Answers(context, links)
     serving = Serving(context, pool, answers)
     delivery = Delivery(context, pool)
+
+    def lost(error: SpeedError) -> None:
+        parts.abort(error)
+
+    def left(name: str) -> None:
+        protocol.node_left(name)
+
     registrar = Registrar(
-        context, options.heartbeat_seconds, lost, left, pool.submit, serving.callers, serving.forget_older
+        context,
+        options.heartbeat_seconds,
+        lost,
+        left,
+        pool.submit,
+        serving.callers,
+        serving.forget_older,
     )
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
