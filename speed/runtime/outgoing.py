@@ -5,24 +5,29 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.core.access import granted
-from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, StorageError, UnknownNodeError
+from speed.errors import (
+    AccessDeniedError,
+    InboxFullError,
+    NodeLeftError,
+    PayloadTooLargeError,
+    StorageError,
+    UnknownNodeError,
+)
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
+from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
 from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
@@ -43,7 +48,7 @@ class OutgoingLink:
     def __init__(self, context: Context, target: str) -> None:
         self.target = target
         self.target_id = node_id(target)
-        self.lock = threading.Lock()
+        self.lock = locks.lock("link")
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
@@ -52,10 +57,11 @@ class OutgoingLink:
         self._renewal_due = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
-        self._nonces = NonceSource(os.urandom)
+        self._nonces = NonceSource()
         self.splitter: Splitter | None = None
         """Cuts what goes out on a link that has a segment size (G-18)."""
-        self.delayed = DelayedRequests(target, context.pending, self._send_requests)
+        self.features: tuple[str, ...] = ()
+        """What the other side can take, as its entry said last (R-2)."""
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -74,31 +80,42 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, urgent, None)
+
+    def send_cut(
+        self, type_: int, flags: int, payload: bytes, seconds: float, track: Callable[[int], None] | None = None
+    ) -> None:
+        """Send a payload that no envelope holds in segments; each waits for room as long as ``seconds``.
+
+        PayloadTooLargeError if the other side takes none, or not as much (G-18).
+        """
+        from speed.segment.form import write_segment
+        from speed.segment.splitter import splitter_for
+
+        self.check_takes(len(payload), MAX_CALL_BYTES)
+        splitter = self.splitter or splitter_for(len(payload))
+        for segment in splitter.split(payload):
+            data = (write_segment(segment),)
+            self._append(type_, flags | FLAG_SEGMENT, data, monotonic() + seconds, False, track)
+
+    def check_takes(self, size: int, limit: int) -> None:
+        """PayloadTooLargeError for what the other side cannot take in segments."""
+        if size > limit:
+            raise PayloadTooLargeError(f"{size} bytes for {self.target!r}; the limit is {limit}: send it in parts")
+        if "segments" not in self.features:
+            raise PayloadTooLargeError(
+                f"{size} bytes for {self.target!r}, which takes no segments; the limit is {MAX_PAYLOAD_BYTES}"
+            )
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
-        if self.delayed.waiting:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, False, track)
 
-    def _send_requests(self, payloads: Sequence[bytes], deadline: float, urgent: bool) -> None:
-        self._append(EnvelopeType.SPC_REQUEST, 0, payloads, deadline, urgent, None)
-
-    def send_all(
-        self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
-    ) -> None:
-        """Like ``send`` for several envelopes in one write and one ring: all are accepted or none.
-
-        At most 64, and of those of ``ReusedBuffer.LARGE_BYTES`` only one alone.
-        """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
-        self._append(type_, flags, payloads, deadline, urgent, None)
+    def send_all(self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float) -> None:
+        """Like ``send`` for several envelopes in one write and one ring; ``StorageError`` tells how many went in."""
+        self._append(type_, flags, payloads, deadline, False, None)
 
     def _append_cut(
         self,
@@ -147,20 +164,19 @@ class OutgoingLink:
             context.registration.check_held()
             first = counter = self._counter
             now = unix_ms()
-            parts: list[bytes | memoryview] = []
-            seal, draw = self._sealer.seal_parts, self._nonces.draw
+            envelopes: list[bytes] = []
             for payload in payloads:
                 counter += 1
-                parts += seal(type_, flags, counter, now, payload, draw())
+                envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
             sequence = self._sequence_base | counter
             failures = self._writer.flush_failures
             if track is not None:
                 track(sequence)
             self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
             try:
-                self._writer.append(parts)
+                self._writer.append(envelopes)
             except StorageError as error:
-                self._counter = first + error.envelopes_written // 2  # each envelope is two parts
+                self._counter = first + error.envelopes_written
                 raise
         if self._durable is not None:
             self._flush(failures)
@@ -233,7 +249,7 @@ class Links:
     """All outgoing links of a node, made on first use. Thread-safe."""
 
     def __init__(self, context: Context) -> None:
-        self.lock = threading.Lock()
+        self.lock = locks.lock("links")
         self._context = context
         self._links: dict[str, OutgoingLink] = {}
         self._generations: dict[str, int] = {}
@@ -258,8 +274,11 @@ class Links:
         if entry is None:
             self.drop(target)
             raise UnknownNodeError(self._context.registry.absence(target))
+        if entry.status == "leaving":
+            raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
         self._check_grant(entry)
         link = self.open(target, entry.generation)
+        link.features = entry.features
         self._fresh[target] = (now + FRESH_SECONDS, link)
         return link
 
@@ -284,13 +303,19 @@ class Links:
             if link is None:
                 link = OutgoingLink(self._context, target)
                 link.splitter = self._splitters.get(target)
+                link.features = self._features(target)
                 self._opened(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
                 link.renew()
+                link.features = self._features(target)
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
+
+    def _features(self, target: str) -> tuple[str, ...]:
+        entry = self._context.registry.live(target)
+        return () if entry is None else entry.features
 
     def cut(self, target: str, splitter: Splitter | None) -> None:
         """Cut all that goes to ``target`` from now on, or no longer."""
@@ -303,26 +328,22 @@ class Links:
             if link is not None:
                 link.splitter = splitter
 
+    def is_cut(self, target: str) -> bool:
+        """Whether all that goes to ``target`` goes in segments."""
+        return target in self._splitters
+
     def most_bytes(self, target: str) -> int:
-        """The largest request or response that can go to ``target`` (G-18)."""
+        """The largest response that can go to ``target`` (G-18)."""
+        entry = self._context.registry.live(target)
+        takes_segments = entry is not None and "segments" in entry.features
+        most = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
         splitter = self._splitters.get(target)
-        return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
+        return most if splitter is None else min(most, splitter.most_bytes)
 
-    def hurry(self) -> None:
-        """Send all delayed requests that there is room for."""
-        for link in list(self._links.values()):
-            if link.delayed.waiting:
-                link.delayed.flush_at_once()
-
-    def hurry_to(self, target: str) -> None:
-        """Send the delayed requests to one node."""
+    def takes(self, target: str, feature: str) -> bool:
+        """Whether a node that was written to has a feature, as its entry said last."""
         link = self._links.get(target)
-        if link is not None and link.delayed.waiting:
-            link.delayed.flush_at_once()
-
-    def delayed(self) -> int:
-        """How many requests wait to leave."""
-        return sum(len(link.delayed.waiting) for link in list(self._links.values()))
+        return link is not None and feature in link.features
 
     def known(self, name: str) -> bool:
         """Whether this process ever wrote to ``name``, so that answers may come from there."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -25,12 +25,20 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, SPIN_SECONDS, Options
+from speed.runtime.options import (
+    MAX_DELIVERIES_ASKED,
+    MAX_LEASE_SECONDS,
+    MAX_WORKERS,
+    ON_ERROR,
+    SPIN_SECONDS,
+    Options,
+)
 from speed.runtime.outbox import Outbox
 from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
+from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
 from speed.wire.entry import Entry
@@ -64,24 +72,25 @@ class Parts:
     dispatch: Dispatch
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
-        """Leave in order; what is in flight gets ``drain_seconds``."""
+        """Leave in order (T-13); what is in flight gets ``drain_seconds``."""
         context = self.context
         if context.failure is not None:
             return  # the name was lost: everything has ended already
         with contextlib.suppress(SpeedError):  # without a word it leaves all the same
             context.registration.update(status="leaving")
-        self.protocol.accepting = False
+        self.pool.leave()
         self.delivery.stop_waiting()
         self.pool.drain(drain_seconds)
+        for work in self.pool.close():
+            self.serving.refuse_leaving(work.item.call)
         self.delivery.finish_in_hand()
-        context.registration.remove()
-        self._end(reason)
+        self._end(reason, context.registration.remove)
         self._say_leave()
         self._let_go()
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more."""
-        self._end(reason)
+        self._end(reason, lambda: None)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -89,14 +98,17 @@ class Parts:
         self.links.close()
         self.calls.tell_rest()
 
-    def _end(self, reason: SpeedError) -> None:
+    def _end(self, reason: SpeedError, leave_registry: Callable[[], None]) -> None:
         """Stop all threads, fail all who wait, release the lanes."""
         context = self.context
         context.failure = reason
-        context.stopping.set()
+        self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
-        self.pool.stop(self.protocol.wake, JOIN_SECONDS)
+        self.pool.stop()
+        leave_registry()
+        context.stopping.set()
+        self.protocol.stop(JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
         self.dispatch.close()
@@ -161,11 +173,14 @@ def _begin(
     """Make the parts and start the threads; ``undo`` ends those that began if another cannot."""
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
-    calls = Calls(context, links, pool)
+    withdrawals = Withdrawals(context, links)
+    calls = Calls(context, links, pool, withdrawals)
     answers = Answers(context, links)
-    serving = Serving(context, links, pool, answers)
+    serving = Serving(context, pool, answers)
     delivery = Delivery(context, pool)
-    registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
+    registrar = Registrar(
+        context, options.heartbeat_seconds, lost, left, pool.submit, serving.callers, serving.forget_older
+    )
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
         context,
@@ -173,11 +188,12 @@ def _begin(
         calls,
         serving,
         delivery,
+        pool,
         introspection.answer,
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch)
+    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look)
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -192,28 +208,21 @@ def _begin(
         registrar,
         dispatch,
     )
-    _connect(parts, answers)
+    _connect(parts)
     return parts
 
 
-def _connect(parts: Parts, answers: Answers) -> None:
+def _connect(parts: Parts) -> None:
     """Let the parts know of each other and start the threads."""
-    context, links, pool, protocol = parts.context, parts.links, parts.pool, parts.protocol
+    context, protocol = parts.context, parts.protocol
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
     parts.introspection.senders = protocol.senders
     parts.introspection.lane_counts = protocol.counts
-    links.on_open(protocol.watch_reader)
-    pool.start(
-        protocol.step,
-        protocol.expect,
-        answers.flush,
-        answers.flush_at_once,
-        answers.__len__,
-        context.pending.__len__,
-        links.delayed,
-        links.hurry,
-    )
+    parts.links.on_open(protocol.watch_reader)
+    with contextlib.suppress(SpeedError):  # they are looked at again with each scan
+        parts.delivery.dead.start()
+    protocol.start()
     parts.registrar.start()
     if os.path.isdir(names.segments_dir(context.root, context.name)):
         parts.dispatch.segments()
@@ -221,16 +230,17 @@ def _connect(parts: Parts, answers: Answers) -> None:
 
 def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registrar: Registrar) -> None:
     context.stopping.set()
-    for stop in (partial(pool.stop, protocol.wake), registrar.stop):
+    pool.stop()
+    for stop in (protocol.stop, registrar.stop):
         with contextlib.suppress(RuntimeError):  # one that did not begin cannot be waited for
             stop(JOIN_SECONDS)
     protocol.close()
 
 
-def _segments(context: Context, pool: WorkerPool, limits: Limits | None, *told: Any) -> Segments:
+def _segments(context: Context, pool: WorkerPool, limits: Limits | None, dispatch: Dispatch) -> Segments:
     from speed.runtime.segments import Segments  # most nodes never see a segment
 
-    return Segments(context, pool, limits, *told)
+    return Segments(context, pool, limits, dispatch)
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
@@ -278,6 +288,9 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
+        boot_id=registration.entry.boot_id,
+        on_error=options.on_error,
+        max_deliveries=options.max_deliveries,
     )
     return context, bell, inbox
 
@@ -298,6 +311,10 @@ def _checked(options: Options) -> AccessPolicy:
         raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
     if options.bell not in ("auto", "polling"):
         raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.on_error not in ON_ERROR:
+        raise ConfigurationError(f"on_error is {options.on_error!r}; use one of {', '.join(ON_ERROR)}")
+    if type(options.max_deliveries) is not int or not 1 <= options.max_deliveries <= MAX_DELIVERIES_ASKED:
+        raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 to {MAX_DELIVERIES_ASKED}")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
     return AccessPolicy(options.allow)

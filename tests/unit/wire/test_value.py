@@ -238,7 +238,8 @@ def test_any_map_is_a_payload_or_one_named_error(fields: dict[str, Any]) -> None
 
 def test_an_ack_names_a_sequence() -> None:
     """S-11."""
-    assert control.decode_ack(control.encode_ack(2**63 + 1)) == 2**63 + 1
+    assert control.decode_ack(control.encode_ack(2**63 + 1)) == (2**63 + 1, False)
+    assert control.decode_ack(control.encode_ack(7, waiting=True)) == (7, True)
     with pytest.raises(WireError):
         control.decode_ack(pack({"requestId": "1"}))
 
