@@ -28,6 +28,7 @@ class Message {
   std::uint64_t sequence() const;
   std::int64_t timestamp_ms() const;  // Unix time of the sender
   ByteView bytes() const;             // the whole message exactly as received
+  unsigned deliveries() const;  // how often it was begun, this time included
   bool redelivered() const;  // an earlier process of this name may already have handled it
 
   std::string message_id() const;

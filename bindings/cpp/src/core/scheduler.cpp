@@ -48,7 +48,6 @@ Admission Scheduler::request(const WorkPtr& work) {
   work->number = ++numbers_;
   work->state = State::waiting;
   accepted_[work->sender].emplace(work->key, work);
-  ++accepted_count_;
   auto turn = turns_.find(work->sender);
   if (turn == turns_.end()) {
     turn = turns_.emplace(work->sender, ring_.insert(ring_.end(), Turn{work->sender, {}})).first;
@@ -87,9 +86,17 @@ bool Scheduler::has(Kind kind) const {
   return kind == Kind::message ? !ready_.empty() : !tasks_.empty();
 }
 
-bool Scheduler::may_take() const {
-  return life_ != Life::closed && running() <= workers_ &&
-         std::ranges::any_of(rotation_, [&](Kind kind) { return has(kind); });
+bool Scheduler::may_take(double now) const {
+  if (life_ == Life::closed || running() > workers_) return false;
+  const bool is_due = !back_off_.empty() && back_off_.front().at <= now && running_of(Kind::message) < workers_;
+  return is_due || std::ranges::any_of(rotation_, [&](Kind kind) { return has(kind); });
+}
+
+WorkPtr Scheduler::find(const std::string& sender, const std::string& key) const {
+  const auto of_sender = accepted_.find(sender);
+  if (of_sender == accepted_.end()) return nullptr;
+  const auto found = of_sender->second.find(key);
+  return found == of_sender->second.end() ? nullptr : found->second;
 }
 
 WorkPtr Scheduler::take(double now) {
@@ -281,12 +288,8 @@ void Scheduler::remove_unclaimed(const WorkPtr& work) {
 // --- withdrawal, departure, time ---
 
 WorkPtr Scheduler::withdraw(const std::string& sender, const std::string& key) {
-  const auto of_sender = accepted_.find(sender);
-  if (of_sender == accepted_.end()) return nullptr;
-  const auto found = of_sender->second.find(key);
-  if (found == of_sender->second.end()) return nullptr;
-  const WorkPtr work = found->second;
-  if (work->state == State::waiting) drop_request(work);
+  const WorkPtr work = find(sender, key);
+  if (work != nullptr && work->state == State::waiting) drop_request(work);
   return work;
 }
 
@@ -316,7 +319,7 @@ void Scheduler::drop_request(const WorkPtr& work) {
 void Scheduler::forget_accepted(const Work& work) {
   const auto of_sender = accepted_.find(work.sender);
   if (of_sender == accepted_.end()) return;
-  accepted_count_ -= of_sender->second.erase(work.key);
+  of_sender->second.erase(work.key);
   if (of_sender->second.empty()) accepted_.erase(of_sender);
 }
 
@@ -365,9 +368,9 @@ void Scheduler::leave() {
   if (life_ == Life::open) life_ = Life::leaving;
 }
 
-bool Scheduler::is_settled() const {
+bool Scheduler::is_settled(std::size_t but) const {
   const bool none_waits = ring_.empty() && tasks_.empty() && queues_.empty() && back_off_.empty();
-  return none_waits && blocked_ == 0 && running() == 0;
+  return none_waits && blocked_ + running() <= but;
 }
 
 std::vector<WorkPtr> Scheduler::close() {
@@ -380,9 +383,9 @@ std::vector<WorkPtr> Scheduler::close() {
   return waiting;
 }
 
-std::vector<std::string> Scheduler::senders() const {
-  std::vector<std::string> names;
-  for (const auto& [sender, works] : accepted_) names.push_back(sender);
+std::set<std::string> Scheduler::senders() const {
+  std::set<std::string> names;
+  for (const auto& [sender, works] : accepted_) names.insert(sender);
   return names;
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -98,15 +99,15 @@ class Scheduler {
   // --- the end ---
 
   void leave();  // no further request is accepted; what was accepted is worked off
-  bool is_settled() const;
+  // Whether nothing waits for a worker, and nothing but so much is at work.
+  bool is_settled(std::size_t but = 0) const;
   std::vector<WorkPtr> close();  // nothing is taken any more; the requests that still waited, ended
   Life life() const { return life_; }
 
-  bool may_take() const;  // whether `take` may give something, but for what only the time brings
+  bool may_take(double now) const;  // whether `take` gives something
+  WorkPtr find(const std::string& sender, const std::string& key) const;  // a request that waits or runs, or null
   std::size_t running() const { return running_[0] + running_[1]; }
-  std::size_t requests() const { return accepted_count_; }  // that wait or run
-  bool has_requests_of(const std::string& sender) const { return accepted_.contains(sender); }
-  std::vector<std::string> senders() const;  // of requests
+  std::set<std::string> senders() const;  // of requests
 
  private:
   using Queue = std::map<std::uint64_t, WorkPtr>;  // in the order of arrival
@@ -147,7 +148,6 @@ class Scheduler {
   Ring ring_;  // senders with waiting requests; the first is served next
   std::unordered_map<std::string, Ring::iterator> turns_;
   std::unordered_map<std::string, std::unordered_map<std::string, WorkPtr>> accepted_;  // by sender and id
-  std::size_t accepted_count_ = 0;
   std::deque<WorkPtr> tasks_;
   std::unordered_map<std::string, std::deque<WorkPtr>> queues_;  // waiting messages by order
   std::unordered_set<std::string> busy_;  // orders of which a message is being handled, or waits to be tried again

@@ -62,6 +62,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
       listing_(files_.list()),
       progress_({}, 0) {
   const std::optional<wire::Cursor> before = recover();
+  read_deliveries();
   if (!write_cursor(progress_.cursor(generation_))) {
     if (before && before->clean) files_.rewrite_unclean(*before);
     return;
@@ -291,6 +292,7 @@ bool LaneReader::may_be_repeated(const wire::Header& header, const wire::Positio
 
 void LaneReader::finish(std::uint64_t sequence, bool lazy) {
   const std::uint64_t bytes = progress_.finish(sequence);
+  if (deliveries_.erase(sequence) != 0 && deliveries_.empty()) files_.remove(wire::deliveries_name(generation_));
   if (lazy) {
     dirty_ += bytes;
     if (dirty_ < lazy_bytes) return;

@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "core/lane_decoder.hpp"
@@ -21,6 +22,7 @@ struct Received {
   ByteView payload;
   bool redelivered = false;
   bool doubtful = false;  // whether a former process began it is not known: its cursor was lost, or too short to say
+  std::shared_ptr<const Bytes> owner = nullptr;  // of the payload, where it outlives the next read
 };
 
 // What a lane reader needs from its inbox, which outlives it.
@@ -50,6 +52,11 @@ class LaneReader {
   // Marks an envelope as done and commits, before what it asks for is begun; false if that could not be written.
   bool begin(std::uint64_t sequence);
   bool commit();
+
+  // How often a message that came again was begun before (L-25), and that it is begun once more.
+  std::uint32_t deliveries(std::uint64_t sequence) const;
+  void begin_again(std::uint64_t sequence, std::uint32_t count);
+
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
 
   std::size_t unfinished() const { return progress_.unfinished(); }
@@ -89,6 +96,8 @@ class LaneReader {
   void leave_segment();
   bool open_next(double now);
   bool write_cursor(const wire::Cursor& cursor);
+  void read_deliveries();
+  void write_deliveries();
   void remove_passed(const wire::Cursor& cursor);
   void count(const std::string& what) { ++counts_[what]; }
 
@@ -115,6 +124,7 @@ class LaneReader {
   std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
   std::uint64_t suspected_ = 0;       // end of the file when an incomplete envelope was looked through for a lie
   std::size_t suspected_fences_ = 0;  // that were known then
+  wire::Deliveries deliveries_;
   std::vector<wire::Fence> fences_;
   std::optional<wire::SegmentName> fenced_;
   double looked_ = -1e9;

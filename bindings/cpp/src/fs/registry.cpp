@@ -235,7 +235,7 @@ std::optional<std::uint32_t> Registry::granted_lately(const std::string& name, c
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || !grants(*known->entry, sender)) return std::nullopt;
+  if (known->entry == nullptr || known->entry->status == "leaving" || !grants(*known->entry, sender)) return std::nullopt;
   return static_cast<std::uint32_t>(known->entry->generation);
 }
 

@@ -21,6 +21,8 @@ class AssembledLane : public Lane {
     completed_();
     return true;
   }
+  unsigned deliveries(std::uint64_t sequence) const override { return lane_->deliveries(sequence); }
+  void begin_again(std::uint64_t sequence, unsigned count) override { lane_->begin_again(sequence, count); }
   bool is_closed() const override { return lane_->is_closed(); }
   void drop(std::uint64_t sequence) override {
     completed_();

@@ -57,11 +57,15 @@ std::exception_ptr call_error(const std::string& code, const std::string& messag
 
 // What the deadline of a call, question or acknowledgement means for its caller.
 std::exception_ptr overdue(const core::PendingCall& call) {
-  if (call.is_acknowledgement) {
+  if (call.kind == core::PendingCall::Kind::acknowledgement) {
     return std::make_exception_ptr(
         NotAcknowledgedError("'" + call.target + "' did not acknowledge in time; it may still handle the message"));
   }
-  return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time; the request may still run there",
+  if (call.kind == core::PendingCall::Kind::question) {
+    return std::make_exception_ptr(
+        CallTimeoutError("'" + call.target + "' did not answer in time", {{"phase", "unanswered"}}));
+  }
+  return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time: it may have run, look before you repeat it",
                                       {{"phase", "unanswered"}}, Execution::may_have_run);
 }
 
@@ -77,6 +81,8 @@ core::Completion Waiter::completion() {
 }
 
 Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted) {
+  std::optional<Workers::Away> away;
+  if (!state_->done) away.emplace();
   if (!state_->done) workers.lead(state_->done, interrupted);
   std::unique_lock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
@@ -84,10 +90,25 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
     if (interrupted()) throw Interrupted{};
   }
-  auto* const error = std::get_if<std::exception_ptr>(&state_->outcome);
   // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
-  if (error != nullptr) std::rethrow_exception(std::exchange(*error, nullptr));
-  return std::move(std::get<Value>(state_->outcome));
+  core::Outcome outcome = std::exchange(state_->outcome, Value());
+  guard.unlock();
+  outcome = read(std::move(outcome));
+  if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
+  return std::move(std::get<Value>(outcome));
+}
+
+core::Outcome read(core::Outcome outcome) {
+  const auto* const unread = std::get_if<core::Unread>(&outcome);
+  if (unread == nullptr) return outcome;
+  try {
+    wire::WireResponse response = wire::decode_response(*unread->payload);
+    if (response.ok) return std::move(response.result);
+    return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
+  } catch (const std::exception& error) {
+    return failure_of<InternalError>("'" + unread->source + "' answered what cannot be read: " + error.what(), {},
+                                     Execution::may_have_run);
+  }
 }
 
 core::Completion answered_once(core::Completion completion) {
@@ -100,8 +121,20 @@ core::Completion answered_once(core::Completion completion) {
 Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)
     : context_(context), links_(links), heed_(std::move(heed)) {}
 
-void Calls::start(const Call& call, core::Completion completion) {
-  const LinkPtr link = links_.granted(call.target);
+// What fails here was not written: nothing ran.
+std::string Calls::start(const Call& call, core::Completion completion) {
+  try {
+    return write(links_.granted(call.target), call, std::move(completion));
+  } catch (StorageError& error) {
+    error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
+    throw;
+  } catch (Error& error) {
+    error.set_execution(Execution::not_begun);
+    throw;
+  }
+}
+
+std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion completion) {
   const std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
@@ -109,18 +142,21 @@ void Calls::start(const Call& call, core::Completion completion) {
                              fs::boot_ms() + timeout_ms};
   wire::encode_request(id, call.service, call.arguments, context_.name, until,
                        call.traceparent ? call.traceparent : current_traceparent, payload);
+  links_.check_size(call.target, payload.size());
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
-  track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
+  track(id, {call.target, deadline + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion)});
   try {
     const ByteView one = payload.view();
     Outgoing request{wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline};
-    if (link->splitter() != nullptr) request.track = losses(link, id, deadline + answer_grace_seconds);
+    const bool is_cut = link->splitter() != nullptr || payload.size() > wire::limits::max_payload_bytes;
+    if (is_cut) request.track = losses(link, id, deadline + answer_grace_seconds);
     link->send(request);
   } catch (...) {
     forget(id);
     throw;
   }
   context_.buffers.give(std::move(payload));
+  return id;
 }
 
 // An ERROR under any sequence of a request in segments ends its call (G-19).
@@ -146,7 +182,7 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
   body.set("requestId", id);
   const Bytes payload = wire::pack(body);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  track(id, {target, deadline, false, std::move(completion)});
+  track(id, {target, deadline, core::PendingCall::Kind::question, std::move(completion)});
   try {
     const ByteView one(payload);
     link->send({type, 0, {&one, 1}, deadline});
@@ -157,7 +193,7 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
 }
 
 void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
-                              double timeout_seconds, core::Completion completion) {
+                              double timeout_seconds, bool unordered, core::Completion completion) {
   const LinkPtr link = links_.granted(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
   if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
@@ -167,7 +203,7 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
     expect(target, sequence, deadline, completion);
   };
   try {
-    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter});
+    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter, unordered});
   } catch (...) {
     for (const std::uint64_t sequence : entered) forget(target, sequence);
     throw;
@@ -175,7 +211,8 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
 }
 
 void Calls::expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
-  track(key_of(target, sequence), {target, deadline, true, std::move(completion)});
+  track(key_of(target, sequence),
+        {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
 }
 
 void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
@@ -216,11 +253,56 @@ void Calls::complete(const std::string& key, const std::string& source, core::Ou
   }
 }
 
-void Calls::answered(const std::string& source, ByteView payload) {
-  wire::WireResponse response = wire::decode_response(payload);
-  core::Outcome outcome = std::move(response.result);
-  if (!response.ok) outcome = call_error(response.error_code, source + ": " + response.error_message, response.details);
-  complete(response.request_id, source, std::move(outcome));
+void Calls::answered(const std::string& source, const fs::Received& received) {
+  const std::optional<std::string> id = wire::id_at_front(received.payload);
+  if (!id) throw WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
+  {
+    const std::lock_guard guard(lock_);
+    if (!table_.holds(*id)) return context_.stats.count("answers_unexpected");
+  }
+  complete(*id, source,
+           core::Unread{source, received.owner != nullptr ? received.owner
+                                                          : std::make_shared<const Bytes>(received.payload.begin(),
+                                                                                          received.payload.end())});
+}
+
+// --- withdrawal ---
+
+void Calls::withdraw(const std::string& target, const std::string& id) {
+  {
+    const std::lock_guard guard(lock_);
+    if (!table_.holds(id)) return;
+    withdrawn_[target].push_back(id);
+  }
+  heed_(0);  // whoever reads tells
+}
+
+void Calls::tell_withdrawn() {
+  std::map<std::string, std::vector<std::string>> withdrawn;
+  {
+    const std::lock_guard guard(lock_);
+    if (withdrawn_.empty()) return;
+    withdrawn.swap(withdrawn_);
+  }
+  for (const auto& [target, ids] : withdrawn) {
+    const fs::EntryPtr entry = context_.registry->live(target);
+    if (entry == nullptr || !wire::has_feature(*entry, "withdraw")) continue;
+    for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
+      tell_withdrawn(target, std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
+    }
+  }
+}
+
+// A word that finds no room is lost: the calls end by their deadlines then.
+void Calls::tell_withdrawn(const std::string& target, std::span<const std::string> ids) {
+  const Bytes payload = wire::pack(Map{{"op", "WITHDRAW"}, {"requestIds", Array(ids.begin(), ids.end())}});
+  const ByteView one(payload);
+  try {
+    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+    context_.stats.count("calls_withdrawn", ids.size());
+  } catch (const std::exception&) {
+    context_.stats.count("withdrawals_undelivered", ids.size());
+  }
 }
 
 void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
@@ -241,6 +323,7 @@ void Calls::refused(const std::string& source, const Map& body) {
 }
 
 void Calls::expire(double now) {
+  tell_withdrawn();
   std::vector<core::PendingCall> late;
   {
     const std::lock_guard guard(lock_);
@@ -256,8 +339,12 @@ void Calls::node_left(const std::string& name) {
     lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
   }
   for (const core::PendingCall& call : lost) {
-    call.completion(failure_of<NodeLeftError>("'" + name + "' left or died before it answered: the call may have run, look " +
-                                                  "before you repeat it",
+    if (call.kind != core::PendingCall::Kind::call) {
+      call.completion(std::make_exception_ptr(NodeLeftError("'" + name + "' left or died before it answered")));
+      continue;
+    }
+    call.completion(failure_of<NodeLeftError>("'" + name + "' left or died before it answered: the call may have run, " +
+                                                  "look before you repeat it",
                                               {}, Execution::may_have_run));
   }
 }

@@ -5,6 +5,8 @@
 //   InboundLane   reading, finishing and committing one lane
 //   OutgoingLink  counting, sealing and appending of one link; its bell has a lock of its own
 //   Registration  the node's own entry
+//   Delivery      what the program takes, so that nothing comes in between when it says so
+//   Workers       the Scheduler
 //   all others    guard one table each and take no lock under them
 #pragma once
 
@@ -20,6 +22,7 @@
 #include "runtime/log.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
+#include "speed/node.hpp"
 #include "speed/segment.hpp"
 
 namespace speed::runtime {
@@ -75,6 +78,8 @@ struct Context {
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
   segment::Limits segment_limits;
+  OnError on_error = OnError::dead_letter;
+  unsigned max_deliveries = wire::limits::max_deliveries;
   std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
   Stats stats;

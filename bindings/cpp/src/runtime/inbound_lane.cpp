@@ -61,6 +61,21 @@ bool InboundLane::is_closed() const {
   return reader_ == nullptr;
 }
 
+unsigned InboundLane::deliveries(std::uint64_t sequence) const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr ? 1 : reader_->deliveries(sequence);
+}
+
+void InboundLane::begin_again(std::uint64_t sequence, unsigned count) {
+  const std::lock_guard guard(lock_);
+  if (reader_ != nullptr) reader_->begin_again(sequence, count);
+}
+
+std::size_t InboundLane::unfinished() const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr ? 0 : reader_->unfinished();
+}
+
 bool InboundLane::has_more() const {
   const std::lock_guard guard(lock_);
   return reader_ != nullptr && (paused_ || more_);

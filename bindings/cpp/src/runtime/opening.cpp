@@ -33,6 +33,8 @@ bool open_message(Context& context, const Replies& replies, Message::State& mess
     message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())
                                               : open_large(*context.guard, message);
     return true;
+  } catch (const KeyUnavailableError& error) {
+    throw Unavailable(error.what());
   } catch (const MessageError& error) {
     return refuse(context, replies, message, "INVALID_ARGUMENTS", std::string(error.code()) + ": " + error.what());
   } catch (const WireError& error) {  // its text begins with the code

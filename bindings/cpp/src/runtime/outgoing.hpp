@@ -23,6 +23,7 @@ struct Outgoing {
   double deadline = 0;                              // monotonic seconds: how long to wait for room
   bool urgent = false;                              // never wait
   std::function<void(std::uint64_t)> track = {};    // gets the sequence before the envelope can be answered
+  bool unordered = false;                           // of segments: what comes behind them need not wait
 };
 
 // The link from this node to `target`: one sequence, one lane, one ringer.
@@ -81,6 +82,9 @@ class OutgoingLink {
   std::shared_ptr<const segment::Splitter> splitter_;  // guarded by cut_lock_
 };
 
+// What cuts a payload that no envelope holds, on a link without a segment size (G-18).
+segment::Splitter fitting_splitter(std::size_t payload_bytes);
+
 using LinkPtr = std::shared_ptr<OutgoingLink>;
 
 // All outgoing links of a node, made on first use.
@@ -101,6 +105,8 @@ class Links {
 
   void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);
   std::size_t most_bytes(const std::string& target) const;  // of a request or response (G-18)
+  void check_size(const std::string& target, std::size_t bytes) const;  // PayloadTooLargeError above that
+  bool takes_segments(const std::string& target) const;                 // as its entry says
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;

@@ -31,7 +31,10 @@ Map decode_control(ByteView payload, std::size_t most_bytes) {
   return members;
 }
 
-Bytes encode_ack(std::uint64_t sequence) { return pack(Map{{"sequence", sequence}}); }
+Bytes encode_ack(std::uint64_t sequence, bool waiting) {
+  if (!waiting) return pack(Map{{"sequence", sequence}});
+  return pack(Map{{"sequence", sequence}, {"waiting", true}});
+}
 
 std::uint64_t decode_ack(ByteView payload) {
   const Map members = decode_control(payload);

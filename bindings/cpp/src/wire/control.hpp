@@ -13,7 +13,7 @@ namespace speed::wire {
 // is decoded by the thread that everybody waits for.
 Map decode_control(ByteView payload, std::size_t most_bytes = limits::max_control_bytes);
 
-Bytes encode_ack(std::uint64_t sequence);
+Bytes encode_ack(std::uint64_t sequence, bool waiting = false);  // `waiting`: for the program to take it
 std::uint64_t decode_ack(ByteView payload);  // WireError BAD_PAYLOAD
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence);
 
