@@ -154,6 +154,11 @@ public final class Calls {
         }
     }
 
+    /** What answered a call, as it was received. */
+    static byte[] payload(Outcome answer) {
+        return ((Unread) answer.result()).payload;
+    }
+
     private SpcResponse decoded(Unread unread) {
         try {
             return SpcResponse.decode(unread.payload);

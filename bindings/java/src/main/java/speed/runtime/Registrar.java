@@ -24,8 +24,8 @@ public final class Registrar {
 
     private final Context context;
     private final Consumer<Supplier<SpeedException>> lost;
-    private final Consumer<String> left;
-    private final Supplier<List<String>> callers;
+    private volatile Consumer<String> left = name -> { };
+    private volatile Supplier<List<String>> callers = List::of;
     private final Consumer<Runnable> tasks;
     private final List<Consumer<SpeedException>> lostHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
@@ -33,13 +33,15 @@ public final class Registrar {
     private final Thread thread;
     private RegistryWatch watch;
 
-    /** The callers are those whose requests wait or run here. */
-    Registrar(Context context, Consumer<Supplier<SpeedException>> lost, Consumer<String> left,
-            Supplier<List<String>> callers, Consumer<Runnable> tasks) {
+    /**
+     * The registry thread of a node.
+     *
+     * @param lost told why the lease is gone
+     * @param tasks runs what the program wants to be told
+     */
+    Registrar(Context context, Consumer<Supplier<SpeedException>> lost, Consumer<Runnable> tasks) {
         this.context = context;
         this.lost = lost;
-        this.left = left;
-        this.callers = callers;
         this.tasks = tasks;
         thread = new Thread(this::run, "speed-" + context.name() + "-registry");
         thread.setDaemon(true);
@@ -47,6 +49,12 @@ public final class Registrar {
 
     void start() {
         thread.start();
+    }
+
+    /** From now on the death of others is noticed: of those who are waited for, and of those whose requests are here. */
+    void notice(Supplier<List<String>> newCallers, Consumer<String> newLeft) {
+        callers = newCallers;
+        left = newLeft;
     }
 
     /** The first renewal, before anything else is done; LeaseLostException if it came too late. */

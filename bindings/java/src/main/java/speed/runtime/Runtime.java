@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
 import speed.fs.Bell;
@@ -33,6 +34,8 @@ public final class Runtime {
     private final Registrar registrar;
     private final Outbox outbox;
     private final Reader reader;
+    /** Whether all parts are made and at work. */
+    private boolean isRunning;
 
     /** What is made between winning a claim and publishing the entry: nobody can see the node yet. */
     private static final class Prepared {
@@ -67,6 +70,8 @@ public final class Runtime {
     private Runtime(Context context, Prepared prepared) throws PosixException {
         this.context = context;
         WorkerPool pool = new WorkerPool(context.name(), context.options.workers());
+        registrar = new Registrar(context, this::lost, pool::submit);
+        registrar.start(); // first of all: making the other parts may take longer than the lease on a busy machine
         Futures futures = new Futures(context.name());
         SomeLines lines = new SomeLines();
         Links links = new Links(context);
@@ -79,7 +84,6 @@ public final class Runtime {
                 new Introspection(context, serving.services), pool, futures);
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
-        registrar = new Registrar(context, this::abort, this::left, serving::callers, pool::submit);
         outbox = new Outbox(context, links, parts.calls(), messages, pool);
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
@@ -91,11 +95,15 @@ public final class Runtime {
         reader = new Reader(context.name(), protocol);
     }
 
-    /** All parts are there: the lease is renewed first, for making them may have taken long on a busy machine. */
+    /** All parts are there: reading begins, unless the lease was lost meanwhile. */
     private Runtime run() {
         registrar.renewAtOnce();
+        synchronized (this) {
+            context.checkOpen();
+            isRunning = true;
+        }
+        registrar.notice(parts.serving()::callers, this::left);
         reader.start();
-        registrar.start();
         return this;
     }
 
@@ -114,10 +122,15 @@ public final class Runtime {
                 options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
                 policy.allowed());
         Registration registration = null;
+        Context context = null;
         try {
             registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
-            return new Runtime(new Context(options, registry, registration, policy, polling), prepared).run();
+            context = new Context(options, registry, registration, policy, polling);
+            return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
+            if (context != null) {
+                context.fail(() -> new NodeClosedException("node '" + options.name() + "' did not start"));
+            }
             if (registration != null) {
                 registration.remove();
             }
@@ -199,6 +212,17 @@ public final class Runtime {
         end(reason);
         sayLeft();
         parts.links().shut();
+    }
+
+    /** The lease is lost: before all parts are made the start fails, later the node ends. */
+    private void lost(Supplier<SpeedException> reason) {
+        synchronized (this) {
+            if (!isRunning) {
+                context.fail(reason);
+                return;
+            }
+        }
+        abort(reason);
     }
 
     /** The name is lost: ends at once and writes nothing more. */
