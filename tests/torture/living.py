@@ -82,6 +82,7 @@ class Household:
         self.setting, self._journal = setting, journal
         self._turns = {name: threading.Lock() for name in setting.names}
         self._nodes: dict[str, speed.Node] = {}
+        self._asked: set[str] = set()
         self._counter = itertools.count(1)
         self.keeps_all = False
         """Whether these nodes can withdraw calls; such nodes keep what comes before they are told what takes it."""
@@ -130,10 +131,19 @@ class Household:
         """Ask it to close itself from inside a service, and start it again once its name is free."""
         with self._turn(name) as is_mine:
             if is_mine and self.keeps_all:
+                self._asked.add(name)
                 with contextlib.suppress(speed.SpeedError):
                     asker.call(name, "leave", timeout=CALL_SECONDS)
-                if self._nodes[name].closed:
+                if self._is_too_late(name):
                     self._start_when_free(name)
+
+    def _is_too_late(self, name: str) -> bool:
+        """Whether the other of both, the service and who asked for it, decided before: it closes, or it will not."""
+        try:
+            self._asked.remove(name)
+        except KeyError:
+            return True
+        return False
 
     @contextlib.contextmanager
     def _turn(self, name: str) -> Iterator[bool]:
@@ -178,7 +188,9 @@ class Household:
         return id
 
     def _leave(self, node: speed.Node) -> None:
-        """Close the node that this is a service of."""
+        """Close the node that this is a service of, if that is still wanted."""
+        if self._is_too_late(node.name):
+            return
         began = time.monotonic()
         node.close(drain_seconds=DRAIN_SECONDS)
         if time.monotonic() - began > self.setting.grace:
