@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -82,6 +82,7 @@ class Household:
         self.setting, self._journal = setting, journal
         self._turns = {name: threading.Lock() for name in setting.names}
         self._nodes: dict[str, speed.Node] = {}
+        self._asked: set[str] = set()
         self._counter = itertools.count(1)
         self.keeps_all = False
         """Whether these nodes can withdraw calls; such nodes keep what comes before they are told what takes it."""
@@ -101,6 +102,7 @@ class Household:
         node.subscribe(FAMILY, lambda message: self._took(name, message))
         node.register("note", self._note)
         node.register("relay", partial(self._relay, node))
+        node.register("leave", partial(self._leave, node))
         node.allow(FAMILY)
         self._nodes[name] = node
         return node
@@ -120,14 +122,50 @@ class Household:
 
     def turn_over(self, name: str, drain: float) -> None:
         """Close and start again, unless another thread does so."""
-        turn = self._turns[name]
-        if not turn.acquire(blocking=False):
-            return
+        with self._turn(name) as is_mine:
+            if is_mine:
+                self._nodes[name].close(drain_seconds=drain)
+                self.start(name)
+
+    def leave(self, name: str, asker: speed.Node) -> None:
+        """Ask it to close itself from inside a service, and start it again once its name is free."""
+        with self._turn(name) as is_mine:
+            if is_mine and self.keeps_all:
+                self._asked.add(name)
+                with contextlib.suppress(speed.SpeedError):
+                    asker.call(name, "leave", timeout=CALL_SECONDS)
+                if self._is_too_late(name):
+                    self._start_when_free(name)
+
+    def _is_too_late(self, name: str) -> bool:
+        """Whether the other of both, the service and who asked for it, decided before: it closes, or it will not."""
         try:
-            self._nodes[name].close(drain_seconds=drain)
-            self.start(name)
+            self._asked.remove(name)
+        except KeyError:
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def _turn(self, name: str) -> Iterator[bool]:
+        """Whether this thread may close and start it."""
+        turn = self._turns[name]
+        is_mine = turn.acquire(blocking=False)
+        try:
+            yield is_mine
         finally:
-            turn.release()
+            if is_mine:
+                turn.release()
+
+    def _start_when_free(self, name: str) -> None:
+        until = time.monotonic() + CALL_SECONDS + self.setting.grace
+        while True:
+            try:
+                self.start(name)
+                return
+            except speed.NameTakenError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     def close_all(self) -> None:
         for node in self._nodes.values():
@@ -148,6 +186,15 @@ class Household:
         for _ in range(2 if self.breaks("twice") else 1):
             self._journal.tell("ran", id)
         return id
+
+    def _leave(self, node: speed.Node) -> None:
+        """Close the node that this is a service of, if that is still wanted."""
+        if self._is_too_late(node.name):
+            return
+        began = time.monotonic()
+        node.close(drain_seconds=DRAIN_SECONDS)
+        if time.monotonic() - began > self.setting.grace:
+            self._journal.tell("late", "close", "from inside")
 
     def _relay(self, node: speed.Node, target: str, id: str) -> str:  # noqa: A002 - as above
         """A call within a call; empty when it failed."""
@@ -175,7 +222,7 @@ class Person(threading.Thread):
             *[(self.call, CALL_SECONDS), (self.send, CALL_SECONDS), (self.publish, CALL_SECONDS)] * 6,
             *[(self.relay, CALL_SECONDS), (self.withdraw, CALL_SECONDS), (self.await_some, CALL_SECONDS)] * 2,
             *[(self.send_large, 2 * CALL_SECONDS), (self.look, CALL_SECONDS), (self.grant, 1.0)],
-            (self.turn_over, 2 * DRAIN_SECONDS),
+            *[(self.turn_over, 2 * DRAIN_SECONDS), (self.leave, CALL_SECONDS + DRAIN_SECONDS)],
         ]
         while time.monotonic() < self._until:
             act, bound = self._random.choice(acts)
@@ -282,6 +329,9 @@ class Person(threading.Thread):
 
     def turn_over(self) -> None:
         self.household.turn_over(self._random.choice(self.setting.names), self._random.choice((0.1, DRAIN_SECONDS)))
+
+    def leave(self) -> None:
+        self.household.leave(self._random.choice(self.setting.names), self.household.any(self._random))
 
 
 def descriptors() -> list[str]:

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,12 @@ struct Setting {
   unsigned threads;
   std::vector<std::string> names, others;
 };
+
+speed::CallOptions within(double seconds) {
+  speed::CallOptions options;
+  options.timeout_seconds = seconds;
+  return options;
+}
 
 // Facts, a line each. Any thread writes.
 class Journal {
@@ -131,7 +138,7 @@ class Household {
   Value relay(speed::Node& node, const speed::Request& request) {
     try {
       return node.call(request.get<std::string>("target"), "note", {{"id", request.get<std::string>("id")}},
-                       {call_seconds / 2, {}});
+                       within(call_seconds / 2));
     } catch (const speed::Error&) {
       return Value("");
     }
@@ -211,17 +218,22 @@ class Person {
 
   void call() {
     const std::string id = next();
-    ended(id, [&] { return node()->call(other(), "note", {{"id", id}}, {call_seconds, {}}); });
+    ended(id, [&] { return node()->call(other(), "note", {{"id", id}}, within(call_seconds)); });
   }
 
   void relay() {
     const std::string id = next();
-    ended(id, [&] { return node()->call(other(), "relay", {{"target", other()}, {"id", id}}, {call_seconds, {}}); });
+    ended(id, [&] { return node()->call(other(), "relay", {{"target", other()}, {"id", id}}, within(call_seconds)); });
   }
 
   void withdraw() {
     const std::string id = next();
-    auto future = node()->submit(other(), "note", {{"id", id}}, {call_seconds, {}});
+    std::stop_source stop;
+    speed::CallOptions options = within(call_seconds);
+    stop_by(options, stop);
+    auto future = node()->submit(other(), "note", {{"id", id}}, options);
+    std::this_thread::sleep_for(std::chrono::microseconds(below(3000)));
+    stop.request_stop();
     ended(id, [&]() -> Value {
       if (future.wait_for(std::chrono::duration<double>(2 * call_seconds)) == std::future_status::ready)
         return future.get();
@@ -252,6 +264,12 @@ class Person {
   void publish() {
     const std::string id = next();
     journal_.tell("published " + id + names_of(node()->publish("life.event", speed::Map{{"id", id}})));
+  }
+
+  // Where calls can be withdrawn.
+  template <class Options>
+  static void stop_by(Options& options, const std::stop_source& stop) {
+    if constexpr (requires { options.stop; }) options.stop = stop.get_token();
   }
 
   // Who got an event, where that is told.
