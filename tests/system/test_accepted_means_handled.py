@@ -182,3 +182,11 @@ def test_a_receive_that_is_cancelled_gives_its_message_to_a_thread_that_waits(ma
     message = billing.receive(PATIENCE)
     assert message is not None
     assert message.payload == 7
+
+
+def test_who_sent_a_message_that_waits_is_told_so(node: Make) -> None:
+    """S-11: what its acknowledgement says; "handled" would be more than is known."""
+    billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
+    assert analytics.send("billing", 1, ack=True, timeout=PATIENCE).waiting  # type: ignore[attr-defined]
+    billing.on_message(lambda message: None)
+    assert not analytics.send("billing", 2, ack=True, timeout=PATIENCE).waiting  # type: ignore[attr-defined]

@@ -162,9 +162,7 @@ def test_starting_and_closing_from_many_threads_raises_nothing_foreign(root: str
     def live(number: int) -> None:
         for life in range(4):
             try:
-                with speed.Node(
-                    f"node-{number}", root=root, allow=[f"node-{n}" for n in range(8)], engine="python"
-                ) as own:
+                with speed.Node(f"node-{number}", root=root, allow=everyone, engine="python") as own:
                     own.subscribe("all.*", lambda message: None)
                     publisher = threading.Thread(target=publish, args=(own,), daemon=True)
                     publisher.start()
