@@ -30,7 +30,6 @@ from speed.runtime.options import (
     MAX_LEASE_SECONDS,
     MAX_WORKERS,
     ON_ERROR,
-    SPIN_SECONDS,
     Options,
 )
 from speed.runtime.outbox import Outbox
@@ -295,7 +294,6 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
-        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
@@ -329,16 +327,9 @@ def _checked(options: Options) -> AccessPolicy:
         raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 to {MAX_DELIVERIES_ASKED}")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    if options.spin_seconds is not None and not 0 <= options.spin_seconds <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {options.spin_seconds}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
     return AccessPolicy(options.allow)
-
-
-def _spin_seconds(asked: float | None) -> float:
-    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
-    if asked is None:
-        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
-    if not 0 <= asked <= MAX_SPIN_SECONDS:
-        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
-    return asked
 
 
 def _lacks_bells(root: str, filesystem: Filesystem) -> bool:

@@ -117,8 +117,9 @@ class Household:
                 self.keeps_all = "withdraw" in getattr(entry, "features", ())
 
     def any(self, random: Random) -> speed.Node:
-        """Perhaps one that another thread closes meanwhile."""
-        return self._nodes[random.choice(self.setting.names)]
+        """Perhaps one that another thread closes meanwhile; one that is closed is seldom worth a try."""
+        found = self._nodes[random.choice(self.setting.names)]
+        return self._nodes[random.choice(self.setting.names)] if found.closed else found
 
     def turn_over(self, name: str, drain: float) -> None:
         """Close and start again, unless another thread does so."""

@@ -112,6 +112,7 @@ class Household {
     options.key = setting_.root + "/speed.key";
     options.heartbeat_seconds = 0.5;
     options.workers = 2;
+    options.allow = {family};
     const auto node = std::make_shared<speed::Node>(name, options);
     const auto took = [this, name](speed::Message& message) {
       const auto id = message.payload().as<speed::Map>().find("id")->as<std::string>();
@@ -124,7 +125,6 @@ class Household {
       const auto own = weak.lock();
       return own ? relay(*own, request) : Value("");
     });
-    node->allow({family});
     const std::lock_guard guard(lock_);
     nodes_[name] = node;
   }
@@ -201,7 +201,13 @@ class Person {
 
   std::size_t below(std::size_t bound) { return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_); }
   const std::string& other() { return setting_.others[below(setting_.others.size())]; }
-  std::shared_ptr<speed::Node> node() { return household_.find(setting_.names[below(setting_.names.size())]); }
+
+  // Perhaps one that another thread closes meanwhile; one that is closed is seldom worth a try.
+  std::shared_ptr<speed::Node> node() {
+    const auto found = household_.find(setting_.names[below(setting_.names.size())]);
+    return found->closed() ? household_.find(setting_.names[below(setting_.names.size())]) : found;
+  }
+
   std::string next() { return prefix_ + std::to_string(count_++); }
 
   // How a call ended: its answer, or an error and whether the call may have begun.

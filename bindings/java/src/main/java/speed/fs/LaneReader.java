@@ -64,7 +64,7 @@ public final class LaneReader {
         commits = new Commits(files, counts, progress, link.generation);
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
-        redelivery.add(former.cursor().unfinished(), repeats.suspectsAll());
+        redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
         deliveries = new Deliveries(files, counts, link.generation, former.cursor());
         commits.takeOver(former.cursor());
     }

@@ -14,6 +14,8 @@ import speed.wire.Header;
 final class Repeats {
     private Position until = Position.START;
     private boolean all;
+    private boolean unknown;
+    private boolean listUnknown;
     private final EnumSet<EnvelopeType> seen = EnumSet.noneOf(EnvelopeType.class);
 
     /** The former process did not close its cursor: what lies before the lane's present end is suspect. */
@@ -21,9 +23,27 @@ final class Repeats {
         until = laneEnd;
     }
 
-    /** Nothing is known about how far the former process came. */
+    /** Any number of messages may have been handled. */
     void suspectAll() {
         all = true;
+    }
+
+    /** Nothing is known about how far the former process came, not even which requests it began (S-8). */
+    void knowNothing() {
+        all = true;
+        unknown = true;
+        listUnknown = true;
+    }
+
+    /** The same of what lies behind those that its cursor lists. */
+    void knowNothingBehindTheList() {
+        all = true;
+        unknown = true;
+    }
+
+    /** Whether nothing is known of those either that the cursor lists. */
+    boolean isListUncertain() {
+        return listUnknown;
     }
 
     boolean suspectsAll() {
@@ -32,7 +52,7 @@ final class Repeats {
 
     /** Whether it lay in the lane when nothing was known about how far the former process came. */
     boolean isUncertain(Token token) {
-        return all && liesBefore(token);
+        return unknown && liesBefore(token);
     }
 
     private boolean liesBefore(Token token) {

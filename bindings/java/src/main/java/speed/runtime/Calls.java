@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -44,6 +45,8 @@ public final class Calls {
     private static final long WARN_NANOS = 10_000_000_000L;
 
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    /** Codes that do not say themselves what is to be done. */
+    private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
 
     /** A response that was not decoded yet: whoever waits for it does that. */
     private record Unread(String source, byte[] payload) {}
@@ -299,7 +302,13 @@ public final class Calls {
         }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        return CallException.of(code, source + ": " + message, named);
+        CallException error = CallException.of(code, source + ": " + message, named);
+        return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
+    }
+
+    private static String advice(CallException error) {
+        return error.execution() == Execution.NOT_BEGUN ? "; nothing ran: call again"
+                : "; it may have run: look before you repeat it";
     }
 
     /** Fails what is over its deadline. */
@@ -309,7 +318,7 @@ public final class Calls {
                     ? new NotAcknowledgedException(
                             "'" + call.target() + "' did not acknowledge in time; it may still handle the message")
                     : new CallTimeoutException(
-                            "'" + call.target() + "' did not answer in time; the request may still run there",
+                            "'" + call.target() + "' did not answer in time; the request may still run there: look before you repeat it",
                             Map.of("phase", "unanswered"))));
         }
     }

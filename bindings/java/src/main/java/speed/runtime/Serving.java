@@ -188,6 +188,10 @@ public final class Serving {
             answer(accepted, withdrawn("queued")); // looked at once more, between queue and start (T-10)
             return;
         }
+        if (System.nanoTime() >= accepted.deadline) {
+            expireWaiting(accepted);
+            return;
+        }
         SpcHead head = accepted.head;
         ServiceTable.Found found = services.find(head.service(), accepted.source());
         if (found.refusal() != null) {

@@ -129,13 +129,12 @@ public final class Living {
 
     private void start(String name) {
         Path root = Path.of((String) setting.get("root"));
-        Node node = Node.builder(name).root(root).key(root.resolve("speed.key")).workers(2)
+        Node node = Node.builder(name).root(root).key(root.resolve("speed.key")).workers(2).allow(FAMILY)
                 .lease(Duration.ofSeconds(30), Duration.ofMillis(500)).open();
         node.onMessage(message -> took(name, message));
         node.subscribe(FAMILY, message -> took(name, message));
         node.register("note", this::note);
         node.register("relay", request -> relay(node, request));
-        node.allow(FAMILY);
         nodes.put(name, node);
     }
 
@@ -255,8 +254,10 @@ public final class Living {
             }
         }
 
+        /** Perhaps one that another thread closes meanwhile; one that is closed is seldom worth a try. */
         private Node node() {
-            return nodes.get(names.get(random.nextInt(names.size())));
+            Node found = nodes.get(names.get(random.nextInt(names.size())));
+            return found.isClosed() ? nodes.get(names.get(random.nextInt(names.size()))) : found;
         }
 
         private String other() {

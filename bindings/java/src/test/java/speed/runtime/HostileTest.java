@@ -24,6 +24,8 @@ import speed.core.PendingCalls.RequestKey;
 import speed.errors.Execution;
 import speed.errors.InternalException;
 import speed.errors.SpeedException;
+import speed.fs.Posix;
+import speed.fs.ThisProcess;
 import speed.tool.BenchRoot;
 import speed.wire.Control;
 import speed.wire.EnvelopeType;
@@ -107,6 +109,21 @@ class HostileTest {
         assertEquals(1, count("rejected_bad_payload"));
         billing.runtime.context().policy.deny("analytics");
         assertEquals("ACCESS_DENIED", code("9.4", undecodable("9.4", "open")));
+    }
+
+    /** S-4: a jump of the wall clock by an hour ends no call on one host. */
+    @Test
+    void onOneBootTheClockOfTheBootCounts() throws Exception {
+        billing.runtime.serving().services.register("one", request -> 1, ServiceOptions.DEFAULT);
+        long hourAgo = System.currentTimeMillis() - 3_600_000;
+        long soon = Posix.bootMs() + 20_000;
+        assertEquals(null, code("9.1", request("9.1", hourAgo, ThisProcess.bootId(), soon)));
+        assertEquals("TIMEOUT", code("9.2", request("9.2", hourAgo, "another boot", soon)));
+        assertEquals("TIMEOUT", code("9.3", request("9.3", hourAgo + 7_200_000, ThisProcess.bootId(), soon - 40_000)));
+    }
+
+    private static byte[] request(String requestId, long deadlineMs, String bootId, long bootDeadlineMs) {
+        return new SpcRequest(requestId, "one", Map.of(), "analytics", deadlineMs, bootId, bootDeadlineMs, null).encode();
     }
 
     @Test
