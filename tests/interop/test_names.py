@@ -13,6 +13,7 @@ import pytest
 import speed
 from speed.fs.keyfile import read_keys
 from speed.fs.registry import Registry
+from speed.wire.cursor import decode_cursor
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import LEASE_SECONDS
 from speed.wire.message import encode_message
@@ -86,19 +87,35 @@ def test_the_name_and_the_messages_of_a_killed_node(private: Agents, source: str
 
 @pairs("reclaims the name of")
 def test_the_requests_of_a_killed_node(private: Agents, source: str, target: str) -> None:
-    """S-8, L-15: a request that was running is redelivered and runs on the successor; its caller was told NODE_LEFT."""
+    """S-8, L-15: what was running is not run again, or it would keep the heir's only worker from what waited behind it,
+    which runs; the callers of both were told NODE_LEFT."""
     caller = private.start(third(source, target), "caller", heartbeat=1).ready()
-    victim = private.start(target, "billing", allow=["caller"], heartbeat=0.5).ready()
-    fields = {"target": "billing", "service": "sleep", "arguments": {"seconds": 300}, "timeout": 300}
-    sleeping = caller.tell("call", **fields)
-    lane = f"{private.root}/billing/inbox/caller"
-    assert until(lambda: os.path.isdir(lane) and any(name.startswith("cursor.") for name in os.listdir(lane)))
+    other = private.start(third(source, target), "other", heartbeat=1).ready()
+    victim = private.start(target, "billing", allow=["caller", "other"], heartbeat=0.5, workers=1).ready()
+    fields = {"target": "billing", "timeout": 300}
+    sleeping = caller.tell("call", service="sleep", arguments={"seconds": 300}, **fields)
+    assert until(lambda: _is_begun(private.root, "caller"))
+    waiting = other.tell("call", service="sequence", arguments={"n": 7}, **fields)
+    assert until(lambda: _is_written(private.root, "other"))
     victim.kill()
-    with pytest.raises(AgentError) as left:
-        caller.answer(sleeping)
-    assert left.value.code == "NODE_LEFT"
-    heir = private.start(source, "billing", allow=["caller"]).ready()
-    assert caller.call(heir, "add", {"a": 1, "b": 2}) == 3
+    for agent, call in ((caller, sleeping), (other, waiting)):
+        with pytest.raises(AgentError) as left:
+            agent.answer(call)
+        assert left.value.code == "NODE_LEFT"
+    heir = private.start(source, "billing", allow=["caller", "other"], workers=1).ready()
+    assert until(lambda: caller.call(heir, "sequence_seen", {}) == [7])
+
+
+def _is_written(root: str, source: str) -> bool:
+    """Whether ``source`` wrote something to billing."""
+    return any(path.stat().st_size for path in pathlib.Path(root, "billing", "inbox", source).glob("*.lane"))
+
+
+def _is_begun(root: str, source: str) -> bool:
+    """Whether billing has begun all that ``source`` wrote: it is committed before (S-8)."""
+    keys = Keyring(read_keys(f"{root}/speed.key")).lane_keys(node_id(source), node_id("billing"))
+    cursors = [path.read_bytes() for path in pathlib.Path(root, "billing", "inbox", source).glob("cursor.*")]
+    return any(one.last_sequence and not one.unfinished for one in (decode_cursor(data, keys) for data in cursors))
 
 
 @pairs("replaces", different=True)
