@@ -79,6 +79,7 @@ class Protocol:
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self._stopping = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
             self._poll.register(bell.fileno(), select.EPOLLIN)
@@ -91,6 +92,7 @@ class Protocol:
     def stop(self, timeout_seconds: float) -> None:
         """End the thread after its present turn; waits for it at most ``timeout_seconds``."""
         self._stopping = True
+        self._woken.set()
         self.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_seconds)
@@ -162,7 +164,7 @@ class Protocol:
         except Exception:
             self._context.stats.count("protocol_failures")
             log.exception("%s failed", doing)
-            self._context.stopping.wait(FAILED_SECONDS)
+            self._woken.wait(FAILED_SECONDS)
             self._next_scan = min(self._next_scan, monotonic() + AGAIN_SECONDS)
 
     def _wait(self) -> set[bytes] | None:
@@ -189,7 +191,7 @@ class Protocol:
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
-        self._context.stopping.wait(self._idle_seconds)
+        self._woken.wait(self._idle_seconds)
         self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
 
     def _reader_died(self, fd: int) -> None:
