@@ -12,8 +12,9 @@ import math
 import select
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
@@ -79,6 +80,7 @@ class Protocol:
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self._stopping = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
             self._poll.register(bell.fileno(), select.EPOLLIN)
@@ -91,6 +93,7 @@ class Protocol:
     def stop(self, timeout_seconds: float) -> None:
         """End the thread after its present turn; waits for it at most ``timeout_seconds``."""
         self._stopping = True
+        self._woken.set()
         self.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_seconds)
@@ -137,33 +140,32 @@ class Protocol:
 
     def _turn(self) -> None:
         """Everything that is done once, whatever of it fails."""
-        rung: set[bytes] | None = None
-        with self._guarded("waiting"):
-            rung = self._wait()
+        rung = self._guarded("waiting", self._wait)
         now = monotonic()
-        with self._guarded("reading"):
-            self._read(rung, now)
-        with self._guarded("looking after nodes that left"):
-            self._look_at_silent(now)
-            self._fail_departed()
+        self._guarded("reading", self._read, rung, now)
+        if self._silent or self._departed:
+            self._guarded("looking after nodes that left", self._look_after_others, now)
         if now >= self._expire_at:
             self._expire_at = now + EXPIRE_SECONDS
-            with self._guarded("ending what is over its deadline"):
-                self._dispatch.expire(now)
-        with self._guarded("sending answers"):
-            self._answers.try_again()
-            self._withdrawals.flush()
+            self._guarded("ending what is over its deadline", self._dispatch.expire, now)
+        if now >= self._answers.next_time():
+            self._guarded("sending answers", self._answers.try_again)
+        if now >= self._withdrawals.next_time():
+            self._guarded("withdrawing calls", self._withdrawals.flush)
 
-    @contextlib.contextmanager
-    def _guarded(self, doing: str) -> Iterator[None]:
+    def _guarded(self, doing: str, do: Callable[..., Any], *arguments: Any) -> Any:
         """A failure is counted, logged and tried again soon; it keeps nothing else from being done."""
         try:
-            yield
+            return do(*arguments)
         except Exception:
             self._context.stats.count("protocol_failures")
             log.exception("%s failed", doing)
-            self._context.stopping.wait(FAILED_SECONDS)
+            self._woken.wait(FAILED_SECONDS)
             self._next_scan = min(self._next_scan, monotonic() + AGAIN_SECONDS)
+
+    def _look_after_others(self, now: float) -> None:
+        self._look_at_silent(now)
+        self._fail_departed()
 
     def _wait(self) -> set[bytes] | None:
         """Source ids that rang; empty after a timer; None if everything must be looked at."""
@@ -171,14 +173,11 @@ class Protocol:
             self._wait_polling()
             return None
         self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
-        silent = [look_at for look_at, _ in list(self._silent.values())]
         self._waits_until = min(
-            self._next_scan,
-            self._dispatch.next_deadline(),
-            self._answers.next_time(),
-            self._withdrawals.next_time(),
-            *silent,
+            self._next_scan, self._dispatch.next_deadline(), self._answers.next_time(), self._withdrawals.next_time()
         )
+        if self._silent:
+            self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(max(0.0, self._waits_until - monotonic())):
             if fd == self._bell.fileno():
@@ -189,7 +188,7 @@ class Protocol:
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
-        self._context.stopping.wait(self._idle_seconds)
+        self._woken.wait(self._idle_seconds)
         self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
 
     def _reader_died(self, fd: int) -> None:

@@ -102,12 +102,12 @@ class Parts:
         """Stop all threads, fail all who wait, release the lanes."""
         context = self.context
         context.failure = reason
+        context.stopping.set()
         self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
         self.pool.stop()
         leave_registry()
-        context.stopping.set()
         self.protocol.stop(JOIN_SECONDS)
         self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()

@@ -217,6 +217,6 @@ def test_a_call_to_a_successor_does_not_end_with_its_predecessor(private: Agents
 
 @caller_of_each
 def test_a_payload_beyond_the_limit(between: Between, source: str) -> None:
-    """W-5: refused by its sender, before anything is written."""
+    """G-18: refused by its sender, before anything is written."""
     caller, server = between(source, source)
-    assert caller.refusal("large", target=server.name, bytes=(64 << 20) + 1).code == "PAYLOAD_TOO_LARGE"
+    assert caller.refusal("large", target=server.name, bytes=(256 << 20) + 1).code == "PAYLOAD_TOO_LARGE"
