@@ -19,6 +19,7 @@ constexpr double job_seconds = 1.0;     // how long the end waits for what still
 thread_local Workers* runs_for = nullptr;
 thread_local JobPtr present;                      // what this thread runs
 thread_local bool present_ended = false;          // by its own word: it may be another thread's already
+thread_local bool holds_turn = false;             // it took a request that has not begun yet
 thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
 
 // A function as work.
@@ -187,19 +188,35 @@ void Workers::rest(bool yielding) {
   if (calls_ > 0) --calls_;
 }
 
+// Between taking a request and its beginning nothing else is taken: requests start in order (S-5), however the threads
+// are scheduled.
+JobPtr Workers::next(std::unique_lock<std::mutex>& guard, double now) {
+  turn_.wait(guard, [&] { return !is_turn_taken_ || stopping_; });
+  if (stopping_) return nullptr;
+  JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(now));
+  if (job != nullptr && job->kind == core::Kind::request) is_turn_taken_ = holds_turn = true;
+  return job;
+}
+
+void Workers::begun() {
+  if (!std::exchange(holds_turn, false)) return;
+  const std::lock_guard guard(lock_);
+  is_turn_taken_ = false;
+  turn_.notify_all();
+}
+
 // Something to run for a thread that runs nothing yet.
 JobPtr Workers::take() {
-  const std::lock_guard guard(lock_);
-  JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(fs::monotonic_seconds()));
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, fs::monotonic_seconds());
   if (job != nullptr) ++runners_;
   return job;
 }
 
 // The next thing for a thread that runs. Without one, and if that is to be its end, it runs no more.
 JobPtr Workers::take_next(double now, bool ends) {
-  const std::lock_guard guard(lock_);
-  JobPtr job;
-  if (!stopping_) job = std::static_pointer_cast<Job>(scheduler_.take(now));
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, now);
   if (job == nullptr && ends) {
     --runners_;
     settled_.notify_all();
@@ -237,6 +254,7 @@ void Workers::execute(const JobPtr& job) {
   present_ended = false;
   job->run();
   present = nullptr;
+  begun();
   ++ended_;
   if (present_ended) return;
   const std::lock_guard guard(lock_);
@@ -363,6 +381,7 @@ void Workers::stop(double timeout_seconds) {
     stopping_ = true;
     scheduler_.close();
     called_.notify_all();
+    turn_.notify_all();
     relief_called_.notify_all();
   }
   duties_.wake();

@@ -57,6 +57,7 @@ class Workers {
 
   void submit(Task task);   // runs on a worker
   void follow(Task task) { submit(std::move(task)); }
+  void begun();  // the request that this thread took: others may begin theirs (S-5)
   bool settle(const JobPtr& job);            // it ended; false if it was told as overdue, so that it is answered
   void again(const JobPtr& job, double at);  // it is run once more then
 
@@ -104,6 +105,7 @@ class Workers {
   bool flush(bool may_wait) noexcept;
   bool callers_may_read();
   void rest(bool yielding);
+  JobPtr next(std::unique_lock<std::mutex>& guard, double now);
   JobPtr take();
   JobPtr take_next(double now, bool ends);
   void run(JobPtr job);
@@ -125,9 +127,11 @@ class Workers {
   std::mutex lock_;  // guards what follows, down to the atomics
   std::condition_variable called_;
   std::condition_variable settled_;
+  std::condition_variable turn_;
   std::condition_variable relief_called_;
   core::Scheduler scheduler_;
   std::vector<Member> members_;
+  bool is_turn_taken_ = false;  // a request was taken and has not begun yet
   std::size_t workers_ = 0;
   std::size_t resting_ = 0;
   std::size_t calls_ = 0;    // of resting members, not yet heard
