@@ -88,6 +88,12 @@ class AsyncNode:
             if message is not None:
                 yield message
 
+    def _finish_in_hand(self) -> None:
+        """On close what ``receive`` returned last counts as handled."""
+        message, self._in_hand = self._in_hand, None
+        if message is not None:
+            message.done()
+
     def _stop(self) -> None:
         """The node is closed."""
         self._threads.stop()

@@ -59,11 +59,11 @@ class Messaging:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
-        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
-        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
-        ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, … (M-n), or stands in ``options``,
-        which also say how the message is encrypted, signed and described. Raises MessageError for keys,
-        algorithms, schema and classification; then nothing was sent.
+        waits until its handler returned, or until it waits there for the program to take it: then the id's
+        ``waiting`` is true. A crash of either side no longer loses it. ``timeout`` in seconds bounds the wait for
+        room and acknowledgement. ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, … (M-n), or
+        stands in ``options``, which also say how the message is encrypted, signed and described. Raises MessageError
+        for keys, algorithms, schema and classification; then nothing was sent.
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with

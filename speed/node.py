@@ -47,7 +47,8 @@ class Node(Messaging):
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
-        spin_seconds: how long a reader polls after activity before it sleeps. Default 200 µs, or 0 on a single core.
+        spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
+            on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
@@ -266,6 +267,8 @@ class Node(Messaging):
             if self._closed or self._forked:
                 return
             self._closed = True
+        if (aio := self.__dict__.get("aio")) is not None:
+            aio._finish_in_hand()
         self._engine.close(0.0 if self._loop.is_here else drain_seconds)
         self._end_awaiting()
 

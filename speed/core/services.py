@@ -209,11 +209,6 @@ class ServiceRegistry:
         row = self._services.get(name)
         return row is None or row.policy is None or row.policy.allows(caller)
 
-    def is_idempotent(self, name: str) -> bool:
-        """Whether a request that may have been begun may be begun again."""
-        row = self._services.get(name)
-        return row is not None and row.idempotent
-
     def names(self, caller: str | None = None) -> tuple[str, ...]:
         """Sorted service names; with ``caller`` only those it may call."""
         return tuple(sorted(name for name in list(self._services) if caller is None or self.allows(name, caller)))

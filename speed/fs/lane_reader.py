@@ -285,7 +285,8 @@ class LaneReader:
 
     def finish(self, token: Token, *, lazy: bool = False) -> None:
         """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
-        self._progress.finish(token)
+        if not self._progress.finish(token) and not self._dirty:
+            return  # it was committed when it began
         try:
             self._deliveries.finished(token.sequence)
         except OSError:

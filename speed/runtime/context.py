@@ -46,7 +46,6 @@ class Context:
     durable: bool
     polling: bool
     window_bytes: int
-    spin_seconds: float
     registry: Registry
     registration: Registration
     policy: AccessPolicy

@@ -48,7 +48,7 @@ class LargeSender:
         timeout_seconds: float,
         progress: Progress | None = None,
         unordered: bool = False,
-    ) -> None:
+    ) -> bool:
         """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
         link = self._links.granted(target)
         waiter = Waiter()
@@ -72,7 +72,7 @@ class LargeSender:
                 if not answer.given:
                     self._context.pending.add(sequence, deadline, target, answer)
             self._context.heed(deadline)
-            waiter.result()
+            return bool(waiter.result())
         finally:
             for sequence in tracked:
                 self._context.pending.forget(target, sequence)

@@ -10,7 +10,7 @@ from typing import Any
 from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
-from speed.runtime import locks, outbox, start
+from speed.runtime import at_exit, locks, outbox, start
 from speed.runtime.batches import BatchHandler
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
@@ -28,10 +28,11 @@ class PythonEngine:
     def __init__(self, options: Options) -> None:
         self._forked = False
         self._lock = locks.lock("node")
-        self._parts = start.start(options, lost=self._lost, left=self._left)
+        self._parts = start.start(options)
         self._context = self._parts.context
         self.name = options.name
         self.root = self._context.root
+        at_exit.track(self)
 
     # --- access and services ---
 
@@ -200,12 +201,14 @@ class PythonEngine:
 
     def close(self, drain_seconds: float) -> None:
         self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
+        at_exit.forget(self)
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's descriptors."""
         self._forked = True
         self._lock = locks.lock("node")
         self._parts.abandon()
+        at_exit.forget(self)
 
     def _check_open(self) -> None:
         if self._forked:
@@ -213,11 +216,3 @@ class PythonEngine:
                 f"node {self.name!r} belongs to the parent process: make a Node of its own in the child"
             )
         self._context.check_open()
-
-    def _lost(self, error: SpeedError) -> None:
-        """The name is gone: stop at once; nothing more is written under it."""
-        self._parts.registrar.tell_lost(error)
-        self._parts.abort(error)
-
-    def _left(self, name: str) -> None:
-        self._parts.protocol.node_left(name)

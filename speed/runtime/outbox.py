@@ -14,7 +14,7 @@ from speed.runtime.context import Context, unix_ms
 from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
 from speed.runtime.outgoing import Links
-from speed.runtime.published import Published
+from speed.runtime.published import Published, Sent
 from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import place_given_up
@@ -48,16 +48,17 @@ class Outbox:
         timeout_seconds: float,
         options: Any,
         unordered: bool = False,
-    ) -> str:
+    ) -> Sent:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
+        waiting = False
         if len(encoded) > MAX_PAYLOAD_BYTES or (unordered and self._links.is_cut(target)):
-            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
+            waiting = self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
         elif acknowledged:
-            self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds)
+            waiting = self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds)
         else:
             self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
-        return message_id
+        return Sent(message_id, waiting=waiting)
 
     def send_large(
         self,
@@ -68,7 +69,7 @@ class Outbox:
         options: Any,
         progress: Progress | None,
         unordered: bool = False,
-    ) -> str:
+    ) -> Sent:
         """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
         from speed.runtime.large_payload import Behind, source_of
         from speed.wire.message_large import large_front
@@ -76,14 +77,14 @@ class Outbox:
         source = source_of(payload)
         if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
             whole = bytes(source.read(0, source.size))
-            message_id = self.send(target, whole, acknowledged, timeout_seconds, options, unordered)
+            sent = self.send(target, whole, acknowledged, timeout_seconds, options, unordered)
             if progress is not None:
                 progress(source.size, source.size)
-            return message_id
+            return sent
         message_id, metadata = self._metadata({"topic": "message", **options})
         source = Behind(large_front(source.size, **metadata), source)
-        self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
-        return message_id
+        waiting = self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
+        return Sent(message_id, waiting=waiting)
 
     def _send_large(
         self,
@@ -93,10 +94,14 @@ class Outbox:
         timeout_seconds: float,
         progress: Progress | None,
         unordered: bool,
-    ) -> None:
-        large = self._large
-        send = large.send_acknowledged if acknowledged else large.send
-        send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered)
+    ) -> bool:
+        """Whether it was acknowledged as one that waits there."""
+        if acknowledged:
+            return self._large.send_acknowledged(
+                target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered
+            )
+        self._large.send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered)
+        return False
 
     @cached_property
     def _large(self) -> LargeSender:

@@ -114,7 +114,7 @@ class Protocol:
         fd = link.ringer.fileno()
         if self._poll is None or fd is None:
             return
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(FileExistsError, ValueError, OSError):  # ValueError: the node is just being closed
             self._poll.register(fd, 0)
         self._watched[fd] = link.target
 

@@ -1,4 +1,4 @@
-"""What became of one event: who got it, and who did not."""
+"""What became of one message or event: who got it, and how far it came."""
 
 from __future__ import annotations
 
@@ -21,4 +21,16 @@ class Published(int):
         made = super().__new__(cls, len(names))
         made.delivered = names
         made.failed = MappingProxyType(dict(failed))
+        return made
+
+
+class Sent(str):
+    """The id of a message that was sent. ``waiting``: it was acknowledged, and nothing takes it there yet."""
+
+    __slots__ = ("waiting",)
+    waiting: bool
+
+    def __new__(cls, message_id: str, *, waiting: bool = False) -> Self:
+        made = super().__new__(cls, message_id)
+        made.waiting = waiting
         return made

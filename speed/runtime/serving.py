@@ -135,7 +135,7 @@ class Serving:
             spc.full_request_id(call.source, head.request_id),
             head.deadline_ms,
             head.traceparent,
-            call.redelivered,
+            call.redelivered and found.idempotent,
             call.cancellation,
         )
         token = current_traceparent.set(head.traceparent)

@@ -30,7 +30,6 @@ from speed.runtime.options import (
     MAX_LEASE_SECONDS,
     MAX_WORKERS,
     ON_ERROR,
-    SPIN_SECONDS,
     Options,
 )
 from speed.runtime.outbox import Outbox
@@ -90,6 +89,7 @@ class Parts:
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more."""
+        self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()
 
@@ -137,7 +137,7 @@ def grants(entry: Entry, name: str) -> bool:
     return granted(entry.allow, name)
 
 
-def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
+def start(options: Options) -> Parts:
     """Claim the name, publish the entry, start the threads."""
     try:
         context, bell, inbox = _register(options)
@@ -146,7 +146,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     with contextlib.ExitStack() as undo:
         undo.callback(_withdraw, context, bell, inbox)
         try:
-            parts = _begin(options, context, bell, inbox, lost, left, undo)
+            parts = _begin(options, context, bell, inbox, undo)
         except (OSError, RuntimeError) as error:  # too many open files, or threads
             raise ConfigurationError(f"cannot start {options.name!r}: {error}: raise the limits of its user") from error
         undo.pop_all()
@@ -166,8 +166,6 @@ def _begin(
     context: Context,
     bell: Bell | None,
     inbox: Inbox,
-    lost: Callable[[SpeedError], None],
-    left: Callable[[str], None],
     undo: contextlib.ExitStack,
 ) -> Parts:
     """Make the parts and start the threads; ``undo`` ends those that began if another cannot."""
@@ -178,8 +176,21 @@ def _begin(
     answers = Answers(context, links)
     serving = Serving(context, pool, answers)
     delivery = Delivery(context, pool)
+
+    def lost(error: SpeedError) -> None:
+        parts.abort(error)
+
+    def left(name: str) -> None:
+        protocol.node_left(name)
+
     registrar = Registrar(
-        context, options.heartbeat_seconds, lost, left, pool.submit, serving.callers, serving.forget_older
+        context,
+        options.heartbeat_seconds,
+        lost,
+        left,
+        pool.submit,
+        serving.callers,
+        serving.forget_older,
     )
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
@@ -283,7 +294,6 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
-        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
@@ -317,16 +327,9 @@ def _checked(options: Options) -> AccessPolicy:
         raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 to {MAX_DELIVERIES_ASKED}")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    if options.spin_seconds is not None and not 0 <= options.spin_seconds <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {options.spin_seconds}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
     return AccessPolicy(options.allow)
-
-
-def _spin_seconds(asked: float | None) -> float:
-    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
-    if asked is None:
-        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
-    if not 0 <= asked <= MAX_SPIN_SECONDS:
-        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
-    return asked
 
 
 def _lacks_bells(root: str, filesystem: Filesystem) -> bool:

@@ -72,6 +72,7 @@ class WorkerPool:
         self._idle = 0
         self._waits: dict[Work, int] = {}
         """Work whose worker waits for another node, and for how many at once."""
+        self._lacks_threads = False
         self._stopping = False
 
     # --- arrivals ---
@@ -168,6 +169,12 @@ class WorkerPool:
     def expire(self, now: float) -> Overdue:
         """What is over its time; what waited for its next try may be taken."""
         with self._lock:
+            due = self._scheduler.next_time()
+            if self._lacks_threads:
+                self._lacks_threads = False
+                self._wake()
+            if due is None or due > now:
+                return Overdue()
             overdue = self._scheduler.expire(now)
             self._wake()
         return overdue
@@ -192,8 +199,9 @@ class WorkerPool:
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # those that are there go on; the next thing that happens tries again
+        except RuntimeError as error:  # those that are there go on, and it is tried again
             log.warning("no further worker can be started: %s", error)
+            self._lacks_threads = True
             return
         self._threads.append(thread)
 

@@ -47,6 +47,27 @@ def test_a_short_write_is_continued(lane: Lane, monkeypatch: pytest.MonkeyPatch)
     assert counters(lane.read_all(lane.reader())) == [1, 2]
 
 
+def test_a_batch_that_fails_half_way_tells_how_many_envelopes_are_in_the_lane(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-5: whole envelopes, and none of those that were torn."""
+    batch = [sealed(counter, bytes(100)) for counter in range(1, 11)]
+    room = sum(map(len, batch[:3])) + 50
+    real = os.writev
+
+    def fill(fd: int, parts: list[bytes]) -> int:
+        return real(fd, [b"".join(parts)[:room]])
+
+    writer = lane.writer()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", fill)
+        patch.setattr(os, "write", raising(OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(StorageError) as caught:
+            writer.append(batch)
+    assert caught.value.envelopes_written == 3
+    assert counters(lane.read_all(lane.reader())) == [1, 2, 3]
+
+
 def test_what_a_signal_tore_does_not_lie_before_whole_envelopes(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     """L-5: a signal handler may raise in the middle of a send."""
     real = os.writev
@@ -276,6 +297,31 @@ def test_a_successor_that_is_taken_away_is_waited_for(lane: Lane, monkeypatch: p
     assert counters(lane.read_all(reader)) == [1]
     lane.raw_segment(sealed(2), segment=3)
     assert counters(lane.read_all(reader, scan=True)) == [2]
+
+
+def test_an_envelope_that_never_completes_is_not_read_again_before_it_grows(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-11, L-16: it is looked through once, and once more when bytes came."""
+    whole = sealed(1, bytes(1 << 20))
+    path = lane.raw_segment(whole[: 1 << 19])
+    reader = lane.reader()
+    lane.read_all(reader)
+    lane.read_all(reader, scan=True)
+    taken: list[int] = []
+    read = lane_reader.read_at
+    monkeypatch.setattr(lane_reader, "read_at", lambda *place: taken.append(place[2]) or read(*place))
+    for _ in range(20):
+        lane.read_all(reader, scan=True)
+        lane.read_all(reader)
+    assert taken == []
+    with path.open("ab") as file:
+        file.write(whole[1 << 19 : -1])
+    lane.read_all(reader, scan=True)
+    assert len(taken) == 1
+    with path.open("ab") as file:
+        file.write(whole[-1:])
+    assert counters(lane.read_all(reader)) == [1]
 
 
 def test_a_segment_that_is_taken_away_before_it_is_opened_is_passed(lane: Lane) -> None:

@@ -262,3 +262,17 @@ def test_values_of_any_size_one_after_the_other_are_packed_alone() -> None:
         assert unpack(pack(value)) == value
         with pytest.raises(UnserialisableError):
             pack({"a": 1 << 80})
+
+
+@pytest.mark.parametrize("value", [[0] * 9, [[0] * 4, [0] * 3], {number: [] for number in range(9)}, [{1: 1}] * 5])
+def test_a_value_of_too_many_items_is_neither_written_nor_read(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-16: elements of arrays and entries of maps, all together."""
+    from speed.wire import value as values
+
+    data = values.pack(value)
+    monkeypatch.setattr(values, "MAX_VALUE_ITEMS", 8)
+    with pytest.raises(UnserialisableError, match="more than 8 items"):
+        values.pack(value)
+    with pytest.raises(WireError, match="BAD_PAYLOAD"):
+        values.unpack(data)
+    assert values.unpack(values.pack([[0] * 3, [0] * 3])) == [[0] * 3, [0] * 3]

@@ -1,4 +1,4 @@
-"""Waiting callers are completed exactly once (S-7); items of one sender run one after another (S-5)."""
+"""Waiting callers are completed exactly once (S-7)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from speed.core.order import ByPriority, SenderHeads, SenderOrder
 from speed.core.pending import PendingCalls
 
 
@@ -116,69 +113,6 @@ def _wait_until_refused(calls: PendingCalls, number: int, begun: threading.Barri
         except RuntimeError:
             ends.append(key)
             return
-
-
-@given(st.lists(st.tuples(st.sampled_from(["push", "done"]), st.sampled_from("ab"))))
-def test_each_sender_has_one_running_item_and_keeps_its_order(steps: list[tuple[str, str]]):
-    """S-5, against a plain list per sender."""
-    order: SenderOrder[int] = SenderOrder()
-    running: dict[str, int] = {}
-    pushed: dict[str, list[int]] = {"a": [], "b": []}
-    ran: dict[str, list[int]] = {"a": [], "b": []}
-    for number, (step, sender) in enumerate(steps):
-        if step == "push":
-            pushed[sender].append(number)
-            if order.push(sender, number):
-                assert sender not in running
-                running[sender] = number
-                ran[sender].append(number)
-        elif sender in running:
-            del running[sender]
-            following = order.done(sender)
-            if following is not None:
-                running[sender] = following
-                ran[sender].append(following)
-    for sender in "ab":
-        assert ran[sender] == pushed[sender][: len(ran[sender])]
-        assert order.waiting(sender) == len(pushed[sender]) - len(ran[sender])
-    assert len(order) == len(running)
-
-
-def test_dropped_items_do_not_run():
-    """A-4: a denied sender's waiting items are given back."""
-    order: SenderOrder[str] = SenderOrder()
-    assert order.push("a", "one")
-    assert not order.push("a", "two")
-    assert order.drop("a") == ("two",)
-    assert order.done("a") is None
-    assert order.push("a", "three")
-
-
-def test_of_different_senders_the_more_urgent_comes_first_and_each_keeps_its_order() -> None:
-    """M-33."""
-    waiting: SenderHeads[str] = SenderHeads()
-    for sender, priority, item in (("a", 1, "a1"), ("a", 9, "a2"), ("b", 5, "b1"), ("c", 5, "c1"), ("b", 9, "b2")):
-        waiting.push(sender, priority, item)
-    assert [waiting.pop() for _ in range(5)] == ["b1", "b2", "c1", "a1", "a2"]
-    assert not waiting
-
-
-def test_of_equal_priority_the_first_that_came_is_first() -> None:
-    """M-33: items that cannot be compared are never compared."""
-    ready: ByPriority[object] = ByPriority()
-    first, second, urgent = object(), object(), object()
-    for priority, item in ((5, first), (5, second), (6, urgent)):
-        ready.push(priority, item)
-    assert [ready.pop(), ready.pop(), ready.pop()] == [urgent, first, second]
-
-
-def test_a_sender_without_waiting_items_has_nothing_to_give_back() -> None:
-    """A-4."""
-    order: SenderOrder[str] = SenderOrder()
-    assert order.drop("a") == ()
-    order.push("a", "one")
-    assert order.drop("a") == ()
-    assert len(order) == 1
 
 
 def test_a_forgotten_call_is_not_completed() -> None:
