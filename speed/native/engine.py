@@ -29,7 +29,7 @@ from speed.runtime.options import (
     WRITE_MESSAGES,
     Options,
 )
-from speed.runtime.published import Published
+from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
 from speed.wire import names
 from speed.wire.entry import Entry
@@ -111,8 +111,9 @@ class NativeEngine:
 
     def send(
         self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
-    ) -> str:
-        return str(self._engine.send(target, payload, ack, timeout, _traced(options), unordered))
+    ) -> Sent:
+        message_id, waiting = self._engine.send(target, payload, ack, timeout, _traced(options), unordered)
+        return Sent(message_id, waiting=waiting)
 
     def send_large(
         self,
@@ -123,17 +124,19 @@ class NativeEngine:
         options: dict[str, Any],
         progress: Any,
         unordered: bool,
-    ) -> str:
+    ) -> Sent:
         from speed.runtime.large_payload import source_of
         from speed.runtime.message import FRONT_ROOM
 
         source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES - FRONT_ROOM:
-            return str(self._engine.send_large(target, source, ack, timeout, _traced(options), progress, unordered))
-        message_id = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options, unordered)
+            how = _traced(options)
+            message_id, waiting = self._engine.send_large(target, source, ack, timeout, how, progress, unordered)
+            return Sent(message_id, waiting=waiting)
+        sent = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options, unordered)
         if progress is not None:
             progress(source.size, source.size)
-        return message_id
+        return sent
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._engine.cut(target, _segment_size(segment_size), float(parity_rate))

@@ -178,18 +178,19 @@ nb::object Engine::stats() const { return to_object(node_->stats()); }
 
 // --- messages and events ---
 
-std::string Engine::send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
-                         bool unordered) {
+nb::tuple Engine::send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
+                       bool unordered) {
   check();
   const std::string name = name_in(target);
   const Value value = to_value(payload, "payload");
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  return without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+  const Runtime::Sent sent = without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+  return nb::make_tuple(sent.id, sent.waiting);
 }
 
-std::string Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
+nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
                                const nb::dict& options, nb::handle progress, bool unordered) {
   check();
   const std::string name = name_in(target);
@@ -198,7 +199,9 @@ std::string Engine::send_large(nb::handle target, nb::handle source, bool ack, d
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  return without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+  const Runtime::Sent sent =
+      without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+  return nb::make_tuple(sent.id, sent.waiting);
 }
 
 void Engine::cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate) {

@@ -40,9 +40,10 @@ class Engine {
   nb::object discover(nb::handle target, const char* operation, double timeout);
   nb::object stats() const;
 
-  std::string send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
-                   bool unordered);
-  std::string send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
+  // Its id, and whether it waits there for the program to take it; likewise the next.
+  nb::tuple send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
+                 bool unordered);
+  nb::tuple send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
                          nb::handle progress, bool unordered);
   void cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate);
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
