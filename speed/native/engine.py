@@ -19,6 +19,7 @@ from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, failure_text, run
 from speed.errors import ConfigurationError, DurabilityError, SpeedError, WireError
 from speed.message.errors import AwayError
+from speed.runtime.event_loop import Awaited
 from speed.runtime.futures import CallFuture
 from speed.runtime.options import (
     MAX_LEASE_SECONDS,
@@ -31,6 +32,7 @@ from speed.runtime.options import (
 )
 from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import at_work
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -291,6 +293,7 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(service: Service) -> Callable[..., Response]:
     """What a worker of the core calls for each request; it raises nothing."""
+    is_awaited = isinstance(service, Awaited)  # by a loop, which gives up the place of the worker that waits for it
 
     def answer(
         name: str,
@@ -303,6 +306,8 @@ def _answer(service: Service) -> Callable[..., Response]:
         cancellation: Any,
     ) -> Response:
         request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
+        if is_awaited:
+            at_work.set((speed_native.Present(), None))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -320,6 +325,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
+        here = at_work.set((speed_native.Present(), None))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)
@@ -330,6 +336,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
             raise
         finally:
             current_traceparent.reset(token)
+            at_work.reset(here)
 
     return handle
 

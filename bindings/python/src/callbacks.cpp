@@ -38,9 +38,9 @@ Response response_of(nb::handle answer) {
     const Value details = to_value(nb::dict(parts[3]), "details");
     if (const auto* const map = details.get_if<Map>()) response.details = *map;
   } catch (const UnserialisableError&) {
-    response.error_message += " (its details are left out: they cannot be written)";
+    response.error_message += " (its details have no representation and are left out)";
   } catch (const nb::python_error&) {  // the error itself matters more than what it carries
-    response.error_message += " (its details are left out: they are no map)";
+    response.error_message += " (its details have no representation and are left out)";
   }
   return response;
 }
@@ -74,8 +74,11 @@ Response PythonService::invoke(const Request& request) {
         nb::make_tuple(request.service, python::to_object(request.arguments), request.caller, request.request_id,
                        request.deadline_ms, request.traceparent, request.redelivered(),
                        Cancellation(request.cancellation()));
+    const nb::object answered = call(answer_, arguments);
     try {
-      return response_of(call(answer_, arguments));
+      return response_of(answered);
+    } catch (const nb::python_error& error) {
+      return Response::error("INTERNAL_ERROR", "the answer could not be made: " + described(error));
     } catch (const UnserialisableError& error) {
       return Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + error.what());
     }

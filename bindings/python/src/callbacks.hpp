@@ -18,6 +18,8 @@ namespace nb = nanobind;
 class Cancellation {
  public:
   explicit Cancellation(std::stop_token token) : token_(std::move(token)) {}
+  Cancellation(Cancellation&&) = default;
+  Cancellation(const Cancellation&) = delete;
 
   bool is_set() const { return token_.stop_requested(); }
   bool wait(std::optional<double> timeout) const;  // whether it is set then

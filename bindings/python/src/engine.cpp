@@ -127,7 +127,8 @@ nb::object Engine::call(nb::handle target, nb::handle service, nb::handle argume
     try {
       return waiter.result(runtime_->workers, is_interrupted);
     } catch (const runtime::Interrupted&) {
-      withdraw(asked.target, id);
+      runtime_->calls.withdraw(asked.target, id);
+      runtime_->workers.ensure_reader();
       throw;
     }
   });

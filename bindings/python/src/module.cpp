@@ -43,6 +43,16 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   new (self) Engine(name, std::move(options), settle);
 }
 
+// What this thread runs: any thread may give its place up for it, and take it back.
+class Present {
+ public:
+  bool block(nb::handle) { return here_.job != nullptr && here_.workers->give_place(here_.job); }
+  void resume(nb::handle) { here_.workers->take_place(here_.job); }
+
+ private:
+  runtime::Workers::Present here_ = runtime::Workers::present();
+};
+
 // A place that is given up; entered and left on one thread.
 class Place {
  public:
@@ -90,6 +100,10 @@ NB_MODULE(speed_native, module) {
       .def(nb::init<>())
       .def("__enter__", &Place::enter)
       .def("__exit__", &Place::exit);
+  nb::class_<Present>(module, "Present")
+      .def(nb::init<>())
+      .def("block", &Present::block)
+      .def("resume", &Present::resume);
   module.def("set_log", &log_to);
 
   nb::class_<Engine>(module, "Engine")

@@ -273,6 +273,11 @@ void Delivery::finish_in_hand(std::thread::id of) {
   finished->done();
 }
 
+void Delivery::finish(const JobPtr& job) {
+  const auto work = std::dynamic_pointer_cast<Delivered>(job);
+  if (work != nullptr && work->arrival != nullptr) work->arrival->done();
+}
+
 void Delivery::finish_in_hand() {
   std::map<std::thread::id, Message> finished;
   {
@@ -328,7 +333,9 @@ bool Delivery::awaits_subscription(const DeliveredPtr& work) {
 bool Delivery::was_begun_too_often(const DeliveredPtr& work) const {
   const Message::State& message = *work->arrival;
   if (work->begun == 0 && message.redelivered) work->begun = message.lane->deliveries(message.sequence);
-  return message.redelivered && work->tries == 0 && work->begun >= context_.max_deliveries;
+  const bool too_many = message.redelivered && work->tries == 0 && work->begun >= context_.max_deliveries;
+  if (too_many) work->arrival->deliveries = work->begun + 1;  // as it would be
+  return too_many;
 }
 
 // Notes that it begins once more, before it does (L-25).

@@ -33,6 +33,7 @@ class Delivery {
   std::optional<Message> fetch(std::optional<double> timeout_seconds);
   void put_back(const Message& message);
   void wake_receivers();
+  void finish(const JobPtr& job);  // its handler closes the node: it counts as handled, and does not close the next one
   void finish_in_hand();  // on close: what `receive` returned last counts as handled
 
   void arrive(Arrival arrival);  // what the reader brings

@@ -180,6 +180,7 @@ void Runtime::end(const std::exception_ptr& why, bool orderly) {
   const auto waiting = workers.scheduling([](core::Scheduler& scheduler) { return scheduler.close(); });
   if (orderly) {
     serving.leave(waiting);
+    delivery.finish(Workers::present().job);
     delivery.finish_in_hand();
     context.registration->remove();
   }
@@ -262,7 +263,7 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
     if (entry != nullptr && !is_leaving && fs::grants(*entry, context.name)) return info_of(*entry);
     if (interrupted && interrupted()) throw Interrupted{};
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
-    const std::string why = entry == nullptr || is_leaving ? "is not live" : "does not allow '" + context.name + "'";
+    const std::string why = entry == nullptr ? "is not live" : is_leaving ? "is leaving" : "does not allow '" + context.name + "'";
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }

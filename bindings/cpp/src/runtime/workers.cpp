@@ -17,7 +17,7 @@ constexpr std::size_t flush_answers = 64;
 constexpr double job_seconds = 1.0;     // how long the end waits for what still runs
 
 thread_local Workers* runs_for = nullptr;
-thread_local JobPtr present;                      // what this thread runs
+thread_local JobPtr present_job;                  // what this thread runs
 thread_local bool present_ended = false;          // by its own word: it may be another thread's already
 thread_local bool holds_turn = false;             // it took a request that has not begun yet
 thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
@@ -82,14 +82,14 @@ bool Workers::settle(const JobPtr& job) {
   const std::lock_guard guard(lock_);
   const bool in_time = !job->is_overdue;
   scheduler_.done(job);
-  if (job == present) present_ended = true;
+  if (job == present_job) present_ended = true;
   return in_time;
 }
 
 void Workers::again(const JobPtr& job, double at) {
   {
     const std::lock_guard guard(lock_);
-    if (job == present) present_ended = true;
+    if (job == present_job) present_ended = true;
     scheduler_.again(job, at);
   }
   duties_.wake();  // whoever reads waits until then at most
@@ -250,10 +250,10 @@ void Workers::run(JobPtr job) {
 }
 
 void Workers::execute(const JobPtr& job) {
-  present = job;
+  present_job = job;
   present_ended = false;
   job->run();
-  present = nullptr;
+  present_job = nullptr;
   begun();
   ++ended_;
   if (present_ended) return;
@@ -271,10 +271,12 @@ void Workers::look_in() {
 
 // --- places ---
 
+Workers::Present Workers::present() { return {runs_for, present_job}; }
+
 Workers::Away::Away() {
-  if (runs_for == nullptr || present == nullptr || !runs_for->give_place(present)) return;
+  if (runs_for == nullptr || present_job == nullptr || !runs_for->give_place(present_job)) return;
   workers_ = runs_for;
-  job_ = present;
+  job_ = present_job;
 }
 
 Workers::Away::~Away() {

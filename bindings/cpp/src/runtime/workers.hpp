@@ -78,6 +78,15 @@ class Workers {
   bool drain(double timeout_seconds);  // waits until nothing waits or runs but what this is called from
   void stop(double timeout_seconds);   // lets every thread end after its present turn or job
 
+  // What a thread runs, and for whom; both null for one that runs nothing.
+  struct Present {
+    Workers* workers = nullptr;
+    JobPtr job;
+  };
+  static Present present();
+  bool give_place(const JobPtr& job);  // it waits for another node; false if too many do
+  void take_place(const JobPtr& job);  // it goes on
+
   // While it lives, the work that this thread runs, of whatever node, holds no place (T-3).
   class Away {
    public:
@@ -116,8 +125,6 @@ class Workers {
   bool needs_relief();
   bool may_take();
   bool is_running();
-  bool give_place(const JobPtr& job);
-  void take_place(const JobPtr& job);
 
   const std::size_t size_;
   Duties duties_;
