@@ -63,7 +63,9 @@ class OnceTest : public testing::Test {
         {.idempotent = idempotent});
     successor.allow({"client"});
     client.ping("server");
-    if (idempotent) EXPECT_TRUE(eventually([&] { return runs > 0; }));
+    if (idempotent) {
+      EXPECT_TRUE(eventually([&] { return runs > 0; }));
+    }
     return runs;
   }
 
@@ -158,9 +160,13 @@ TEST_F(OnceTest, each_request_is_answered_whatever_the_answer_looks_like_s_3) {
     calls.push_back(client.submit("server", "echo", {{"data", n}}));
   }
   for (int n = 0; n < 6; ++n) {
-    if (n % 3 == 0) EXPECT_THROW(calls[2 * n].get(), InternalError);
-    else EXPECT_THROW(calls[2 * n].get(), ExecutionFailedError);
-    EXPECT_EQ(calls[2 * n + 1].get(), Value(n));
+    std::future<Value>& odd = calls[2 * static_cast<std::size_t>(n)];
+    if (n % 3 == 0) {
+      EXPECT_THROW(odd.get(), InternalError);
+    } else {
+      EXPECT_THROW(odd.get(), ExecutionFailedError);
+    }
+    EXPECT_EQ(calls[2 * static_cast<std::size_t>(n) + 1].get(), Value(n));
   }
 }
 

@@ -56,7 +56,8 @@ class Message {
   // Finishes it: it is never delivered again. Called by the next `receive`, or after the handler returned.
   void done();
 
-  const State& state() const { return *state_; }  // for bindings
+  const State& state() const { return *state_; }  // for bindings, as the next
+  const std::shared_ptr<State>& shared() const { return state_; }
 
  private:
   std::shared_ptr<State> state_;

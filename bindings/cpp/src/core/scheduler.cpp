@@ -143,9 +143,10 @@ WorkPtr Scheduler::next_message() {
   const std::string order = chosen->second.begin()->second;
   unready(order);
   busy_.insert(order);
-  std::deque<WorkPtr>& queue = queues_[order];
-  WorkPtr work = std::move(queue.front());
-  queue.pop_front();
+  const auto queue = queues_.find(order);
+  WorkPtr work = std::move(queue->second.front());
+  queue->second.pop_front();
+  if (queue->second.empty()) queues_.erase(queue);  // it is settled but for this one
   return work;
 }
 

@@ -309,8 +309,8 @@ void Calls::replied(const std::string& source, const std::string& request_id, Va
   complete(request_id, source, std::move(result));
 }
 
-void Calls::acknowledged(const std::string& source, std::uint64_t sequence) {
-  complete(key_of(source, sequence), source, Value());
+void Calls::acknowledged(const std::string& source, const wire::Ack& ack) {
+  complete(key_of(source, ack.sequence), source, Value(ack.waiting));
 }
 
 void Calls::refused(const std::string& source, const Map& body) {

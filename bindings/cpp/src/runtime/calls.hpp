@@ -10,6 +10,7 @@
 #include "fs/lane_reader.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
+#include "wire/control.hpp"
 
 namespace speed::runtime {
 
@@ -71,7 +72,7 @@ class Calls {
   // --- what the reader brings; what nobody waits for is counted ---
   void answered(const std::string& source, const fs::Received& received);                // SPC_RESPONSE
   void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
-  void acknowledged(const std::string& source, std::uint64_t sequence);                  // ACK
+  void acknowledged(const std::string& source, const wire::Ack& ack);                    // ACK
   void refused(const std::string& source, const Map& body);                              // ERROR
   void expire(double now);  // and tells who is to be told of withdrawn calls
   void node_left(const std::string& name);

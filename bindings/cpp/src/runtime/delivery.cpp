@@ -113,19 +113,25 @@ void Delivery::stop_waiting() {
 
 // --- arrival ---
 
-void Delivery::arrive(Arrival arrival) {
+Delivery::DeliveredPtr Delivery::delivered(Arrival arrival) {
   const auto work = std::make_shared<Delivered>(*this);
   work->self = work;
   work->sender = arrival->source();
+  work->order = work->sender;
   work->priority = arrival->view.priority();
   work->is_event = arrival->is_event;
-  const std::string_view topic = arrival->view.topic();
   work->arrival = std::move(arrival);
+  return work;
+}
+
+void Delivery::arrive(Arrival arrival) {
+  const auto work = delivered(std::move(arrival));
+  const std::string_view topic = work->arrival->view.topic();
   bool is_claimed = false;
   {
     const std::lock_guard guard(lock_);
     is_claimed = takes(work->is_event, topic);
-    put(work, is_claimed);
+    if (!put(work, is_claimed)) return;
   }
   if (is_claimed) {
     workers_.notice();
@@ -147,7 +153,7 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
   {
     const std::lock_guard guard(lock_);
     is_claimed = is_claimed || takes(false, {});
-    put(work, is_claimed);
+    if (!put(work, is_claimed)) return;
   }
   if (is_claimed) {
     workers_.notice();
@@ -156,10 +162,10 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
   }
 }
 
-// One that comes while the node leaves stays in its lane.
-void Delivery::put(const DeliveredPtr& work, bool claimed) {
-  workers_.scheduling(
-      [&](core::Scheduler& scheduler) { scheduler.message(work, fs::monotonic_seconds(), claimed); });
+// False for one that comes while the node leaves: it stays in its lane.
+bool Delivery::put(const DeliveredPtr& work, bool claimed) {
+  return workers_.scheduling(
+      [&](core::Scheduler& scheduler) { return scheduler.message(work, fs::monotonic_seconds(), claimed); });
 }
 
 void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
@@ -177,34 +183,34 @@ void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
 // --- receive ---
 
 std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
-  workers_.serve();
   finish_in_hand(std::this_thread::get_id());
+  std::optional<Message> message = fetch(timeout_seconds);
+  if (!message) return std::nullopt;
+  const std::lock_guard guard(lock_);
+  in_hand_.insert_or_assign(std::this_thread::get_id(), *message);
+  return message;
+}
+
+std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
+  workers_.serve();
   const double until = fs::monotonic_seconds() + timeout_seconds.value_or(0);
   while (true) {
-    const auto left = [&] { return std::max(0.0, until - fs::monotonic_seconds()); };
-    const DeliveredPtr work = next_received(timeout_seconds ? std::optional(left()) : std::nullopt);
+    const double left = std::max(0.0, until - fs::monotonic_seconds());
+    const DeliveredPtr work = next_received(timeout_seconds ? std::optional(left) : std::nullopt);
     if (work == nullptr) return std::nullopt;
     const bool was_made = work->make != nullptr;
-    if (!make(work) || is_buried(work)) {
-      ended(work);
-      continue;
-    }
+    if (!make(work) || is_buried(work)) continue;
     count_delivery(work);
     try {
-      if (!open_message(context_, replies_, *work->arrival)) {
-        ended(work);
-        continue;
-      }
+      if (!open_message(context_, replies_, *work->arrival)) continue;
     } catch (const Unavailable&) {  // it waits in its place
       context_.stats.count("messages_waiting_for_trust");
-      put_back(work);
-      if (timeout_seconds && left() <= 0) return std::nullopt;
+      put_back(Message(work->arrival));
+      if (timeout_seconds && left <= 0) return std::nullopt;
       context_.stop.wait_for(wire::limits::retry_first_seconds);
       continue;
     }
     if (was_made) acknowledge(*work->arrival, true);
-    const std::lock_guard guard(lock_);
-    in_hand_[std::this_thread::get_id()] = work;
     return Message(work->arrival);
   }
 }
@@ -228,21 +234,10 @@ Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_sec
   return work;
 }
 
-void Delivery::put_back() {
-  DeliveredPtr work;
-  {
-    const std::lock_guard guard(lock_);
-    const auto found = in_hand_.find(std::this_thread::get_id());
-    if (found == in_hand_.end()) return;
-    work = std::move(found->second);
-    in_hand_.erase(found);
-  }
-  put_back(work);
-}
-
-// It is received next, or handled if there is a handler by now.
-void Delivery::put_back(const DeliveredPtr& work) {
-  --work->begun;
+// It is fetched next, or handled if there is a handler by now.
+void Delivery::put_back(const Message& message) {
+  const auto work = delivered(message.shared());
+  work->begun = work->arrival->deliveries - 1;
   {
     const std::lock_guard guard(lock_);
     workers_.scheduling([&](core::Scheduler& scheduler) { scheduler.put_back(work); });
@@ -267,30 +262,29 @@ void Delivery::wake_receivers() {
 }
 
 void Delivery::finish_in_hand(std::thread::id of) {
-  DeliveredPtr finished;
+  std::optional<Message> finished;
   {
     const std::lock_guard guard(lock_);
     const auto found = in_hand_.find(of);
     if (found == in_hand_.end()) return;
-    finished = std::move(found->second);
+    finished.emplace(std::move(found->second));
     in_hand_.erase(found);
   }
-  finished->arrival->done();
-  ended(finished);
+  finished->done();
+}
+
+void Delivery::finish(const JobPtr& job) {
+  const auto work = std::dynamic_pointer_cast<Delivered>(job);
+  if (work != nullptr && work->arrival != nullptr) work->arrival->done();
 }
 
 void Delivery::finish_in_hand() {
-  std::map<std::thread::id, DeliveredPtr> finished;
+  std::map<std::thread::id, Message> finished;
   {
     const std::lock_guard guard(lock_);
     finished.swap(in_hand_);
   }
-  for (const auto& [thread, work] : finished) work->arrival->done();
-}
-
-void Delivery::ended(const DeliveredPtr& work) {
-  workers_.scheduling([&](core::Scheduler& scheduler) { scheduler.done(work); });
-  workers_.notice();
+  for (auto& [thread, message] : finished) message.done();
 }
 
 // --- on a worker ---
@@ -339,7 +333,9 @@ bool Delivery::awaits_subscription(const DeliveredPtr& work) {
 bool Delivery::was_begun_too_often(const DeliveredPtr& work) const {
   const Message::State& message = *work->arrival;
   if (work->begun == 0 && message.redelivered) work->begun = message.lane->deliveries(message.sequence);
-  return message.redelivered && work->tries == 0 && work->begun >= context_.max_deliveries;
+  const bool too_many = message.redelivered && work->tries == 0 && work->begun >= context_.max_deliveries;
+  if (too_many) work->arrival->deliveries = work->begun + 1;  // as it would be
+  return too_many;
 }
 
 // Notes that it begins once more, before it does (L-25).

@@ -29,8 +29,11 @@ class Delivery {
   void on_batch(std::vector<std::string> patterns, Node::BatchHandler handler);  // ConfigurationError beside another
   void stop_waiting();  // the node leaves
   std::optional<Message> receive(std::optional<double> timeout_seconds);
-  void put_back();  // what this thread received last was not taken: it is received, or handled, next
+  // Likewise, but only its own `done` finishes it; and one that was not taken after all.
+  std::optional<Message> fetch(std::optional<double> timeout_seconds);
+  void put_back(const Message& message);
   void wake_receivers();
+  void finish(const JobPtr& job);  // its handler closes the node: it counts as handled, and does not close the next one
   void finish_in_hand();  // on close: what `receive` returned last counts as handled
 
   void arrive(Arrival arrival);  // what the reader brings
@@ -46,7 +49,8 @@ class Delivery {
   struct Delivered;
   using DeliveredPtr = std::shared_ptr<Delivered>;
 
-  void put(const DeliveredPtr& work, bool claimed);
+  DeliveredPtr delivered(Arrival arrival);
+  bool put(const DeliveredPtr& work, bool claimed);
   bool takes(bool is_event, std::string_view topic) const;
   void claim();
   void run(const DeliveredPtr& work);
@@ -61,10 +65,8 @@ class Delivery {
   bool give_up(const DeliveredPtr& work, std::string_view code, const std::string& text);
   bool retry(const DeliveredPtr& work);
   DeliveredPtr next_received(std::optional<double> timeout_seconds);
-  void put_back(const DeliveredPtr& work);
   bool is_buried(const DeliveredPtr& work);
   void finish_in_hand(std::thread::id of);
-  void ended(const DeliveredPtr& work);
   void acknowledge(Message::State& message, bool waiting = false);
   void refuse(Message::State& message, std::string_view code, const std::string& text);
 
@@ -77,7 +79,7 @@ class Delivery {
   Node::MessageHandler handler_;  // set once
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
   std::unique_ptr<Batches> batches_;  // set once
-  std::map<std::thread::id, DeliveredPtr> in_hand_;
+  std::map<std::thread::id, Message> in_hand_;
 };
 
 }  // namespace speed::runtime

@@ -39,7 +39,7 @@ void LargeSender::send(const std::string& target, wire::EnvelopeType type, const
   });
 }
 
-void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
+bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                                     double timeout_seconds, const Progress& progress,
                                     const std::function<bool()>& interrupted, bool unordered) const {
   const LinkPtr link = link_to(target, payload.size());
@@ -70,13 +70,15 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
     forget();
     throw;
   }
+  Value waiting;
   try {
-    waiter.result(workers_, interrupted);
+    waiting = waiter.result(workers_, interrupted);
   } catch (...) {
     forget();
     throw;
   }
   forget();
+  return waiting == Value(true);
 }
 
 LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes) const {

@@ -222,12 +222,12 @@ void Node::submit(const std::string& target, const std::string& service, const M
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  return open().send(target, payload, options);
+  return open().send(target, payload, options).id;
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
-  return open().send_large(target, payload, options, progress);
+  return open().send_large(target, payload, options, progress).id;
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {

@@ -20,6 +20,7 @@ message::Opened open_large(const message::Guard& guard, const Message::State& me
 bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
             const std::string& text) {
   context.stats.count("messages_refused");
+  context.log.rarely(LogLevel::warning, "speed.messages", code, "a message of '" + message.source() + "' is refused: " + text);
   if (std::exchange(message.wants_answer, false)) replies.refuse(message, code, text);
   message.done();
   return false;

@@ -180,6 +180,7 @@ void Runtime::end(const std::exception_ptr& why, bool orderly) {
   const auto waiting = workers.scheduling([](core::Scheduler& scheduler) { return scheduler.close(); });
   if (orderly) {
     serving.leave(waiting);
+    delivery.finish(Workers::present().job);
     delivery.finish_in_hand();
     context.registration->remove();
   }
@@ -262,30 +263,30 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
     if (entry != nullptr && !is_leaving && fs::grants(*entry, context.name)) return info_of(*entry);
     if (interrupted && interrupted()) throw Interrupted{};
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
-    const std::string why = entry == nullptr || is_leaving ? "is not live" : "does not allow '" + context.name + "'";
+    const std::string why = entry == nullptr ? "is not live" : is_leaving ? "is leaving" : "does not allow '" + context.name + "'";
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }
 
-std::string Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
-                          const std::function<bool()>& interrupted) {
+Runtime::Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
+                            const std::function<bool()>& interrupted) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded = context.buffers.take();
   encode(payload, fields, options.protection, encoded);
-  send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
+  const bool waiting = send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
   context.buffers.give(std::move(encoded));
-  return fields.message_id;
+  return {fields.message_id, waiting};
 }
 
-std::string Runtime::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                                const Progress& progress, const std::function<bool()>& interrupted) {
+Runtime::Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
+                                  const SendOptions& options, const Progress& progress, const std::function<bool()>& interrupted) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) {
       throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
     }
-    std::string id = send(target, all_of(payload), options, interrupted);
+    Sent sent = send(target, all_of(payload), options, interrupted);
     if (progress) progress(payload.size(), payload.size());
-    return id;
+    return sent;
   }
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer front;
@@ -294,28 +295,31 @@ std::string Runtime::send_large(const std::string& target, const segment::Source
     throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
                                " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
   }
-  send_message(target, Behind(front.view(), payload), options, progress, interrupted);
-  return fields.message_id;
+  const bool waiting = send_message(target, Behind(front.view(), payload), options, progress, interrupted);
+  return {fields.message_id, waiting};
 }
 
-void Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                            const Progress& progress, const std::function<bool()>& interrupted) {
   constexpr auto type = wire::EnvelopeType::message;
   const double timeout = options.timeout_seconds;
   if (message.size() > wire::limits::max_payload_bytes) {
     if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted, options.unordered);
-    return large.send(target, type, message, timeout, progress, options.unordered);
+    large.send(target, type, message, timeout, progress, options.unordered);
+    return false;
   }
   Bytes room;
   const ByteView one = message.read(0, message.size(), room);
+  bool waiting = false;
   if (options.ack) {
     Waiter waiter;
     calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion());
-    waiter.result(workers, interrupted);
+    waiting = waiter.result(workers, interrupted) == Value(true);
   } else {
     links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout, false, {}, options.unordered});
   }
   if (progress) progress(message.size(), message.size());
+  return waiting;
 }
 
 void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,

@@ -22,12 +22,17 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool is_forked() const { return fork_mark_.is_copied(); }
-  // Each sends one message and returns its id. If the options ask for its acknowledgement, they wait for that;
+  // One that was sent; `waiting`: it was acknowledged, and waits there for the program to take it.
+  struct Sent {
+    std::string id;
+    bool waiting = false;
+  };
+  // Each sends one message. If the options ask for its acknowledgement, they wait for that;
   // Interrupted when `interrupted`, which is asked now and then.
-  std::string send(const std::string& target, const Value& payload, const SendOptions& options,
-                   const std::function<bool()>& interrupted = {});
-  std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                         const Progress& progress = {}, const std::function<bool()>& interrupted = {});
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options,
+            const std::function<bool()>& interrupted = {});
+  Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                  const Progress& progress = {}, const std::function<bool()>& interrupted = {});
   // Appends one message, protected if it is to be.
   void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked, wire::Buffer& out) const;
   bool protects(const Protection& asked) const;
@@ -62,7 +67,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void lost(const std::exception_ptr& why);
   void say_leave();
   // A whole message, in segments if no envelope holds it.
-  void send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+  bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                     const Progress& progress, const std::function<bool()>& interrupted);
 
   wire::Block<10> random_bytes();

@@ -269,6 +269,8 @@ void Segments::discard(const Key& key) {
 // Tells the sender that a payload will not be delivered (G-19).
 void Segments::lost(const Key& key, const std::string& why) {
   context_.stats.count("payloads_lost");
+  context_.log.rarely(LogLevel::warning, "speed.messages", "payloads_lost",
+                      "a payload of '" + key.sender + "' is lost: " + why);
   const auto latest = latest_.find(key);
   if (latest == latest_.end()) return;
   const std::uint64_t sequence = latest->second;

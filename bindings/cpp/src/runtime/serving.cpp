@@ -31,7 +31,8 @@ struct Serving::Asked : Job {
   std::shared_ptr<const Bytes> payload;  // null where it was not kept: its service was not there
   bool redelivered = false;
   bool doubtful = false;  // an earlier process may have begun it
-  bool begun = false;     // and committed before; for its worker only
+  bool entered = false;   // its service is about to be invoked; guarded likewise
+  bool begun = false;     // and committed before
   std::stop_source cancellation;
   std::atomic<bool> withdrawn = false;  // by its caller
   std::atomic<bool> forgotten = false;  // its caller is gone: nobody reads an answer
@@ -123,6 +124,7 @@ void Serving::serve(const AskedPtr& asked) {
   const double began = fs::monotonic_seconds();
   std::string error;
   wire::Buffer reply = answer(asked, error);
+  workers_.begun();  // where it did not come to that
   const bool is_large = reply.size() > large_answer_bytes;
   if (!workers_.settle(asked)) {
     context_.stats.count("answers_too_late");
@@ -159,6 +161,7 @@ std::optional<Response> Serving::unwanted(const Asked& asked) const {
   const Map queued{{"phase", "queued"}};
   if (asked.withdrawn || asked.forgotten) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
   if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
+  context_.stats.count("requests_timed_out_queued");
   return Response::error("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time",
                          queued);
 }
@@ -175,6 +178,7 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
   }
   Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
                   head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
+  if (asked->payload->size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
     request.arguments = wire::decode_arguments(*asked->payload, head);  // 5 and 6
   } catch (const WireError& error) {
@@ -182,9 +186,8 @@ Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found
     return Response::error("INVALID_ARGUMENTS", error.what());
   }
   asked->payload = nullptr;
-  if (!found.idempotent && !begin(asked)) {
-    return Response::error("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran", {{"phase", "queued"}});
-  }
+  if (std::optional<Response> early = begin(asked, found.idempotent)) return std::move(*early);
+  workers_.begun();
   const TraceScope trace(head.traceparent);
   std::string thrown;
   Response response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
@@ -199,14 +202,18 @@ LanePtr Serving::lane_of(const AskedPtr& asked) {
   return workers_.scheduling([&](core::Scheduler&) { return asked->lane; });
 }
 
-bool Serving::begin(const AskedPtr& asked) {
+// Null once it has begun. What was withdrawn or told as overdue by then never does (T-10).
+std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
   const LanePtr lane = workers_.scheduling([&](core::Scheduler&) {
-    asked->begun = true;
+    asked->entered = !asked->is_overdue && !asked->withdrawn && !asked->forgotten;
+    asked->begun = asked->entered && !idempotent;
     return asked->lane;
   });
-  const bool written = lane->begin(asked->sequence);
-  if (!written) context_.stats.count("requests_not_begun");
-  return written;
+  const Map queued{{"phase", "queued"}};
+  if (!asked->entered) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
+  if (idempotent || lane->begin(asked->sequence)) return std::nullopt;
+  context_.stats.count("requests_not_begun");
+  return Response::error("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran", queued);
 }
 
 wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {
@@ -280,16 +287,18 @@ void Serving::forget(const std::string& source) {
 }
 
 void Serving::overdue(const core::Overdue& found) {
-  const auto tell = [&](const core::WorkPtr& work, const std::string& phase) {
+  const auto tell = [&](const core::WorkPtr& work) {
     const auto asked = std::static_pointer_cast<Asked>(work);
+    const bool entered = workers_.scheduling([&](core::Scheduler&) { return asked->entered; });
+    const std::string phase = entered ? "running" : "queued";
     context_.stats.count("requests_timed_out_" + phase);
     end(asked, "TIMEOUT",
         "the deadline of '" + asked->head.service + "' passed while " + phase + ": allow it more time",
         {{"phase", phase}});
   };
-  for (const core::WorkPtr& work : found.waiting) tell(work, "queued");
+  for (const core::WorkPtr& work : found.waiting) tell(work);
   for (const core::WorkPtr& work : found.running) {
-    tell(work, "running");
+    tell(work);
     cancel(std::static_pointer_cast<Asked>(work));
   }
   if (!found.waiting.empty() || !found.running.empty()) answers_.flush(false);

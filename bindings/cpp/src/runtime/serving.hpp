@@ -40,7 +40,7 @@ class Serving {
   std::optional<Response> unwanted(const Asked& asked) const;
   Response respond(const AskedPtr& asked, const core::ServiceTable::Found& found);
   LanePtr lane_of(const AskedPtr& asked);
-  bool begin(const AskedPtr& asked);
+  std::optional<Response> begin(const AskedPtr& asked, bool idempotent);
   wire::Buffer answer(const AskedPtr& asked, std::string& error);
   wire::Buffer encoded(const Asked& asked, Response response, std::string& error);
   void end(const AskedPtr& asked, std::string_view code, const std::string& text, const Map& details);

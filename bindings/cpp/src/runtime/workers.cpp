@@ -17,8 +17,9 @@ constexpr std::size_t flush_answers = 64;
 constexpr double job_seconds = 1.0;     // how long the end waits for what still runs
 
 thread_local Workers* runs_for = nullptr;
-thread_local JobPtr present;                      // what this thread runs
+thread_local JobPtr present_job;                  // what this thread runs
 thread_local bool present_ended = false;          // by its own word: it may be another thread's already
+thread_local bool holds_turn = false;             // it took a request that has not begun yet
 thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
 
 // A function as work.
@@ -81,14 +82,14 @@ bool Workers::settle(const JobPtr& job) {
   const std::lock_guard guard(lock_);
   const bool in_time = !job->is_overdue;
   scheduler_.done(job);
-  if (job == present) present_ended = true;
+  if (job == present_job) present_ended = true;
   return in_time;
 }
 
 void Workers::again(const JobPtr& job, double at) {
   {
     const std::lock_guard guard(lock_);
-    if (job == present) present_ended = true;
+    if (job == present_job) present_ended = true;
     scheduler_.again(job, at);
   }
   duties_.wake();  // whoever reads waits until then at most
@@ -187,19 +188,35 @@ void Workers::rest(bool yielding) {
   if (calls_ > 0) --calls_;
 }
 
+// Between taking a request and its beginning nothing else is taken: requests start in order (S-5), however the threads
+// are scheduled.
+JobPtr Workers::next(std::unique_lock<std::mutex>& guard, double now) {
+  turn_.wait(guard, [&] { return !is_turn_taken_ || stopping_; });
+  if (stopping_) return nullptr;
+  JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(now));
+  if (job != nullptr && job->kind == core::Kind::request) is_turn_taken_ = holds_turn = true;
+  return job;
+}
+
+void Workers::begun() {
+  if (!std::exchange(holds_turn, false)) return;
+  const std::lock_guard guard(lock_);
+  is_turn_taken_ = false;
+  turn_.notify_all();
+}
+
 // Something to run for a thread that runs nothing yet.
 JobPtr Workers::take() {
-  const std::lock_guard guard(lock_);
-  JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(fs::monotonic_seconds()));
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, fs::monotonic_seconds());
   if (job != nullptr) ++runners_;
   return job;
 }
 
 // The next thing for a thread that runs. Without one, and if that is to be its end, it runs no more.
 JobPtr Workers::take_next(double now, bool ends) {
-  const std::lock_guard guard(lock_);
-  JobPtr job;
-  if (!stopping_) job = std::static_pointer_cast<Job>(scheduler_.take(now));
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, now);
   if (job == nullptr && ends) {
     --runners_;
     settled_.notify_all();
@@ -233,10 +250,11 @@ void Workers::run(JobPtr job) {
 }
 
 void Workers::execute(const JobPtr& job) {
-  present = job;
+  present_job = job;
   present_ended = false;
   job->run();
-  present = nullptr;
+  present_job = nullptr;
+  begun();
   ++ended_;
   if (present_ended) return;
   const std::lock_guard guard(lock_);
@@ -253,10 +271,12 @@ void Workers::look_in() {
 
 // --- places ---
 
+Workers::Present Workers::present() { return {runs_for, present_job}; }
+
 Workers::Away::Away() {
-  if (runs_for == nullptr || present == nullptr || !runs_for->give_place(present)) return;
+  if (runs_for == nullptr || present_job == nullptr || !runs_for->give_place(present_job)) return;
   workers_ = runs_for;
-  job_ = present;
+  job_ = present_job;
 }
 
 Workers::Away::~Away() {
@@ -363,6 +383,7 @@ void Workers::stop(double timeout_seconds) {
     stopping_ = true;
     scheduler_.close();
     called_.notify_all();
+    turn_.notify_all();
     relief_called_.notify_all();
   }
   duties_.wake();

@@ -57,6 +57,7 @@ class Workers {
 
   void submit(Task task);   // runs on a worker
   void follow(Task task) { submit(std::move(task)); }
+  void begun();  // the request that this thread took: others may begin theirs (S-5)
   bool settle(const JobPtr& job);            // it ended; false if it was told as overdue, so that it is answered
   void again(const JobPtr& job, double at);  // it is run once more then
 
@@ -76,6 +77,15 @@ class Workers {
 
   bool drain(double timeout_seconds);  // waits until nothing waits or runs but what this is called from
   void stop(double timeout_seconds);   // lets every thread end after its present turn or job
+
+  // What a thread runs, and for whom; both null for one that runs nothing.
+  struct Present {
+    Workers* workers = nullptr;
+    JobPtr job;
+  };
+  static Present present();
+  bool give_place(const JobPtr& job);  // it waits for another node; false if too many do
+  void take_place(const JobPtr& job);  // it goes on
 
   // While it lives, the work that this thread runs, of whatever node, holds no place (T-3).
   class Away {
@@ -104,6 +114,7 @@ class Workers {
   bool flush(bool may_wait) noexcept;
   bool callers_may_read();
   void rest(bool yielding);
+  JobPtr next(std::unique_lock<std::mutex>& guard, double now);
   JobPtr take();
   JobPtr take_next(double now, bool ends);
   void run(JobPtr job);
@@ -114,8 +125,6 @@ class Workers {
   bool needs_relief();
   bool may_take();
   bool is_running();
-  bool give_place(const JobPtr& job);
-  void take_place(const JobPtr& job);
 
   const std::size_t size_;
   Duties duties_;
@@ -125,9 +134,11 @@ class Workers {
   std::mutex lock_;  // guards what follows, down to the atomics
   std::condition_variable called_;
   std::condition_variable settled_;
+  std::condition_variable turn_;
   std::condition_variable relief_called_;
   core::Scheduler scheduler_;
   std::vector<Member> members_;
+  bool is_turn_taken_ = false;  // a request was taken and has not begun yet
   std::size_t workers_ = 0;
   std::size_t resting_ = 0;
   std::size_t calls_ = 0;    // of resting members, not yet heard

@@ -36,11 +36,12 @@ Bytes encode_ack(std::uint64_t sequence, bool waiting) {
   return pack(Map{{"sequence", sequence}, {"waiting", true}});
 }
 
-std::uint64_t decode_ack(ByteView payload) {
+Ack decode_ack(ByteView payload) {
   const Map members = decode_control(payload);
   const Value* const sequence = members.find("sequence");
   if (sequence == nullptr || sequence->is_nil()) throw WireError("BAD_PAYLOAD", "an ACK names no sequence");
-  return sequence->as<std::uint64_t>();
+  const Value* const waiting = members.find("waiting");
+  return {sequence->as<std::uint64_t>(), waiting != nullptr && *waiting == Value(true)};
 }
 
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence) {

@@ -14,7 +14,11 @@ namespace speed::wire {
 Map decode_control(ByteView payload, std::size_t most_bytes = limits::max_control_bytes);
 
 Bytes encode_ack(std::uint64_t sequence, bool waiting = false);  // `waiting`: for the program to take it
-std::uint64_t decode_ack(ByteView payload);  // WireError BAD_PAYLOAD
+struct Ack {
+  std::uint64_t sequence = 0;
+  bool waiting = false;
+};
+Ack decode_ack(ByteView payload);  // WireError BAD_PAYLOAD
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence);
 
 // The request ids that are withdrawn (S-15); WireError BAD_PAYLOAD.

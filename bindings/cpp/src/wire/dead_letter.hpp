@@ -12,12 +12,12 @@ namespace speed::wire {
 // Times are Unix ms: `timestamp_ms` is the envelope's, `died_at_ms` when it was given up.
 struct DeadLetter {
   bool is_event = false;
-  std::string source;
+  std::string source = {};
   std::uint64_t sequence = 0;
   std::int64_t timestamp_ms = 0;
   std::int64_t deliveries = 0;
-  std::string error_code;
-  std::string error_message;
+  std::string error_code = {};
+  std::string error_message = {};
   std::int64_t died_at_ms = 0;
   std::uint64_t payload_bytes = 0;
 };

@@ -89,9 +89,9 @@ Bytes written(const Map& details, std::string& why) {
     Buffer out;
     pack(details, out, "details");
     if (out.size() <= limits::max_details_bytes) return {out.view().begin(), out.view().end()};
-    why = " (its details are left out: " + std::to_string(out.size()) + " bytes)";
+    why = " (its details are too large and left out: " + std::to_string(out.size()) + " bytes)";
   } catch (const UnserialisableError&) {
-    why = " (its details are left out: they cannot be written)";
+    why = " (its details have no representation and are left out)";
   }
   return {};
 }
@@ -102,6 +102,7 @@ void encode_error(const std::string& request_id, std::string_view code, std::str
                   Buffer& out) {
   std::string left_out;
   const Bytes detailed = written(details, left_out);
+  if (code.empty()) left_out += " (an error without a code)";
   pack_map_header(detailed.empty() ? 4 : 5, out);
   pack_text("requestId", out);
   pack_text(request_id, out);
