@@ -91,7 +91,8 @@ public final class LaneReader {
     }
 
     private byte[] open(Header header, Block data, int at) {
-        return opener.open(header, data, at, buffer.opened(header));
+        return ReadBuffer.isGiant(header) ? opener.openInPlace(header, data, at)
+                : opener.open(header, data, at, buffer.opened(header));
     }
 
     // --- reading ---

@@ -90,7 +90,8 @@ public final class Outbox {
     }
 
     private void sendWhole(String target, byte[] message, SendOptions options) {
-        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
+        boolean isMarked = options.unordered() && links.splitter(target) != null;
+        if (message.length > Limits.MAX_PAYLOAD_BYTES || isMarked) {
             sendLarge(target, Source.of(message), options);
             return;
         }

@@ -1,5 +1,6 @@
 package speed.runtime;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import speed.Cancellation;
@@ -35,6 +36,7 @@ final class Running implements Job {
     private final Serving serving;
     private final AtomicReference<Phase> phase = new AtomicReference<>(Phase.QUEUED);
     private volatile boolean withdrawn;
+    private volatile boolean isCommitted;
     private volatile Place place;
 
     Running(Serving serving, Lane lane, Received received, SpcHead head, long deadline) {
@@ -54,6 +56,16 @@ final class Running implements Job {
 
     String source() {
         return place.lane.source();
+    }
+
+    /** It was committed before it begins: its answer need not commit it again. */
+    void committed() {
+        isCommitted = true;
+    }
+
+    /** What is still to be committed with its answer. */
+    List<Token> uncommitted() {
+        return isCommitted ? List.of() : List.of(place.token);
     }
 
     /** Generation of the caller that sent it. */

@@ -231,6 +231,7 @@ public final class Serving {
             written = place.lane().finish(List.of(place.token()));
         }
         if (written) {
+            accepted.committed();
             return true;
         }
         answer(accepted, Response.error("INTERNAL_ERROR",
@@ -267,7 +268,7 @@ public final class Serving {
 
     private void reply(Running one, Response response) {
         Running.Place place = one.place();
-        answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), List.of(place.token()));
+        answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), one.uncommitted());
     }
 
     /** Step 9; whatever fails in it is an answer as well. */
