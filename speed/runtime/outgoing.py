@@ -14,6 +14,7 @@ from speed.core.access import granted
 from speed.errors import (
     AccessDeniedError,
     InboxFullError,
+    NodeClosedError,
     NodeLeftError,
     PayloadTooLargeError,
     StorageError,
@@ -54,7 +55,7 @@ class OutgoingLink:
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
         self._room = Room(self.lock, context.stopping)
-        self._renewal_due = False
+        self._renewal_due = self._is_closed = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource()
@@ -146,6 +147,8 @@ class OutgoingLink:
         deadline: float,
         urgent: bool,
         track: Callable[[int], None] | None,
+        *,
+        is_last: bool = False,
     ) -> int:
         if self.splitter is not None and type_ in SEGMENTED_TYPES and not flags & FLAG_SEGMENT:
             return self._append_cut(self.splitter, type_, flags, payloads, deadline, urgent, track)
@@ -157,10 +160,12 @@ class OutgoingLink:
         if urgent and self._room.turns:
             raise self._inbox_full()
         with self.lock:
+            self._check_open(is_last)
             if self._renewal_due:
                 self.reopen()
             if self._room.turns or not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
+                self._check_open(is_last)
             context.registration.check_held()
             first = counter = self._counter
             now = unix_ms()
@@ -195,15 +200,19 @@ class OutgoingLink:
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Wait until the receiver has committed enough; the order of senders is kept. The caller holds ``lock``."""
         if urgent or not self._room.wait(partial(self._has_room, payload_bytes), deadline):
+            self._check_open()
             raise self._inbox_full()
 
     def _has_room(self, payload_bytes: int) -> bool:
+        if self._is_closed:
+            return False
         if self._renewal_due:
             self.reopen()
         return self._writer.room(payload_bytes)
 
     def _check_room(self, payload_bytes: int) -> None:
         with self.lock:
+            self._check_open()
             if payload_bytes > self._context.window_bytes or self._room.turns or not self._has_room(payload_bytes):
                 raise self._inbox_full()
 
@@ -240,9 +249,27 @@ class OutgoingLink:
         self._writer.close()
         self.ringer.close()
 
-    def close(self) -> None:
+    def _check_open(self, is_last: bool = False) -> None:
+        """Nothing is written, and nothing opened, once the node has let go of its links; but for its last word."""
+        if self._is_closed and not is_last:
+            self._context.check_open()
+            raise NodeClosedError("the node was closed: nothing was written")
+
+    def end(self) -> None:
+        """What is being written is the last, but for ``say_leave``: a successor's fence may lie behind it (L-18)."""
         with self.lock:
+            self._is_closed = True
+
+    def say_leave(self, payload: bytes) -> None:
+        """The last word, once the name is given up; it may be lost, and waits for nothing."""
+        self._append(EnvelopeType.DISCOVERY, 0, (payload,), 0.0, True, None, is_last=True)
+
+    def close(self) -> None:
+        """For good."""
+        with self.lock:
+            self._is_closed = True
             self.reopen()
+            self.ringer.shut()
 
 
 class Links:
@@ -257,6 +284,7 @@ class Links:
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
         self._splitters: dict[str, Splitter] = {}
+        self._is_closed = False
 
     def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
         self._opened = opened
@@ -299,6 +327,8 @@ class Links:
         if link is not None and self._generations[target] == generation:
             return link
         with self.lock:
+            if self._is_closed:
+                raise NodeClosedError("the node was closed: nothing was written")
             link = self._links.get(target)
             if link is None:
                 link = OutgoingLink(self._context, target)
@@ -360,7 +390,16 @@ class Links:
         with self.lock:
             return list(self._links.values())
 
+    def end(self) -> None:
+        """Who still writes is refused from now on: the name is about to be given up."""
+        with self.lock:
+            self._is_closed = True
+        for link in self.opened():
+            link.end()
+
     def close(self) -> None:
+        """For good."""
+        self.end()
         for link in self.opened():
             link.close()
 
