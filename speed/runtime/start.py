@@ -25,6 +25,7 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
+from speed.runtime.links import Links
 from speed.runtime.options import (
     MAX_DELIVERIES_ASKED,
     MAX_LEASE_SECONDS,
@@ -33,7 +34,6 @@ from speed.runtime.options import (
     Options,
 )
 from speed.runtime.outbox import Outbox
-from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
