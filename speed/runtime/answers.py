@@ -19,7 +19,7 @@ from speed.errors import InboxFullError, PayloadTooLargeError, SpeedError
 from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.inbound import Lane
-from speed.runtime.outgoing import Links
+from speed.runtime.links import Links
 from speed.runtime.workers import place_given_up
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES

@@ -19,7 +19,8 @@ from speed.core.pending import PendingCall, PendingCalls
 from speed.errors import CallTimeoutError, Execution, NotAcknowledgedError, SegmentsLostError, SpeedError, WireError
 from speed.runtime.context import Context, boot_ms, unix_ms
 from speed.runtime.futures import Answer, CallFuture, Completion, OneAnswer, Outcome, Waiter
-from speed.runtime.outgoing import Links, OutgoingLink
+from speed.runtime.links import Links
+from speed.runtime.outgoing import OutgoingLink
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool

@@ -18,8 +18,8 @@ from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delivery import Delivery
 from speed.runtime.inbound import Lane
+from speed.runtime.links import Links
 from speed.runtime.message import Message
-from speed.runtime.outgoing import Links
 from speed.runtime.serving import Serving
 from speed.runtime.workers import WorkerPool
 from speed.wire import control

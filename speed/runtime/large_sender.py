@@ -8,7 +8,8 @@ from time import monotonic
 from speed.errors import ConfigurationError
 from speed.runtime.context import Context
 from speed.runtime.futures import OneAnswer, Waiter
-from speed.runtime.outgoing import Links, OutgoingLink
+from speed.runtime.links import Links
+from speed.runtime.outgoing import OutgoingLink
 from speed.segment.form import MAX_HEAD_BYTES, Segment, write_segment
 from speed.segment.source import Source
 from speed.segment.splitter import Splitter, splitter_for

@@ -11,9 +11,9 @@ from speed.core.access import granted
 from speed.errors import ConfigurationError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.links import Links
 from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
-from speed.runtime.outgoing import Links
 from speed.runtime.published import Published, Sent
 from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent

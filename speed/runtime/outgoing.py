@@ -10,14 +10,11 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from speed.core.access import granted
 from speed.errors import (
-    AccessDeniedError,
     InboxFullError,
-    NodeLeftError,
+    NodeClosedError,
     PayloadTooLargeError,
     StorageError,
-    UnknownNodeError,
 )
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
@@ -25,7 +22,6 @@ from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
-from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
 from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
@@ -33,9 +29,6 @@ from speed.wire.seal import LinkSealer, NonceSource
 
 if TYPE_CHECKING:
     from speed.segment.splitter import Splitter
-
-FRESH_SECONDS = 0.001
-"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
@@ -54,7 +47,7 @@ class OutgoingLink:
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
         self._room = Room(self.lock, context.stopping)
-        self._renewal_due = False
+        self._renewal_due = self._is_closed = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
         self._nonces = NonceSource()
@@ -146,6 +139,8 @@ class OutgoingLink:
         deadline: float,
         urgent: bool,
         track: Callable[[int], None] | None,
+        *,
+        is_last: bool = False,
     ) -> int:
         if self.splitter is not None and type_ in SEGMENTED_TYPES and not flags & FLAG_SEGMENT:
             return self._append_cut(self.splitter, type_, flags, payloads, deadline, urgent, track)
@@ -157,10 +152,12 @@ class OutgoingLink:
         if urgent and self._room.turns:
             raise self._inbox_full()
         with self.lock:
+            self._check_open(is_last)
             if self._renewal_due:
                 self.reopen()
             if self._room.turns or not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
+                self._check_open(is_last)
             context.registration.check_held()
             first = counter = self._counter
             now = unix_ms()
@@ -195,15 +192,19 @@ class OutgoingLink:
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Wait until the receiver has committed enough; the order of senders is kept. The caller holds ``lock``."""
         if urgent or not self._room.wait(partial(self._has_room, payload_bytes), deadline):
+            self._check_open()
             raise self._inbox_full()
 
     def _has_room(self, payload_bytes: int) -> bool:
+        if self._is_closed:
+            return False
         if self._renewal_due:
             self.reopen()
         return self._writer.room(payload_bytes)
 
     def _check_room(self, payload_bytes: int) -> None:
         with self.lock:
+            self._check_open()
             if payload_bytes > self._context.window_bytes or self._room.turns or not self._has_room(payload_bytes):
                 raise self._inbox_full()
 
@@ -240,132 +241,24 @@ class OutgoingLink:
         self._writer.close()
         self.ringer.close()
 
-    def close(self) -> None:
+    def _check_open(self, is_last: bool = False) -> None:
+        """Nothing is written, and nothing opened, once the node has let go of its links; but for its last word."""
+        if self._is_closed and not is_last:
+            self._context.check_open()
+            raise NodeClosedError("the node was closed: nothing was written")
+
+    def end(self) -> None:
+        """What is being written is the last, but for ``say_leave``: a successor's fence may lie behind it (L-18)."""
         with self.lock:
+            self._is_closed = True
+
+    def say_leave(self, payload: bytes) -> None:
+        """The last word, once the name is given up; it may be lost, and waits for nothing."""
+        self._append(EnvelopeType.DISCOVERY, 0, (payload,), 0.0, True, None, is_last=True)
+
+    def close(self) -> None:
+        """For good."""
+        with self.lock:
+            self._is_closed = True
             self.reopen()
-
-
-class Links:
-    """All outgoing links of a node, made on first use. Thread-safe."""
-
-    def __init__(self, context: Context) -> None:
-        self.lock = locks.lock("links")
-        self._context = context
-        self._links: dict[str, OutgoingLink] = {}
-        self._generations: dict[str, int] = {}
-        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
-        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
-        self._opened: Callable[[OutgoingLink], None] = lambda _: None
-        self._splitters: dict[str, Splitter] = {}
-
-    def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
-        self._opened = opened
-
-    def granted(self, target: str) -> OutgoingLink:
-        """The link to a live node that allows this one (A-3); nothing is written before this returns.
-
-        Raises UnknownNodeError or AccessDeniedError.
-        """
-        now = monotonic()
-        fresh = self._fresh.get(target)
-        if fresh is not None and now < fresh[0]:
-            return fresh[1]
-        entry = self._context.registry.live(target)
-        if entry is None:
-            self.drop(target)
-            raise UnknownNodeError(self._context.registry.absence(target))
-        if entry.status == "leaving":
-            raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
-        self._check_grant(entry)
-        link = self.open(target, entry.generation)
-        link.features = entry.features
-        self._fresh[target] = (now + FRESH_SECONDS, link)
-        return link
-
-    def _check_grant(self, entry: Entry) -> None:
-        if not granted(entry.allow, self._context.name):
-            self._context.stats.count("sends_denied")
-            raise AccessDeniedError(
-                f"{entry.name!r} does not allow {self._context.name!r}; "
-                f"its owner must call allow({self._context.name!r})"
-            )
-
-    def open(self, target: str, generation: int) -> OutgoingLink:
-        """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).
-
-        A new generation of the target gets a new segment: it may have put the old lane into quarantine.
-        """
-        link = self._links.get(target)
-        if link is not None and self._generations[target] == generation:
-            return link
-        with self.lock:
-            link = self._links.get(target)
-            if link is None:
-                link = OutgoingLink(self._context, target)
-                link.splitter = self._splitters.get(target)
-                link.features = self._features(target)
-                self._opened(link)
-                self._links[target] = link
-            elif self._generations[target] < generation:
-                link.renew()
-                link.features = self._features(target)
-                self._opened(link)
-            self._generations[target] = max(generation, self._generations.get(target, 0))
-            return link
-
-    def _features(self, target: str) -> tuple[str, ...]:
-        entry = self._context.registry.live(target)
-        return () if entry is None else entry.features
-
-    def cut(self, target: str, splitter: Splitter | None) -> None:
-        """Cut all that goes to ``target`` from now on, or no longer."""
-        with self.lock:
-            if splitter is None:
-                self._splitters.pop(target, None)
-            else:
-                self._splitters[target] = splitter
-            link = self._links.get(target)
-            if link is not None:
-                link.splitter = splitter
-
-    def is_cut(self, target: str) -> bool:
-        """Whether all that goes to ``target`` goes in segments."""
-        return target in self._splitters
-
-    def most_bytes(self, target: str) -> int:
-        """The largest response that can go to ``target`` (G-18)."""
-        entry = self._context.registry.live(target)
-        takes_segments = entry is not None and "segments" in entry.features
-        most = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
-        splitter = self._splitters.get(target)
-        return most if splitter is None else min(most, splitter.most_bytes)
-
-    def takes(self, target: str, feature: str) -> bool:
-        """Whether a node that was written to has a feature, as its entry said last."""
-        link = self._links.get(target)
-        return link is not None and feature in link.features
-
-    def known(self, name: str) -> bool:
-        """Whether this process ever wrote to ``name``, so that answers may come from there."""
-        return name in self._links
-
-    def drop(self, target: str) -> None:
-        """Forget files of a node that left; the sequence of the link goes on if it returns."""
-        self._fresh.pop(target, None)
-        link = self._links.get(target)
-        if link is not None:
-            link.renew()
-
-    def opened(self) -> list[OutgoingLink]:
-        with self.lock:
-            return list(self._links.values())
-
-    def close(self) -> None:
-        for link in self.opened():
-            link.close()
-
-    def abandon(self) -> None:
-        """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
-        for link in list(self._links.values()):
-            link.ringer.abandon()
-            link.reopen()
+            self.ringer.shut()

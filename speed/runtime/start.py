@@ -25,6 +25,7 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
+from speed.runtime.links import Links
 from speed.runtime.options import (
     MAX_DELIVERIES_ASKED,
     MAX_LEASE_SECONDS,
@@ -33,7 +34,6 @@ from speed.runtime.options import (
     Options,
 )
 from speed.runtime.outbox import Outbox
-from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
@@ -41,7 +41,6 @@ from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
 from speed.wire.entry import Entry
-from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 
 if TYPE_CHECKING:
@@ -99,7 +98,10 @@ class Parts:
         self.calls.tell_rest()
 
     def _end(self, reason: SpeedError, leave_registry: Callable[[], None]) -> None:
-        """Stop all threads, fail all who wait, release the lanes."""
+        """Stop all threads, fail all who wait, release the lanes and what was kept, and only then the name.
+
+        A successor may read the same lanes from the moment that the name is free.
+        """
         context = self.context
         context.failure = reason
         context.stopping.set()
@@ -107,11 +109,12 @@ class Parts:
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
         self.pool.stop()
-        leave_registry()
         self.protocol.stop(JOIN_SECONDS)
-        self.registrar.stop(JOIN_SECONDS)
         self.protocol.close()
         self.dispatch.close()
+        self.links.end()
+        leave_registry()
+        self.registrar.stop(JOIN_SECONDS)
         context.registration.let_go()
 
     def _say_leave(self) -> None:
@@ -121,7 +124,7 @@ class Parts:
             try:
                 entry = self.context.registry.live(link.target)
                 if entry is not None and grants(entry, self.context.name):
-                    link.send(EnvelopeType.DISCOVERY, 0, payload, 0.0, urgent=True)
+                    link.say_leave(payload)
             except (SpeedError, OSError):
                 self.context.stats.count("leave_notices_undelivered")
 

@@ -8,7 +8,7 @@ from time import monotonic
 from speed.errors import InboxFullError, SpeedError
 from speed.runtime import locks
 from speed.runtime.context import Context
-from speed.runtime.outgoing import Links
+from speed.runtime.links import Links
 from speed.wire import control
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_WITHDRAWN_IDS

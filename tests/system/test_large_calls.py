@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import speed
-from speed.runtime import outgoing
+from speed.runtime import links, outgoing
 
 Make = Callable[..., speed.Node]
 PATIENCE = 60.0
@@ -30,7 +30,8 @@ def test_a_future_gets_a_large_result(make: Make) -> None:
 
 
 def test_what_is_above_the_limit_of_calls_is_refused_on_both_sides(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outgoing, "MAX_CALL_BYTES", 1 << 26)
+    for module in (outgoing, links):
+        monkeypatch.setattr(module, "MAX_CALL_BYTES", 1 << 26)
     billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
     billing.register("large", lambda: bytes(LARGE))
     billing.register("size", lambda data: len(data))

@@ -127,3 +127,34 @@ def test_messages_that_come_while_it_leaves_are_handled_by_the_next_one(make: Ma
     leaving.caller.wait_for("billing", timeout=PATIENCE)
     leaving.caller.send("billing", 3, ack=True, timeout=PATIENCE)
     assert handled == [0, 1, 2, 3]
+
+
+def test_what_is_sent_while_its_sender_closes_is_handled_or_refused(root: str, node: Make) -> None:
+    """L-18: never accepted behind the fence of the successor, who may start the moment that the name is free."""
+    handled: list[Any] = []
+    receiver = node("receiver", allow=["sender"], engine="python")
+    receiver.on_message(lambda message: handled.append(message.payload))
+    accepted: list[int] = []
+    numbers = iter(range(1_000_000))
+
+    def send(own: speed.Node) -> None:
+        try:
+            while True:
+                number = next(numbers)
+                own.send("receiver", number, timeout=PATIENCE)
+                accepted.append(number)
+        except speed.SpeedError:
+            return
+
+    for _ in range(8):
+        own = speed.Node("sender", root=root, engine="python")
+        sending = threading.Thread(target=send, args=(own,), daemon=True)
+        sending.start()
+        already = len(accepted)
+        while len(accepted) < already + 20:
+            own.ping("receiver", timeout=PATIENCE)
+        own.close()
+        sending.join(PATIENCE)
+    with speed.Node("sender", root=root, engine="python") as last:
+        last.send("receiver", "end", ack=True, timeout=PATIENCE)
+    assert set(accepted) <= set(handled)
