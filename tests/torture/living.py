@@ -125,7 +125,7 @@ class Household:
         """Close and start again, unless another thread does so."""
         with self._turn(name) as is_mine:
             if is_mine:
-                self._nodes[name].close(drain_seconds=drain)
+                self._close(name, drain)
                 self.start(name)
 
     def leave(self, name: str, asker: speed.Node) -> None:
@@ -169,9 +169,15 @@ class Household:
                 time.sleep(0.01)
 
     def close_all(self) -> None:
-        for node in self._nodes.values():
-            node.close(drain_seconds=DRAIN_SECONDS)
+        for name in self.setting.names:
+            self._close(name, DRAIN_SECONDS)
         self._nodes.clear()
+
+    def _close(self, name: str, drain: float) -> None:
+        node = self._nodes[name]
+        with contextlib.suppress(speed.SpeedError):
+            self._journal.tell("counted", name, *map("{0[0]}={0[1]}".format, node.stats()["counters"].items()))
+        node.close(drain_seconds=drain)
 
     def breaks(self, what: str) -> bool:
         """Whether it is time to break this promise."""
