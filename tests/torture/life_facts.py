@@ -11,6 +11,7 @@ A line of a journal is a fact:
 | ``answered ID …`` | a call got its answer |
 | ``failed ID CODE never`` or ``maybe`` | it got an error; whether the service may have been invoked |
 | ``refused ACT CODE`` | something else got an error |
+| ``counted NAME KEY=COUNT…`` | what a node had counted when it was about to be closed |
 | ``foreign ACT …`` | something raised what is no error of SPEED's |
 | ``late ACT SECONDS`` | something took longer than its deadline and its grace |
 """
@@ -21,6 +22,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 SHOWN = 3
+DISCARDED = ("rejected", "discarded", "payloads_lost", "segment_store", "messages_dropped", "events_un", "dead_letters")
+"""How counters begin that tell of something that no program got."""
 
 
 class Facts:
@@ -35,6 +38,7 @@ class Facts:
         self.failed: dict[str, list[str]] = {}
         self.refused: list[str] = []
         self.odd: list[str] = []
+        self.counters: Counter[str] = Counter()
         for line in lines:
             self._add(*line.rstrip("\n").split(" "))
 
@@ -51,10 +55,20 @@ class Facts:
             self.answered.add(name)
         elif what == "failed":
             self.failed[name] = list(rest)
+        elif what == "counted":
+            self._count(rest)
         elif what == "refused":
             self.refused.append(f"{name} {rest[0]}")
         else:
             self.odd.append(" ".join((what, name, *rest)))
+
+    def _count(self, told: Iterable[str]) -> None:
+        for key, _, count in (one.partition("=") for one in told):
+            self.counters[key] += int(count)
+
+    def discarded(self) -> dict[str, int]:
+        """What nodes counted of envelopes and payloads that they threw away: where to look for what is lost."""
+        return {key: count for key, count in sorted(self.counters.items()) if key.startswith(DISCARDED) and count}
 
     def waits(self) -> bool:
         """Whether something that was accepted was not handled yet."""

@@ -30,6 +30,11 @@ def test_facts_that_break_nothing_are_told_as_nothing() -> None:
     assert told("") == []
 
 
+def test_what_nodes_threw_away_is_added_up() -> None:
+    facts = Facts(["counted a rejected_behind_fence=2 pings=7", "counted b rejected_behind_fence=1 payloads_lost=0"])
+    assert facts.discarded() == {"rejected_behind_fence": 3}
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -95,17 +95,31 @@ class Household {
   void turn_over(const std::string& name, double drain) {
     const std::unique_lock turn(turns_.at(name), std::try_to_lock);
     if (!turn) return;
-    find(name)->close(drain);
+    close(name, *find(name), drain);
     start(name);
   }
 
   void close_all() {
     const std::lock_guard guard(lock_);
-    for (auto& [name, node] : nodes_) node->close(drain_seconds);
+    for (auto& [name, node] : nodes_) close(name, *node, drain_seconds);
     nodes_.clear();
   }
 
  private:
+  void close(const std::string& name, speed::Node& node, double drain) {
+    try {
+      std::string told;
+      const speed::Map counters = node.stats().find("counters")->as<speed::Map>();
+      for (const speed::Member& each : counters) {
+        told += " " + each.key.as<std::string>() + "=" + std::to_string(each.value.as<std::int64_t>());
+      }
+      journal_.tell("counted " + name + told);
+    } catch (const speed::Error& error) {
+      journal_.tell("refused stats " + std::string(error.code()));
+    }
+    node.close(drain);
+  }
+
   void start(const std::string& name) {
     speed::NodeOptions options;
     options.root = setting_.root;

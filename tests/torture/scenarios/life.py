@@ -165,7 +165,10 @@ class Round:
             self._check_end(home)
         facts = self._facts()
         self._count(facts)
-        for what in facts.broken():
+        broken = list(facts.broken())
+        if broken:
+            print(f"  counted in this round: {facts.discarded()}", flush=True)
+        for what in broken:
             self.report.check(False, f"{'+'.join(home.kind for home in self.homes)}: {what}")
 
     def _tell_all(self) -> None:

@@ -156,8 +156,21 @@ public final class Living {
     }
 
     private void closeAll() {
-        nodes.values().forEach(node -> node.close(DRAIN));
+        names.forEach(name -> close(name, DRAIN));
         nodes.clear();
+    }
+
+    private void close(String name, Duration drain) {
+        Node node = nodes.get(name);
+        try {
+            StringBuilder told = new StringBuilder();
+            ((Map<?, ?>) node.stats().get("counters")).forEach((key, count) ->
+                    told.append(' ').append(key).append('=').append(count));
+            tell("counted " + name + told);
+        } catch (SpeedException error) {
+            tell("refused", "stats", error.code());
+        }
+        node.close(drain);
     }
 
     private void took(String name, Message message) {
@@ -356,7 +369,7 @@ public final class Living {
                 return;
             }
             try {
-                nodes.get(name).close(random.nextBoolean() ? Duration.ofMillis(100) : DRAIN);
+                close(name, random.nextBoolean() ? Duration.ofMillis(100) : DRAIN);
                 start(name);
             } finally {
                 turns.get(name).unlock();
