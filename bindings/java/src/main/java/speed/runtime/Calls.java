@@ -128,7 +128,7 @@ public final class Calls {
                     Trace.orCurrent(trace)).encode();
             long deadline = System.nanoTime() + timeout.toNanos();
             track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
-            sendTracked(link, OutgoingLink.Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+            sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.NOT_BEGUN);
@@ -173,7 +173,7 @@ public final class Calls {
     }
 
     /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
-    private void trackSegment(OutgoingLink link, OutgoingLink.Load load, String requestId, long sequence) {
+    private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             if (!(outcome.error() instanceof NotAcknowledgedException)) {
                 context.pending.complete(new RequestKey(requestId), link.target, outcome);
@@ -190,7 +190,7 @@ public final class Calls {
         long deadline = System.nanoTime() + timeout.toNanos();
         Waiter waiter = new Waiter(pool);
         track(new Call(new RequestKey(requestId), deadline, target, waiter));
-        sendTracked(link, OutgoingLink.Load.of(type, 0, Control.encode(body), deadline), requestId);
+        sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
         Outcome outcome = waiter.await(() -> {});
         if (outcome.error() != null) {
             throw outcome.error();
@@ -198,7 +198,7 @@ public final class Calls {
         return outcome.result();
     }
 
-    private void sendTracked(OutgoingLink link, OutgoingLink.Load load, String requestId) {
+    private void sendTracked(OutgoingLink link, Load load, String requestId) {
         try {
             pool.blocking(() -> link.isCut(load)
                     ? link.send(load, sequence -> trackSegment(link, load, requestId, sequence)) : link.send(load));
@@ -215,8 +215,8 @@ public final class Calls {
         OneAnswer answer = oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>(1);
         try {
-            OutgoingLink.Load load =
-                    OutgoingLink.Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
+            Load load =
+                    Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
             pool.blocking(() -> link.send(load, sequence -> {
                 SequenceKey key = new SequenceKey(target, sequence);
                 tracked.add(key);

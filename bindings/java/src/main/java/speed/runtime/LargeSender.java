@@ -59,7 +59,7 @@ final class LargeSender {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
         for (Segment segment : segments(link, source)) {
-            OutgoingLink.Load load = load(type, 0, segment, options);
+            Load load = load(type, 0, segment, options);
             pool.blocking(() -> link.send(load));
             report(options.progress(), segment, source);
         }
@@ -80,7 +80,7 @@ final class LargeSender {
                 if (answer.isGiven()) {
                     break; // the receiver has given it up
                 }
-                OutgoingLink.Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
+                Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
                 pool.blocking(() -> link.send(load, track));
                 report(options.progress(), segment, source);
             }
@@ -112,9 +112,9 @@ final class LargeSender {
         return (ofLink != null ? ofLink : splitter(source.size())).split(source);
     }
 
-    private static OutgoingLink.Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
+    private static Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
         Segment marked = options.unordered() ? segment.asUnordered() : segment;
-        return OutgoingLink.Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
+        return Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
                 System.nanoTime() + options.timeout().toNanos());
     }
 
