@@ -71,13 +71,14 @@ public final class Calls {
 
     /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
     public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        Waiter waiter = new Waiter(pool);
-        String requestId = nextId();
-        start(target, requestId, service, arguments, timeout, trace, waiter);
-        return read(waiter.await(() -> {
-            withdrawals.add(target, requestId);
-            withdrawals.send(target);
-        }));
+        try (Waiter waiter = new Waiter(pool)) {
+            String requestId = nextId();
+            start(target, requestId, service, arguments, timeout, trace, waiter);
+            return read(waiter.await(() -> {
+                withdrawals.add(target, requestId);
+                withdrawals.send(target);
+            }));
+        }
     }
 
     /** Starts a call; calls start in the order in which this returns. */
@@ -188,14 +189,15 @@ public final class Calls {
         Map<String, Object> body = new LinkedHashMap<>(question);
         body.put("requestId", requestId);
         long deadline = System.nanoTime() + timeout.toNanos();
-        Waiter waiter = new Waiter(pool);
-        track(new Call(new RequestKey(requestId), deadline, target, waiter));
-        sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
-        Outcome outcome = waiter.await(() -> {});
-        if (outcome.error() != null) {
-            throw outcome.error();
+        try (Waiter waiter = new Waiter(pool)) {
+            track(new Call(new RequestKey(requestId), deadline, target, waiter));
+            sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
+            Outcome outcome = waiter.await(() -> { });
+            if (outcome.error() != null) {
+                throw outcome.error();
+            }
+            return outcome.result();
         }
-        return outcome.result();
     }
 
     private void sendTracked(OutgoingLink link, Load load, String requestId) {
@@ -212,9 +214,8 @@ public final class Calls {
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
-        OneAnswer answer = oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>(1);
-        try {
+        try (OneAnswer answer = oneAnswer()) {
             Load load =
                     Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
             pool.blocking(() -> link.send(load, sequence -> {

@@ -69,13 +69,12 @@ final class LargeSender {
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
-        OneAnswer answer = calls.oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>();
-        LongConsumer track = sequence -> {
-            tracked.add(new SequenceKey(target, sequence));
-            track(tracked.get(tracked.size() - 1), LONGEST, answer);
-        };
-        try {
+        try (OneAnswer answer = calls.oneAnswer()) {
+            LongConsumer track = sequence -> {
+                tracked.add(new SequenceKey(target, sequence));
+                track(tracked.get(tracked.size() - 1), LONGEST, answer);
+            };
             for (Segment segment : segments(link, source)) {
                 if (answer.isGiven()) {
                     break; // the receiver has given it up
