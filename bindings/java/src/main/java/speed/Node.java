@@ -9,10 +9,8 @@ import java.util.function.Consumer;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
-import speed.errors.WireException;
 import speed.runtime.Runtime;
 import speed.wire.Entry;
-import speed.wire.EnvelopeType;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -32,7 +30,6 @@ import speed.wire.EnvelopeType;
  * they never keep a program alive.
  */
 public final class Node implements Caller, Messenger, Peers, AutoCloseable {
-    private static final Duration ASK_TIMEOUT = Duration.ofSeconds(5);
     private static final Duration DRAIN = Duration.ofSeconds(10);
     private static final long WAIT_NANOS = 10_000_000;
 
@@ -299,28 +296,25 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     @Override
     public Duration ping(String target) {
         checkOpen();
-        long began = System.nanoTime();
-        runtime.calls().ask(target, EnvelopeType.HEARTBEAT, Map.of(), ASK_TIMEOUT);
-        return Duration.ofNanos(System.nanoTime() - began);
+        return runtime.questions().ping(target);
     }
 
     @Override
     public List<String> services(String target) {
-        if (discover(target, "SERVICES").get("services") instanceof List<?> names
-                && names.stream().allMatch(String.class::isInstance)) {
-            return names.stream().map(String.class::cast).toList();
-        }
-        throw odd(target);
+        checkOpen();
+        return runtime.questions().services(target);
     }
 
     @Override
     public Map<String, Object> info(String target) {
-        return discover(target, "INFO");
+        checkOpen();
+        return runtime.questions().discover(target, "INFO");
     }
 
     @Override
     public Map<String, Object> stats(String target) {
-        return discover(target, "STATS");
+        checkOpen();
+        return runtime.questions().discover(target, "STATS");
     }
 
     /**
@@ -330,20 +324,6 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      */
     public Map<String, Object> stats() {
         return runtime.introspection().answer("STATS", name());
-    }
-
-    @SuppressWarnings("unchecked")
-    private Map<String, Object> discover(String target, String operation) {
-        checkOpen();
-        Object result = runtime.calls().ask(target, EnvelopeType.DISCOVERY, Map.of("op", operation), ASK_TIMEOUT);
-        if (result instanceof Map<?, ?> map && map.keySet().stream().allMatch(String.class::isInstance)) {
-            return (Map<String, Object>) map;
-        }
-        throw odd(target);
-    }
-
-    private static WireException odd(String target) {
-        return new WireException("BAD_PAYLOAD", "'" + target + "' answered what is no answer to this question");
     }
 
     // --- life ---

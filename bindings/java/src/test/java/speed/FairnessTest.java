@@ -12,6 +12,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
+import speed.errors.NodeClosedException;
 
 /** T-3 to T-6: nobody starves, and nobody waits for himself. */
 class FairnessTest extends TwoNodes {
@@ -101,6 +102,26 @@ class FairnessTest extends TwoNodes {
             one.register("inner", request -> "done");
             one.register("outer", request -> one.call("one", "inner", Map.of(), SOON));
             assertEquals("done", analytics.call("one", "outer", Map.of(), SOON));
+        }
+    }
+
+    /** Who fetches messages and who rests wait at one place: none of them is woken instead of another. */
+    @Test
+    void callsAreServedWhileThreadsOfTheProgramWaitForMessages() {
+        billing.register("one", request -> 1);
+        for (int receiver = 0; receiver < 8; receiver++) {
+            Thread thread = new Thread(() -> {
+                try {
+                    billing.receive(SOON.multipliedBy(3));
+                } catch (InterruptedException | NodeClosedException over) {
+                    return;
+                }
+            }, "receiver");
+            thread.setDaemon(true);
+            thread.start();
+        }
+        for (int call = 0; call < 500; call++) {
+            assertEquals(1L, analytics.call("billing", "one", Map.of(), SOON));
         }
     }
 

@@ -88,7 +88,7 @@ class LockOrderTest extends TwoNodes {
         while (!ended.get()) {
             billing.allow("etl.*");
             billing.deny("etl.*");
-            analytics.stats("billing");
+            billing.stats();
         }
     }
 

@@ -2,14 +2,11 @@ package speed.core;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.Deque;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.PriorityQueue;
-import java.util.Queue;
 import java.util.function.Predicate;
 import speed.wire.Limits;
 
@@ -26,9 +23,6 @@ public final class Scheduler<T> {
     public static final long NEVER = Work.NEVER;
 
     private static final long UNCLAIMED_EVENT_NANOS = (long) (Limits.UNCLAIMED_EVENT_SECONDS * 1e9);
-
-    /** Deadlines among which those that mean nothing any more are not looked for. */
-    private static final int MANY_DEADLINES = 1024;
 
     /** Where the node stands. */
     public enum Life {
@@ -54,8 +48,6 @@ public final class Scheduler<T> {
     /** What a look at the time found: requests over their deadline, and events that nothing took. */
     public record Overdue<T>(List<Work<T>> waiting, List<Work<T>> running, List<Work<T>> unclaimed) {}
 
-    private record Timed<T>(long time, Work<T> work) {}
-
     private final int workers;
     private final Map<Work.Kind, Integer> running = new EnumMap<>(Work.Kind.class);
     private final List<Work.Kind> rotation = new ArrayList<>(List.of(Work.Kind.values()));
@@ -63,22 +55,15 @@ public final class Scheduler<T> {
     private final OrderedMessages<T> messages = new OrderedMessages<>();
     private final Unclaimed<T> unclaimed = new Unclaimed<>();
     private final Deque<Work<T>> tasks = new ArrayDeque<>();
-    private final Queue<Timed<T>> deadlines = timed();
-    private final Queue<Timed<T>> backOff = timed();
+    private final Timers<T> timers = new Timers<>();
     private Life life = Life.OPEN;
     private long numbers;
     private int blocked;
-    private int mostDeadlines = MANY_DEADLINES;
 
     public Scheduler(int workers) {
         this.workers = workers;
         running.put(Work.Kind.REQUEST, 0);
         running.put(Work.Kind.MESSAGE, 0);
-    }
-
-    private static <T> Queue<Timed<T>> timed() {
-        return new PriorityQueue<>(Comparator.<Timed<T>>comparingLong(Timed::time)
-                .thenComparingLong(one -> one.work.number));
     }
 
     public Life life() {
@@ -98,7 +83,7 @@ public final class Scheduler<T> {
         }
         Work<T> work = Work.request(item, ++numbers, sender, key, deadline);
         requests.add(work);
-        addDeadline(work);
+        timers.addDeadline(work);
         return new Admitted<>(Admission.WAITING, work);
     }
 
@@ -127,18 +112,9 @@ public final class Scheduler<T> {
         unclaimed.add(work);
         if (isEvent) {
             work.deadline = now + UNCLAIMED_EVENT_NANOS;
-            addDeadline(work);
+            timers.addDeadline(work);
         }
         return work;
-    }
-
-    /** Of many that ended long before their deadlines nothing is kept. */
-    private void addDeadline(Work<T> work) {
-        deadlines.add(new Timed<>(work.deadline, work));
-        if (deadlines.size() > mostDeadlines) {
-            deadlines.removeIf(one -> !one.work.awaitsItsDeadline());
-            mostDeadlines = MANY_DEADLINES + 2 * deadlines.size();
-        }
     }
 
     /** Something short of the node's own, or a callback of the program. */
@@ -208,7 +184,7 @@ public final class Scheduler<T> {
     public void again(Work<T> work, long at) {
         free(work);
         work.state = Work.State.BACK_OFF;
-        backOff.add(new Timed<>(at, work));
+        timers.addBackOff(work, at);
     }
 
     /** Its worker waits for another node: its place is given to others. False if too many wait already. */
@@ -240,9 +216,9 @@ public final class Scheduler<T> {
 
     /** Lets what was to be tried again at a time be taken; whether there was any. */
     public boolean endBackOff(long now) {
-        boolean any = !backOff.isEmpty() && backOff.peek().time <= now;
-        while (!backOff.isEmpty() && backOff.peek().time <= now) {
-            Work<T> work = backOff.remove().work;
+        boolean any = false;
+        for (Work<T> work = timers.nextAgain(now); work != null; work = timers.nextAgain(now)) {
+            any = true;
             work.state = Work.State.WAITING;
             messages.putFirst(work);
         }
@@ -309,13 +285,12 @@ public final class Scheduler<T> {
     /** Requests over their deadline, each told once, and events that nothing took in time. */
     public Overdue<T> expire(long now) {
         Overdue<T> found = new Overdue<>(new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
-        while (!deadlines.isEmpty() && deadlines.peek().time <= now) {
-            Work<T> work = deadlines.remove().work;
+        for (Work<T> work = timers.nextExpired(now); work != null; work = timers.nextExpired(now)) {
             if (work.state == Work.State.UNCLAIMED) {
                 unclaimed.remove(work);
                 work.state = Work.State.ENDED;
                 found.unclaimed.add(work);
-            } else if (work.awaitsItsDeadline()) {
+            } else {
                 expire(work, found);
             }
         }
@@ -334,11 +309,7 @@ public final class Scheduler<T> {
 
     /** When {@code expire} or {@code take} next has something to do because of the time. */
     public long nextTime() {
-        while (!deadlines.isEmpty() && !deadlines.peek().work.awaitsItsDeadline()) {
-            deadlines.remove();
-        }
-        long deadline = deadlines.isEmpty() ? NEVER : deadlines.peek().time;
-        return backOff.isEmpty() ? deadline : Math.min(deadline, backOff.peek().time);
+        return timers.next();
     }
 
     // --- the end ---
@@ -352,14 +323,14 @@ public final class Scheduler<T> {
 
     /** Whether nothing waits for a worker and nothing is at work. */
     public boolean isSettled() {
-        boolean waits = !requests.isEmpty() || !tasks.isEmpty() || !messages.isEmpty() || !backOff.isEmpty();
+        boolean waits = !requests.isEmpty() || !tasks.isEmpty() || !messages.isEmpty() || timers.hasBackOff();
         return !waits && blocked == 0 && atWork() == 0;
     }
 
     /** The same for who asks from inside of one work, which does not wait for itself; nor does what comes behind it. */
     public boolean isSettledBut(Work<T> own) {
         boolean atWorkItself = own.state == Work.State.RUNNING || own.state == Work.State.BLOCKED;
-        return atWork() + blocked == (atWorkItself ? 1 : 0) && !hasReady() && backOff.isEmpty();
+        return atWork() + blocked == (atWorkItself ? 1 : 0) && !hasReady() && !timers.hasBackOff();
     }
 
     /** How many wait for another node in their work. */

@@ -84,9 +84,9 @@ final class Answers {
     private boolean sent(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens, boolean wait) {
         try {
             OutgoingLink link = links.open(lane.source(), generation);
-            link.send(wait ? new OutgoingLink.Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads,
+            link.send(wait ? new Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads,
                             System.nanoTime() + WAIT_NANOS)
-                    : OutgoingLink.Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
+                    : Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
         } catch (SpeedException error) {
             if (error instanceof InboxFullException && !wait) {
                 return false;

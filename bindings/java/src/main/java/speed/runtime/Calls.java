@@ -71,13 +71,14 @@ public final class Calls {
 
     /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
     public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        Waiter waiter = new Waiter(pool);
-        String requestId = nextId();
-        start(target, requestId, service, arguments, timeout, trace, waiter);
-        return read(waiter.await(() -> {
-            withdrawals.add(target, requestId);
-            withdrawals.send(target);
-        }));
+        try (Waiter waiter = new Waiter(pool)) {
+            String requestId = nextId();
+            start(target, requestId, service, arguments, timeout, trace, waiter);
+            return read(waiter.await(() -> {
+                withdrawals.add(target, requestId);
+                withdrawals.send(target);
+            }));
+        }
     }
 
     /** Starts a call; calls start in the order in which this returns. */
@@ -128,7 +129,7 @@ public final class Calls {
                     Trace.orCurrent(trace)).encode();
             long deadline = System.nanoTime() + timeout.toNanos();
             track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
-            sendTracked(link, OutgoingLink.Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+            sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
         } catch (SpeedException failure) {
             if (failure.execution() == null) {
                 failure.about(Execution.NOT_BEGUN);
@@ -173,7 +174,7 @@ public final class Calls {
     }
 
     /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
-    private void trackSegment(OutgoingLink link, OutgoingLink.Load load, String requestId, long sequence) {
+    private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             if (!(outcome.error() instanceof NotAcknowledgedException)) {
                 context.pending.complete(new RequestKey(requestId), link.target, outcome);
@@ -188,17 +189,18 @@ public final class Calls {
         Map<String, Object> body = new LinkedHashMap<>(question);
         body.put("requestId", requestId);
         long deadline = System.nanoTime() + timeout.toNanos();
-        Waiter waiter = new Waiter(pool);
-        track(new Call(new RequestKey(requestId), deadline, target, waiter));
-        sendTracked(link, OutgoingLink.Load.of(type, 0, Control.encode(body), deadline), requestId);
-        Outcome outcome = waiter.await(() -> {});
-        if (outcome.error() != null) {
-            throw outcome.error();
+        try (Waiter waiter = new Waiter(pool)) {
+            track(new Call(new RequestKey(requestId), deadline, target, waiter));
+            sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
+            Outcome outcome = waiter.await(() -> { });
+            if (outcome.error() != null) {
+                throw outcome.error();
+            }
+            return outcome.result();
         }
-        return outcome.result();
     }
 
-    private void sendTracked(OutgoingLink link, OutgoingLink.Load load, String requestId) {
+    private void sendTracked(OutgoingLink link, Load load, String requestId) {
         try {
             pool.blocking(() -> link.isCut(load)
                     ? link.send(load, sequence -> trackSegment(link, load, requestId, sequence)) : link.send(load));
@@ -212,11 +214,10 @@ public final class Calls {
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
-        OneAnswer answer = oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>(1);
-        try {
-            OutgoingLink.Load load =
-                    OutgoingLink.Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
+        try (OneAnswer answer = oneAnswer()) {
+            Load load =
+                    Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
             pool.blocking(() -> link.send(load, sequence -> {
                 SequenceKey key = new SequenceKey(target, sequence);
                 tracked.add(key);

@@ -51,6 +51,16 @@ final class DeadLetterBox {
         }
     }
 
+    /** Whether {@link #look} would find something; where that cannot be told now, no. */
+    synchronized boolean hasSome() {
+        try {
+            return !started || !letters.numbers(DeadLetters.RETRY).isEmpty();
+        } catch (SpeedException failure) {
+            context.stats.count("dead_letters_unread");
+            return false;
+        }
+    }
+
     /** Hands over what somebody wants to be tried again; at the first time, ends what a former process was trying. */
     synchronized void look(Again again) {
         try {

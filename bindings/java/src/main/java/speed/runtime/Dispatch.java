@@ -173,8 +173,10 @@ final class Dispatch {
 
     /** Has dead letters tried again that somebody asked for; at each scan. */
     void lookAtLetters() {
-        letters.look((lane, received, content) ->
-                delivery.arrive(new Arrival(delivery, replies, lane, received, content, null), lane.source()));
+        if (letters.hasSome()) {
+            parts.pool().submit(() -> letters.look((lane, received, content) ->
+                    delivery.arrive(new Arrival(delivery, replies, lane, received, content, null), lane.source())));
+        }
     }
 
     /** Lets go of what was kept. */

@@ -59,7 +59,7 @@ final class LargeSender {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
         for (Segment segment : segments(link, source)) {
-            OutgoingLink.Load load = load(type, 0, segment, options);
+            Load load = load(type, 0, segment, options);
             pool.blocking(() -> link.send(load));
             report(options.progress(), segment, source);
         }
@@ -69,18 +69,17 @@ final class LargeSender {
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
-        OneAnswer answer = calls.oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>();
-        LongConsumer track = sequence -> {
-            tracked.add(new SequenceKey(target, sequence));
-            track(tracked.get(tracked.size() - 1), LONGEST, answer);
-        };
-        try {
+        try (OneAnswer answer = calls.oneAnswer()) {
+            LongConsumer track = sequence -> {
+                tracked.add(new SequenceKey(target, sequence));
+                track(tracked.get(tracked.size() - 1), LONGEST, answer);
+            };
             for (Segment segment : segments(link, source)) {
                 if (answer.isGiven()) {
                     break; // the receiver has given it up
                 }
-                OutgoingLink.Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
+                Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
                 pool.blocking(() -> link.send(load, track));
                 report(options.progress(), segment, source);
             }
@@ -112,9 +111,9 @@ final class LargeSender {
         return (ofLink != null ? ofLink : splitter(source.size())).split(source);
     }
 
-    private static OutgoingLink.Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
+    private static Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
         Segment marked = options.unordered() ? segment.asUnordered() : segment;
-        return OutgoingLink.Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
+        return Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
                 System.nanoTime() + options.timeout().toNanos());
     }
 

@@ -5,7 +5,7 @@ import java.util.function.Consumer;
 import speed.core.PendingCalls.Outcome;
 
 /** A place for an answer that many sequences lead to: the first outcome counts (G-19). */
-final class OneAnswer implements Consumer<Outcome> {
+final class OneAnswer implements Consumer<Outcome>, AutoCloseable {
     private final Waiter waiter;
     private final AtomicBoolean given = new AtomicBoolean();
 
@@ -30,5 +30,10 @@ final class OneAnswer implements Consumer<Outcome> {
         if (outcome.error() != null) {
             throw outcome.error();
         }
+    }
+
+    @Override
+    public void close() {
+        waiter.close();
     }
 }

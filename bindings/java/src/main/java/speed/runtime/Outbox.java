@@ -99,7 +99,7 @@ public final class Outbox {
             calls.sendAcknowledged(target, message, options.timeout());
         } else {
             long deadline = System.nanoTime() + options.timeout().toNanos();
-            OutgoingLink.Load load = OutgoingLink.Load.of(EnvelopeType.MESSAGE, 0, message, deadline);
+            Load load = Load.of(EnvelopeType.MESSAGE, 0, message, deadline);
             pool.blocking(() -> links.granted(target).send(load));
         }
         options.progress().written(message.length, message.length);
@@ -158,7 +158,7 @@ public final class Outbox {
 
         void send() {
             if (!messages.isEmpty()) {
-                OutgoingLink.Load load = new OutgoingLink.Load(EnvelopeType.MESSAGE, 0, messages, deadline);
+                Load load = new Load(EnvelopeType.MESSAGE, 0, messages, deadline);
                 pool.blocking(() -> links.granted(target).send(load));
                 messages.clear();
                 bytes = 0;

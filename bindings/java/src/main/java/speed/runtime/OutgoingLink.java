@@ -37,28 +37,6 @@ final class OutgoingLink {
     private static final int USUAL_BYTES = 64 << 10;
     private static final SecureRandom RANDOM = new SecureRandom();
 
-    /** One type, flags, and payloads that leave together; the deadline bounds the wait for room. */
-    record Load(EnvelopeType type, int flags, List<byte[]> payloads, long deadlineNanos) {
-        static Load of(EnvelopeType type, int flags, byte[] payload, long deadlineNanos) {
-            return new Load(type, flags, List.of(payload), deadlineNanos);
-        }
-
-        /** A load that never waits for room. */
-        static Load urgent(EnvelopeType type, int flags, List<byte[]> payloads) {
-            return new Load(type, flags, payloads, URGENT);
-        }
-
-        boolean isCall() {
-            return type == EnvelopeType.SPC_REQUEST || type == EnvelopeType.SPC_RESPONSE;
-        }
-
-        boolean isUrgent() {
-            return deadlineNanos == URGENT;
-        }
-    }
-
-    private static final long URGENT = Long.MIN_VALUE;
-
     final String target;
     final Ringer ringer;
     private final Context context;
@@ -126,12 +104,12 @@ final class OutgoingLink {
 
     /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same (G-18). */
     private Splitter cutting(Load load) {
-        boolean mayBeCut = load.type.mayCarry(EnvelopeType.SEGMENT) && (load.flags & EnvelopeType.SEGMENT) == 0;
+        boolean mayBeCut = load.type().mayCarry(EnvelopeType.SEGMENT) && (load.flags() & EnvelopeType.SEGMENT) == 0;
         Splitter ofLink = splitter;
         if (!mayBeCut || ofLink != null || !load.isCall()) {
             return mayBeCut ? ofLink : null;
         }
-        int largest = load.payloads.stream().mapToInt(payload -> payload.length).max().orElse(0);
+        int largest = load.payloads().stream().mapToInt(payload -> payload.length).max().orElse(0);
         return largest > Limits.MAX_PAYLOAD_BYTES ? LargeSender.splitter(largest) : null;
     }
 
@@ -156,20 +134,20 @@ final class OutgoingLink {
 
     private long transmitCut(Load load, Splitter cutting, LongConsumer track) {
         if (load.isCall()) {
-            load.payloads.forEach(this::checkCall);
+            load.payloads().forEach(this::checkCall);
         }
         long sequence = 0;
-        for (byte[] payload : load.payloads) {
+        for (byte[] payload : load.payloads()) {
             for (Segment segment : cutting.split(payload)) {
-                sequence = transmitWhole(new Load(load.type, load.flags | EnvelopeType.SEGMENT,
-                        List.of(segment.write()), load.deadlineNanos), track);
+                sequence = transmitWhole(new Load(load.type(), load.flags() | EnvelopeType.SEGMENT,
+                        List.of(segment.write()), load.deadlineNanos()), track);
             }
         }
         return sequence;
     }
 
     private long transmitWhole(Load load, LongConsumer track) {
-        long total = envelopeBytes(load.payloads);
+        long total = envelopeBytes(load.payloads());
         if (load.isUrgent() && isFull) {
             throw inboxFull();
         }
@@ -194,7 +172,7 @@ final class OutgoingLink {
                 sync(Sequence.counter(sequence), failedBefore);
             }
         } catch (StorageException notDurable) {
-            if (load.type == EnvelopeType.SPC_REQUEST) {
+            if (load.type() == EnvelopeType.SPC_REQUEST) {
                 notDurable.about(Execution.MAY_HAVE_RUN); // it is written all the same
             }
             throw notDurable;
@@ -227,10 +205,10 @@ final class OutgoingLink {
         Block block = room(total);
         long now = System.currentTimeMillis();
         long next = counter;
-        List<Integer> ends = new ArrayList<>(load.payloads.size());
+        List<Integer> ends = new ArrayList<>(load.payloads().size());
         int at = 0;
-        for (byte[] payload : load.payloads) {
-            at += sealer.seal(block, at, load.type, load.flags, ++next, now, payload);
+        for (byte[] payload : load.payloads()) {
+            at += sealer.seal(block, at, load.type(), load.flags(), ++next, now, payload);
             ends.add(at);
         }
         long sequence = Sequence.of(context.generation, next);
@@ -269,10 +247,10 @@ final class OutgoingLink {
         try {
             long pause = FIRST_PAUSE_NANOS;
             while (queue.peek() != load) {
-                await(LONGEST_PAUSE_NANOS, load.deadlineNanos);
+                await(LONGEST_PAUSE_NANOS, load.deadlineNanos());
             }
             while (!writer.hasRoom(bytes)) {
-                await(pause, load.deadlineNanos);
+                await(pause, load.deadlineNanos());
                 pause = Math.min(pause * 2, LONGEST_PAUSE_NANOS);
             }
         } finally {

@@ -96,7 +96,7 @@ final class Publishing {
 
         private void send(String target) {
             if (event.length <= Limits.MAX_PAYLOAD_BYTES) {
-                links.granted(target).send(OutgoingLink.Load.urgent(EnvelopeType.EVENT, 0, List.of(event)));
+                links.granted(target).send(Load.urgent(EnvelopeType.EVENT, 0, List.of(event)));
             } else if (context.takesSegments(target)) {
                 large.send(target, EnvelopeType.EVENT, Source.of(event), options);
             } else {

@@ -34,7 +34,7 @@ final class Replies implements Arrival.Replies {
     void send(String source, int generation, EnvelopeType type, byte[] payload) {
         try {
             links.open(source, generation)
-                    .send(OutgoingLink.Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
+                    .send(Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
         } catch (SpeedException undelivered) {
             context.stats.count("replies_undelivered");
         }

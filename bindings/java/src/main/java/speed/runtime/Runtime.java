@@ -34,6 +34,7 @@ public final class Runtime {
     private final Registrar registrar;
     private final Outbox outbox;
     private final Reader reader;
+    private final Questions questions;
     /** Whether all parts are made and at work. */
     private boolean isRunning;
 
@@ -84,6 +85,7 @@ public final class Runtime {
                 new Introspection(context, serving.services), pool, futures);
         dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
+        questions = new Questions(parts.calls());
         outbox = new Outbox(context, links, parts.calls(), messages, pool);
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
@@ -148,6 +150,10 @@ public final class Runtime {
 
     public Calls calls() {
         return parts.calls();
+    }
+
+    public Questions questions() {
+        return questions;
     }
 
     public Serving serving() {

@@ -4,11 +4,15 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import speed.core.PendingCalls.Outcome;
 
-/** One blocked thread's place for an answer. */
-final class Waiter implements Consumer<Outcome> {
+/**
+ * One blocked thread's place for an answer. A thread that was interrupted before it asked waits all the same; every
+ * interrupt is kept for later ({@link #close}).
+ */
+final class Waiter implements Consumer<Outcome>, AutoCloseable {
     private final Thread thread = Thread.currentThread();
     private final WorkerPool pool;
     private volatile Outcome outcome;
+    private boolean interrupted = Thread.interrupted();
 
     Waiter(WorkerPool pool) {
         this.pool = pool;
@@ -21,29 +25,30 @@ final class Waiter implements Consumer<Outcome> {
     }
 
     /**
-     * Blocks until there is an outcome; the deadline of the call bounds the wait. A thread that was interrupted already
-     * waits all the same.
+     * Blocks until there is an outcome; the deadline of the call bounds the wait.
      *
-     * @param interrupted what the first interrupt that comes meanwhile leads to; it is kept for later
+     * @param told what the first interrupt since the question leads to
      */
-    Outcome await(Runnable interrupted) {
+    Outcome await(Runnable told) {
         return pool.blocking(() -> {
-            boolean was = Thread.interrupted();
-            boolean told = false;
-            while (outcome == null) {
-                LockSupport.park(this);
+            for (boolean isTold = false; outcome == null; LockSupport.park(this)) {
                 if (Thread.interrupted()) {
-                    was = true;
-                    if (!told) {
-                        told = true;
-                        interrupted.run();
+                    interrupted = true;
+                    if (!isTold) {
+                        isTold = true;
+                        told.run();
                     }
                 }
             }
-            if (was) {
-                Thread.currentThread().interrupt();
-            }
             return outcome;
         });
+    }
+
+    /** The wait is over, or never began: the thread is as interrupted as it was, or became. */
+    @Override
+    public void close() {
+        if (interrupted) {
+            thread.interrupt();
+        }
     }
 }

@@ -57,7 +57,7 @@ final class Withdrawals {
         if (entry != null && entry.has(Entry.WITHDRAW) && entry.grants(context.name())) {
             byte[] notice = Control.encode(Map.of("op", "WITHDRAW", "requestIds", ids));
             links.open(target, entry.generation())
-                    .send(OutgoingLink.Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
+                    .send(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)));
         }
     }
 }

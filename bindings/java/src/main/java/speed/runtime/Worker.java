@@ -7,6 +7,7 @@ final class Worker extends Thread {
     private final WorkerPool pool;
     /** What it does now; only its own thread reads it. */
     private Work<Job> work;
+    private boolean gaveBack;
 
     Worker(WorkerPool pool, String name) {
         super(name);
@@ -16,8 +17,18 @@ final class Worker extends Thread {
 
     @Override
     public void run() {
-        for (work = pool.first(); work != null; work = pool.next(work)) {
+        work = pool.first();
+        while (work != null) {
+            gaveBack = false;
             pool.run(work);
+            work = pool.next(gaveBack ? null : work);
+        }
+    }
+
+    /** The calling thread's work is tried again later, perhaps by another: it is not done when this thread is. */
+    static void giveBack(WorkerPool pool) {
+        if (Thread.currentThread() instanceof Worker worker && worker.pool == pool) {
+            worker.gaveBack = true;
         }
     }
 

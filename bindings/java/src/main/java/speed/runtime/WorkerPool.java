@@ -26,6 +26,7 @@ final class WorkerPool {
     private boolean calling;
     private boolean stopping;
     private int draining;
+    private int receivers;
 
     WorkerPool(String name, int workers) {
         this.name = name;
@@ -84,7 +85,11 @@ final class WorkerPool {
         }
         if (idle > 0) {
             calling = true;
-            notify();
+            if (receivers + draining > 0) {
+                notifyAll(); // one alone might be somebody else
+            } else {
+                notify();
+            }
         } else if (threads <= workers + scheduler.blockedWorkers()) {
             calling = true;
             threads++;
@@ -98,9 +103,9 @@ final class WorkerPool {
         return await();
     }
 
-    /** Ends one work of a thread; the next one, or null when it should end. */
+    /** Ends one work of a thread, null for one that it gave back; the next one, or null when it should end. */
     synchronized Work<Job> next(Work<Job> ended) {
-        if (ended.state() == Work.State.RUNNING) {
+        if (ended != null) {
             scheduler.done(ended);
         }
         if (draining > 0) {
@@ -146,6 +151,7 @@ final class WorkerPool {
 
     /** The present work is tried once more at a time; what comes after it in its order waits. */
     synchronized void again(Work<Job> work, long at) {
+        Worker.giveBack(this);
         scheduler.again(work, at);
     }
 
@@ -194,8 +200,6 @@ final class WorkerPool {
             }
         }
     }
-
-    private int receivers;
 
     /** Who fetches and who rests wait at one place: all look. */
     private void notifyReceivers() {

@@ -62,7 +62,7 @@ class HostileTest {
     }
 
     private void send(EnvelopeType type, int flags, byte[] payload) {
-        link.send(OutgoingLink.Load.of(type, flags, payload, System.nanoTime() + SOON.toNanos()));
+        link.send(Load.of(type, flags, payload, System.nanoTime() + SOON.toNanos()));
     }
 
     private long count(String counter) {
