@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("speed.messages")
 
 Handler = Callable[["Message"], object]
+_HERE: Any = ()
+"""What a place is given up for, where the core knows by itself."""
 _open: set[NativeEngine] = set()
 """Nodes live until they are closed, as their threads do."""
 
@@ -307,7 +309,7 @@ def _answer(service: Service) -> Callable[..., Response]:
     ) -> Response:
         request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
         if is_awaited:
-            at_work.set((speed_native.Present(), None))
+            at_work.set((speed_native.Present(), _HERE))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -325,7 +327,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
-        here = at_work.set((speed_native.Present(), None))
+        here = at_work.set((speed_native.Present(), _HERE))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)

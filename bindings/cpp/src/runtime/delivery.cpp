@@ -83,7 +83,7 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
     batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler));
-    claim();
+    before_batches_ = claim();
   }
   workers_.notice();
 }
@@ -96,9 +96,9 @@ bool Delivery::takes(bool is_event, std::string_view topic) const {
 }
 
 // With the lock held.
-void Delivery::claim() {
-  workers_.scheduling([&](core::Scheduler& scheduler) {
-    scheduler.claim([&](const core::Work& work) {
+std::size_t Delivery::claim() {
+  return workers_.scheduling([&](core::Scheduler& scheduler) {
+    return scheduler.claim([&](const core::Work& work) {
       const auto& waiting = static_cast<const Delivered&>(work);
       if (waiting.arrival == nullptr) return takes(false, {});
       return takes(waiting.is_event, waiting.arrival->view.topic());
@@ -131,7 +131,11 @@ void Delivery::arrive(Arrival arrival) {
   {
     const std::lock_guard guard(lock_);
     is_claimed = takes(work->is_event, topic);
+    const bool is_open =
+        workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.life() == core::Life::open; });
+    if (batches_ != nullptr && is_claimed && before_batches_ == 0 && is_open) return batches_->add(work->arrival);
     if (!put(work, is_claimed)) return;
+    if (batches_ != nullptr && is_claimed) ++before_batches_;
   }
   if (is_claimed) {
     workers_.notice();
@@ -154,6 +158,7 @@ void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unor
     const std::lock_guard guard(lock_);
     is_claimed = is_claimed || takes(false, {});
     if (!put(work, is_claimed)) return;
+    if (batches_ != nullptr && is_claimed) ++before_batches_;
   }
   if (is_claimed) {
     workers_.notice();
@@ -290,14 +295,17 @@ void Delivery::finish_in_hand() {
 // --- on a worker ---
 
 void Delivery::run(const DeliveredPtr& work) {
-  if (!make(work) || awaits_subscription(work)) return;
+  const bool is_made = make(work);
+  if (is_made && awaits_subscription(work)) return;
   {
-    std::unique_lock guard(lock_);
+    const std::lock_guard guard(lock_);
     if (batches_ != nullptr) {
-      guard.unlock();
-      return batches_->add(work->arrival);
+      if (is_made) batches_->add(work->arrival);
+      if (before_batches_ > 0) --before_batches_;
+      return;
     }
   }
+  if (!is_made) return;
   if (was_begun_too_often(work)) {
     if (give_up(work, "EXECUTION_FAILED", too_often)) work->arrival->done();
     return;

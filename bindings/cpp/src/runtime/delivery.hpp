@@ -52,7 +52,7 @@ class Delivery {
   DeliveredPtr delivered(Arrival arrival);
   bool put(const DeliveredPtr& work, bool claimed);
   bool takes(bool is_event, std::string_view topic) const;
-  void claim();
+  std::size_t claim();
   void run(const DeliveredPtr& work);
   bool make(const DeliveredPtr& work);
   bool awaits_subscription(const DeliveredPtr& work);
@@ -79,6 +79,7 @@ class Delivery {
   Node::MessageHandler handler_;  // set once
   std::vector<std::shared_ptr<const Subscription>> subscriptions_;
   std::unique_ptr<Batches> batches_;  // set once
+  std::size_t before_batches_ = 0;    // that the Scheduler still has: what comes later waits behind them
   std::map<std::thread::id, Message> in_hand_;
 };
 
