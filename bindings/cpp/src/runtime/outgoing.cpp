@@ -131,8 +131,10 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
   Guard guard(lock_);
+  check_open(outgoing);
   if (is_full_) wait_for_turn(guard, outgoing);
   if (!writer_.has_room(total)) wait_for_room(guard, total, outgoing);
+  check_open(outgoing);
   context_.registration->check_held();
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
@@ -174,6 +176,13 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
     if (stopping) refuse_full();
     pause = std::min(pause * 2, longest_pause_seconds);
   } while (!writer_.has_room(bytes));
+}
+
+// Nothing is written, and nothing opened, once the node has let go of its links.
+void OutgoingLink::check_open(const Outgoing& outgoing) const {
+  if (!is_shut_ && (!has_ended_ || outgoing.is_last)) return;
+  context_.stop.check();
+  throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
 }
 
 void OutgoingLink::refuse_full() const {
@@ -221,6 +230,18 @@ void OutgoingLink::reopen() {
   ringer_.close();
 }
 
+void OutgoingLink::end() {
+  const std::lock_guard guard(lock_);
+  has_ended_ = true;
+}
+
+void OutgoingLink::shut() {
+  const std::scoped_lock guard(lock_, ring_lock_);
+  is_shut_ = true;
+  writer_.close();
+  ringer_.shut();
+}
+
 int OutgoingLink::bell_fd() {
   const std::lock_guard guard(ring_lock_);
   return ringer_.fd();
@@ -250,6 +271,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   bool is_new = false;
   {
     const std::lock_guard guard(lock_);
+    if (has_ended_) throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
     Row& row = links_[target];
     if (row.link != nullptr && row.generation >= generation) return row.link;
     is_new = row.link == nullptr;
@@ -319,8 +341,17 @@ std::vector<LinkPtr> Links::opened() const {
   return links;
 }
 
-void Links::close() {
-  for (const LinkPtr& link : opened()) link->reopen();
+void Links::end() {
+  {
+    const std::lock_guard guard(lock_);
+    has_ended_ = true;
+  }
+  for (const LinkPtr& link : opened()) link->end();
+}
+
+void Links::shut() {
+  end();
+  for (const LinkPtr& link : opened()) link->shut();
 }
 
 }  // namespace speed::runtime

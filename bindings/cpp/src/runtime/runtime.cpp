@@ -168,10 +168,11 @@ void Runtime::leave(double drain_seconds) {
   workers.drain(drain_seconds);
   end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true);
   say_leave();
-  links.close();
+  links.shut();
 }
 
-// Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes.
+// Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
+// successor may read the same lanes from then on, and fences off what this node writes.
 void Runtime::end(const std::exception_ptr& why, bool orderly) {
   const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
@@ -182,13 +183,18 @@ void Runtime::end(const std::exception_ptr& why, bool orderly) {
     serving.leave(waiting);
     delivery.finish(Workers::present().job);
     delivery.finish_in_hand();
-    context.registration->remove();
   }
   delivery.wake_receivers();
   workers.stop(join_seconds);
   registrar->stop();
   protocol->close();
   if (dispatch_ != nullptr) dispatch_->close();
+  if (orderly) {
+    links.end();
+    context.registration->remove();
+  } else {
+    links.shut();
+  }
 }
 
 // Tells every node that this one wrote to and that still allows it; the registry tells the rest.
@@ -199,7 +205,9 @@ void Runtime::say_leave() {
     try {
       const fs::EntryPtr entry = context.registry->live(link->target());
       if (entry == nullptr || !fs::grants(*entry, context.name)) continue;
-      link->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+      Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true};
+      notice.is_last = true;
+      link->send(notice);
     } catch (const std::exception&) {
       context.stats.count("leave_notices_undelivered");
     }

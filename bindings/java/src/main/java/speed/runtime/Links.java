@@ -17,6 +17,7 @@ final class Links {
     private final Map<String, Integer> met = new ConcurrentHashMap<>();
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
+    private volatile boolean hasEnded;
 
     Links(Context context) {
         this.context = context;
@@ -57,6 +58,9 @@ final class Links {
         }
         boolean isNew = link == null;
         link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation, splitters.get(name)));
+        if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
+            link.shut();
+        }
         if (link.meets(generation) || isNew) {
             opened.accept(link);
         }
@@ -98,8 +102,15 @@ final class Links {
         return links.values();
     }
 
+    /** Whoever still writes is refused from now on: the name is about to be given up. */
+    void end() {
+        hasEnded = true;
+        links.values().forEach(OutgoingLink::end);
+    }
+
     /** Ends all links for good. */
     void shut() {
+        end();
         links.values().forEach(OutgoingLink::shut);
     }
 }

@@ -10,6 +10,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 import speed.errors.Execution;
 import speed.errors.InboxFullException;
+import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
 import speed.fs.Flush;
@@ -56,6 +57,7 @@ final class OutgoingLink {
     private int targetGeneration;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
     private volatile Splitter splitter;
+    private boolean hasEnded;
     private boolean isShut;
 
     OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter) {
@@ -86,7 +88,14 @@ final class OutgoingLink {
 
     /** Says that this node left, after everything else has ended. */
     void sendNotice(byte[] notice) {
-        transmit(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
+        lock.lock();
+        try {
+            hasEnded = false;
+            transmitWhole(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
+        } finally {
+            hasEnded = true;
+            lock.unlock();
+        }
     }
 
     Splitter splitter() {
@@ -155,11 +164,10 @@ final class OutgoingLink {
         int failedBefore;
         lock.lock();
         try {
-            if (isShut) {
-                throw context.failure();
-            }
+            checkNotEnded();
             if (isFull || !writer.hasRoom(total)) {
                 awaitRoom(total, load);
+                checkNotEnded();
             }
             context.registration.checkHeld();
             failedBefore = writer.failedFlushes();
@@ -180,6 +188,14 @@ final class OutgoingLink {
             ring();
         }
         return sequence;
+    }
+
+    /** Nothing is written, and nothing opened, once the node has let go of its links. */
+    private void checkNotEnded() {
+        if (isShut || hasEnded) {
+            context.checkOpen();
+            throw new NodeClosedException("node '" + context.name() + "' was closed: nothing was written");
+        }
     }
 
     private void ring() {
@@ -357,12 +373,23 @@ final class OutgoingLink {
         }
     }
 
+    /** What is being written is the last, but for the leave notice: a successor may fence off the rest (L-18). */
+    void end() {
+        lock.lock();
+        try {
+            hasEnded = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Releases the files for good: a service that goes on after the node ended must not write under its name. */
     void shut() {
         lock.lock();
         try {
             isShut = true;
-            close();
+            writer.close();
+            ringer.shut();
         } finally {
             lock.unlock();
         }

@@ -213,9 +213,9 @@ public final class Runtime {
         parts.delivery().finishInHand();
         parts.serving().refuseWaiting(parts.pool().stop());
         parts.serving().cancelRunning();
-        reader.end(READER_NANOS);
-        context.registration.remove();
         end(reason);
+        parts.links().end();
+        context.registration.remove();
         sayLeft();
         parts.links().shut();
     }
@@ -238,7 +238,10 @@ public final class Runtime {
         context.registration.abandon();
     }
 
-    /** Stops all threads, fails all who wait, releases the lanes. */
+    /**
+     * Stops all threads, fails all who wait, releases the lanes. The name is given up after that: from then on a
+     * successor may read the same lanes, and fences off what this node writes.
+     */
     private void end(Supplier<SpeedException> reason) {
         context.fail(reason);
         parts.pool().stop();
