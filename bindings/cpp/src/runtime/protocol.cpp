@@ -352,6 +352,9 @@ void Protocol::close() {
   lanes_.clear();
   busy_.clear();
   bell_.reset();
+  watched_.clear();
+  epoll_.close();
+  inbox_->close();
 }
 
 Introspection::LaneFacts Protocol::facts() const {

@@ -54,6 +54,7 @@ void Registrar::stop() {
     thread_.detach();
   } else {
     thread_.join();
+    watch_.close();
   }
 }
 
