@@ -228,7 +228,7 @@ void Calls::track(std::string key, core::PendingCall call) {
   const double deadline = call.deadline;
   {
     const std::lock_guard guard(lock_);
-    if (ended_ != nullptr) std::rethrow_exception(ended_);  // nobody would complete it
+    if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
   heed_(deadline);
@@ -356,7 +356,10 @@ void Calls::fail_all(const std::exception_ptr& why) {
     ended_ = why;
     all = table_.take_if([](const core::PendingCall&) { return true; });
   }
-  for (const core::PendingCall& call : all) call.completion(why);
+  for (const core::PendingCall& call : all) {
+    const bool is_call = call.kind == core::PendingCall::Kind::call;  // it was written: nobody here knows what became of it
+    call.completion(is_call ? afresh(why, Execution::may_have_run) : afresh(why));
+  }
 }
 
 double Calls::next_deadline() const {

@@ -27,6 +27,23 @@
 
 namespace speed::runtime {
 
+// The error that ended a node, as an object of its own for whoever gets it: each says for itself what it means for a call.
+inline std::exception_ptr afresh(const std::exception_ptr& why, std::optional<Execution> execution = std::nullopt) {
+  const auto copy = [&](auto error) {
+    if (execution) error.set_execution(*execution);
+    return std::make_exception_ptr(error);
+  };
+  try {
+    std::rethrow_exception(why);
+  } catch (const NodeClosedError& error) {
+    return copy(error);
+  } catch (const LeaseLostError& error) {
+    return copy(error);
+  } catch (...) {
+    return why;
+  }
+}
+
 // The end of a node: requested once, with the error that its methods throw from then on.
 // Threads: all methods may be called from any thread.
 class Stop {
@@ -44,7 +61,7 @@ class Stop {
   void check() const {
     if (!requested_) return;
     const std::lock_guard guard(lock_);
-    std::rethrow_exception(why_);
+    std::rethrow_exception(afresh(why_));
   }
   std::exception_ptr why() const {
     const std::lock_guard guard(lock_);
