@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from speed.fs import deliveries
 from speed.wire import names
 from tests.fs.lanes import Lane, sealed
 
@@ -63,3 +66,31 @@ def test_a_file_of_deliveries_has_one_spelling() -> None:
     assert names.parse_deliveries("deliveries.000007") == 7
     for other in ("deliveries.7", "deliveries.0000007", "deliveries.000000", "delivery.000007"):
         assert names.parse_deliveries(other) is None
+
+
+def test_a_note_that_cannot_be_written_is_counted(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One death more is needed before the message is given up; it is never lost for that."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    lane.writer().append(sealed(1))
+    assert [begun(lane, generation) for generation in (1, 2)] == [[], [2]]
+    monkeypatch.setattr(deliveries, "replace_file", refuse)
+    monkeypatch.setattr(deliveries, "unlink_quietly", refuse)
+    reader = lane.reader(3)
+    ((one,), _) = reader.read(64, 1 << 20, lane.now)
+    assert reader.begin_again(one.token) == 2
+    reader.finish(one.token)
+    assert reader.counts["deliveries_failed"] == 2
+
+
+def test_what_was_committed_when_it_began_is_finished_already(lane: Lane) -> None:
+    """S-8."""
+    lane.writer().append(sealed(1))
+    reader = lane.reader()
+    ((one,), _) = reader.read(64, 1 << 20, lane.now)
+    reader.finish(one.token)
+    before = (lane.path / names.cursor_name(1)).read_bytes()
+    reader.finish(one.token)
+    assert (lane.path / names.cursor_name(1)).read_bytes() == before

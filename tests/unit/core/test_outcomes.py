@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speed.core.outcomes import call_error, execution_of, raised
+from speed.core.outcomes import call_error, execution_of, not_begun, raised
 from speed.core.replies import checked_answer
 from speed.errors import CALL_ERRORS, Execution, InternalError, NodeClosedError, NodeLeftError, WireError, fresh
 
@@ -83,3 +83,27 @@ def test_a_sound_answer_to_a_question_passes() -> None:
     for change in ({"services": {"add": {**row, "lastError": None}}}, {"counters": {"gaps": "1"}}, {"lanes": True}):
         with pytest.raises(WireError):
             checked_answer("STATS", {**stats, **change})
+
+
+def test_a_local_error_says_that_nothing_was_written_and_keeps_saying_it() -> None:
+    error = NodeClosedError("closed")
+    not_begun(error)
+    assert raised(error, Execution.MAY_HAVE_RUN).execution is Execution.NOT_BEGUN
+
+
+def test_the_counters_of_a_peer_are_checked_before_a_program_sees_them() -> None:
+    row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 0.5, "averageSeconds": 0.5}
+    stats = {"name": "b", "uptimeSeconds": 1.5, "pendingCalls": 0, "lanes": 1, "counters": {"gaps": 1}}
+    assert checked_answer("STATS", {**stats, "services": {"tax": row}})["services"] == {"tax": row}
+    for odd in ([], {"tax": []}, {1: row}, {"tax": {**row, "numErrors": "0"}}):
+        with pytest.raises(WireError, match="services"):
+            checked_answer("STATS", {**stats, "services": odd})
+    with pytest.raises(WireError, match="no map"):
+        checked_answer("STATS", [stats])
+
+
+@pytest.mark.parametrize("odd", [None, "tax", [1], {"tax": 1}])
+def test_names_of_services_are_a_list_of_texts(odd: Any) -> None:
+    assert checked_answer("SERVICES", {"services": ["tax"]}) == {"services": ["tax"]}
+    with pytest.raises(WireError, match="services"):
+        checked_answer("SERVICES", {"services": odd})

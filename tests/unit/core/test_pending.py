@@ -145,3 +145,11 @@ def test_calls_are_not_looked_through_before_one_can_be_late() -> None:
     assert calls.expire(100.0) == []
     assert calls.expire(100.01) == []
     assert [call.key for call in calls.expire(200.0)] == ["a"]
+
+
+def test_whether_somebody_waits_can_be_asked():
+    """S-2."""
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", lambda outcome: None)
+    assert calls.waits_for("billing", "a")
+    assert not calls.waits_for("analytics", "a")
