@@ -277,6 +277,8 @@ def payloads() -> dict[str, Any]:
             request("number trace", "types unchecked", traceparent=1),
             request("number boot id", "types unchecked", bootId=1, bootDeadline=1),
             request("float boot time", "types converted", bootId=boot[0], bootDeadline=1.5),
+            request("number boot id alone", "types unchecked", bootId=1),
+            request("negative boot time alone", "sign unchecked", bootDeadline=-1),
             request("negative boot time", "sign unchecked", bootId=boot[0], bootDeadline=-1),
             request("head too long", "decodes what nobody asked for", padding="p" * (_FILL + 1)),
             request("extension in the head", "decodes what nobody asked for", padding=msgpack.ExtType(1, b"")),

@@ -16,6 +16,7 @@ from speed.wire.names import check_node_name, check_service_name
 from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_unchecked_map
 
 _TEXT = frozenset({str})
+_MAYBE_TEXT = frozenset({str, type(None)})
 _ID_BYTES = 256
 """A first key and an id of the longest kind lie within so many bytes."""
 _MAX_TIME = 1 << 63
@@ -92,19 +93,18 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
-    boot_id, boot_deadline = values.get("bootId"), values.get("bootDeadline")
-    if boot_id is None or boot_deadline is None:
-        boot_id, boot_deadline = "", 0
-    traceparent = values.get("traceparent")
-    if type(boot_id) is not str or type(traceparent) not in (str, type(None)):
+    boot_id, boot_deadline, traceparent = (values.get(name) for name in ("bootId", "bootDeadline", "traceparent"))
+    if not _MAYBE_TEXT.issuperset((type(boot_id), type(traceparent))):
         raise WireError("BAD_PAYLOAD", "bootId or traceparent is no text")
+    boot_ms = 0 if boot_deadline is None else _checked_time(boot_deadline, "bootDeadline")
+    is_on_boot = boot_id is not None and boot_deadline is not None
     return RequestHead(
         _checked_id(values.get("requestId")),
         str(service),
         str(caller),
         _checked_time(values.get("deadline"), "deadline"),
-        boot_id,
-        _checked_time(boot_deadline, "bootDeadline"),
+        str(boot_id) if is_on_boot else "",
+        boot_ms if is_on_boot else 0,
         traceparent,
         arguments_at,
     )

@@ -137,7 +137,8 @@ def test_a_node_that_closes_ends_those_who_wait_for_room(make: Make, reader: Rea
     sender.close(drain_seconds=0)
     for thread in waiting:
         thread.join(PATIENCE)
-    assert [type(outcomes.get_nowait()) for _ in waiting] == [speed.InboxFullError] * 3
+    ends = [type(outcomes.get_nowait()) for _ in waiting]
+    assert {speed.InboxFullError, speed.NodeClosedError}.issuperset(ends), ends  # nothing was written, says either
 
 
 def test_an_answer_to_a_full_inbox_stops_no_reading_while_all_others_work(

@@ -33,9 +33,11 @@ public record SpcHead(
         if (!Names.isService(service) || !Names.isNode(caller)) {
             throw new WireException("BAD_PAYLOAD", "service or caller is no name");
         }
-        boolean onBoot = fields.get("bootId") != null && fields.get("bootDeadline") != null;
+        String bootId = fields.get("bootId") == null ? null : Payloads.text(fields, "bootId");
+        Long bootDeadline = fields.get("bootDeadline") == null ? null : time(fields, "bootDeadline");
+        boolean onBoot = bootId != null && bootDeadline != null; // each is checked where it stands alone, too
         return new SpcHead(Payloads.requestId(fields), service, caller, time(fields, "deadline"),
-                onBoot ? Payloads.text(fields, "bootId") : "", onBoot ? time(fields, "bootDeadline") : 0,
+                onBoot ? bootId : "", onBoot ? bootDeadline : 0,
                 fields.get("traceparent") == null ? null : Payloads.text(fields, "traceparent"), head.at());
     }
 
