@@ -65,6 +65,7 @@ wire::Entry entry_of(const Json& fields) {
   fields["subscriptions"].get_to(entry.subscriptions);
   fields["language"].get_to(entry.language);
   fields["version"].get_to(entry.version);
+  fields["features"].get_to(entry.features);
   return entry;
 }
 
