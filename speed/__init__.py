@@ -15,6 +15,7 @@ from speed.errors import (
     ConfigurationError,
     DeliveryError,
     DurabilityError,
+    Execution,
     ExecutionFailedError,
     ForkedNodeError,
     InboxFullError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.node import Node
     from speed.runtime.message import Message
+    from speed.runtime.published import Published
     from speed.trust.audit import AuditLog
     from speed.trust.keystore import KeyStore
     from speed.trust.schemas import SchemaRegistry
@@ -79,6 +81,7 @@ _LATER = {
     "MessageKey": "speed.message.keys",
     "MessageSecurity": "speed.trust.security",
     "PublishOptions": "speed.message.options",
+    "Published": "speed.runtime.published",
     "SchemaRegistry": "speed.trust.schemas",
     "TokenVerifier": "speed.trust.tokens",
     "generate_key": "speed.message.keys",
@@ -105,6 +108,7 @@ __all__ = [
     "DeliveryError",
     "DurabilityError",
     "Entry",
+    "Execution",
     "ExecutionFailedError",
     "ForkedNodeError",
     "InboxFullError",
@@ -132,6 +136,7 @@ __all__ = [
     "NotAcknowledgedError",
     "PayloadTooLargeError",
     "PublishOptions",
+    "Published",
     "RegistrationError",
     "Request",
     "Response",

@@ -15,7 +15,7 @@ SpeedError
 ├── CallError              the other side answered, and the answer is an error (SPC codes)
 │   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
 │   ├── ExecutionFailedError  CallTimeoutError  InternalError
-│   └── SegmentsLostError
+│   └── SegmentsLostError  CallWithdrawnError  NodeLeavingError
 ├── JournalError           a journal cannot be written or read
 │   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
@@ -23,13 +23,34 @@ SpeedError
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, ClassVar
 
 
+class Execution(Enum):
+    """What an error of a call says of its service."""
+
+    NOT_BEGUN = "not begun"
+    MAY_HAVE_RUN = "may have run"
+    RAN = "ran"
+
+
 class SpeedError(Exception):
-    """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do."""
+    """Base of all SPEED errors. ``code`` is stable; the message says what happened and what to do.
+
+    ``execution`` tells whether the service of a call ran; None for what is not about a call.
+    """
 
     code: ClassVar[str] = "SPEED_ERROR"
+    execution: Execution | None = None
+
+
+def fresh(error: SpeedError) -> SpeedError:
+    """The same to be raised once more: an exception that many threads raise would collect the frames of all."""
+    again = type(error).__new__(type(error), *error.args)
+    again.args = error.args  # some built-in bases set them by __init__ only
+    again.__dict__.update(error.__dict__)
+    return again
 
 
 class ConfigurationError(SpeedError):
@@ -117,7 +138,7 @@ class UnknownNodeError(DeliveryError):
 
 
 class NodeLeftError(DeliveryError):
-    """The node left or died before it answered."""
+    """The node left or died before it answered, or takes nothing more because it leaves."""
 
     code = "NODE_LEFT"
 

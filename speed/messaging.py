@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
-from speed.errors import NodeClosedError
+from speed.errors import ConfigurationError, NodeClosedError
+from speed.runtime.fetching import Fetched, Fetching, Slices
 from speed.runtime.message import is_large
-from speed.runtime.options import in_seconds
+from speed.runtime.options import ON_FULL, in_seconds
 from speed.wire.content import Content
 from speed.wire.message_splice import has_token
 
@@ -16,16 +17,20 @@ if TYPE_CHECKING:
     from speed.message.options import PublishOptions
     from speed.protected import Protected
     from speed.runtime.batches import BatchHandler
+    from speed.runtime.event_loop import EventLoop
     from speed.runtime.message import Message
+    from speed.runtime.published import Published
     from speed.trust.security import MessageSecurity
 
 Handler = Callable[["Message"], object]
+__all__ = ["Fetched", "Messaging"]
 
 
 class Messaging:
     """What a node sends and handles; plain messages go to the engine, others through ``Protected``."""
 
     _engine: Engine
+    _loop: EventLoop
     name: str
 
     def _protect(self, namespace: str, security: MessageSecurity | None) -> None:
@@ -33,6 +38,7 @@ class Messaging:
         self._namespace = namespace
         self._security = security
         self._guarded: Protected | None = None
+        self._slices: Slices | None = None
         if security is not None:
             self._guarded = self._make_protected()
 
@@ -47,20 +53,22 @@ class Messaging:
         timeout: float = 5.0,
         options: PublishOptions | None = None,
         on_progress: Callable[[int, int], object] | None = None,
+        unordered: bool = False,
         **metadata: Any,
     ) -> str:
         """Send one message; returns its message id.
 
         It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
-        waits until the receiver has it: its handler returned, or it waits for ``receive`` (and a crash of
-        either side no longer loses it). ``timeout`` in seconds bounds the wait for room and acknowledgement.
-        ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, … (M-n), or stands in ``options``,
-        which also say how the message is encrypted, signed and described. Raises MessageError for keys,
-        algorithms, schema and classification; then nothing was sent.
+        waits until its handler returned, or until it waits there for the program to take it: then the id's
+        ``waiting`` is true. A crash of either side no longer loses it. ``timeout`` in seconds bounds the wait for
+        room and acknowledgement. ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, … (M-n), or
+        stands in ``options``, which also say how the message is encrypted, signed and described. Raises MessageError
+        for keys, algorithms, schema and classification; then nothing was sent.
 
         ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
         each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
-        ``ack``, if the receiver gave it up (G-18 to G-20). It is neither signed nor encrypted: asked for, that
+        ``ack``, if the receiver gave it up (G-18 to G-20). What is sent after it is handled after it, unless
+        ``unordered``. It is neither signed nor encrypted: asked for, that
         is NotAvailableError (M-16).
         """
         protected = self._protected_for(options, payload)
@@ -68,8 +76,8 @@ class Messaging:
         if protected is None:
             described = _merged(options, metadata)
             if is_large(payload):
-                return self._engine.send_large(target, payload, ack, seconds, described, on_progress)
-            return self._engine.send(target, payload, ack, seconds, described)
+                return self._engine.send_large(target, payload, ack, seconds, described, on_progress, unordered)
+            return self._engine.send(target, payload, ack, seconds, described, unordered)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
@@ -118,22 +126,26 @@ class Messaging:
         payload: Any,
         *,
         timeout: float = 5.0,
+        on_full: str = "wait",
         options: PublishOptions | None = None,
         **metadata: Any,
-    ) -> int:
+    ) -> Published:
         """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
 
-        A node that cannot take it now is counted (``events_undelivered``) and does not stop the others. ``options``
-        and ``metadata`` are as of ``send``.
+        The number knows their names (``delivered``) and why others did not get it (``failed``: name to code, those
+        that do not allow this node included). Who has room gets it at once; ``timeout`` bounds the wait for all others
+        together, and ``on_full="drop"`` does not wait for them. ``options`` and ``metadata`` are as of ``send``.
         """
+        if on_full not in ON_FULL:
+            raise ConfigurationError(f"on_full is {on_full!r}; use 'wait' or 'drop'")
         protected = self._protected_for(options, payload)
         seconds = in_seconds(timeout)
         if protected is None:
-            return self._engine.publish(topic, payload, seconds, _merged(options, metadata))
+            return self._engine.publish(topic, payload, seconds, on_full, _merged(options, metadata))
         _, data = protected.encode(payload, options, {**metadata, "topic": topic})
-        return protected.publish(topic, data, seconds)
+        return protected.publish(topic, data, seconds, on_full)
 
-    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> int:
+    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published:
         """Publish many payloads as one event (M-30); ``how`` is as of ``publish``."""
         from speed.message.batch import encode_batch
 
@@ -149,15 +161,29 @@ class Messaging:
     # --- receiving ---
 
     def on_message(self, handler: Handler) -> Handler:
-        """Handle messages on the workers, in order for each sender. One handler a node."""
-        self._engine.on_message(handler if self._guarded is None else self._guarded.opening(handler))
+        """Handle messages on the workers, in order for each sender. One handler a node, which may be ``async``.
+
+        Those that came before are handled first.
+        """
+        handle = self._loop.settled(handler)
+        self._engine.on_message(handle if self._guarded is None else self._guarded.opening(handle))
         return handler
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message, None after ``timeout`` seconds; finishes the one returned before."""
+        """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
+        if self._slices is not None and (left := self._slices.returned()) is not None:
+            return left
         if self._guarded is None:
             return self._engine.receive(timeout)
         return self._guarded.receive(timeout)
+
+    def _fetching(self, timeout: float | None) -> Fetching:
+        """One fetch for ``node.aio``."""
+        opened = None if self._guarded is None else self._guarded.opened
+        engine: Any = self._engine
+        if not hasattr(engine, "fetch"):
+            engine = self._slices = self._slices or Slices(engine.receive)
+        return Fetching(engine, timeout, opened)
 
     def messages(self) -> Iterator[Message]:
         """Messages one after the other until the node is closed; each is finished when the next is asked for."""
@@ -185,6 +211,7 @@ class Messaging:
             from speed.typed import typed
 
             handle = typed(kind, chosen)
+        handle = self._loop.settled(handle)
         self._engine.subscribe(pattern, handle if self._guarded is None else self._guarded.opening(handle))
         return chosen
 
@@ -196,7 +223,8 @@ class Messaging:
         the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
         with the same ``sequence``. With it, the node has no other handler.
         """
-        opening = handler if self._guarded is None else self._guarded.opening_batches(handler)
+        handle = self._loop.settled(handler)
+        opening = handle if self._guarded is None else self._guarded.opening_batches(handle)
         self._engine.on_batch(tuple(topics), opening)
         return handler
 

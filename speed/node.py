@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from speed.core.services import Service
+from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
+from speed.errors import SpeedError
 from speed.messaging import Messaging
 from speed.runtime import fork
+from speed.runtime.event_loop import Awaited, EventLoop, is_async
 from speed.runtime.options import Options, in_seconds
 from speed.wire.entry import Entry
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
@@ -43,10 +47,14 @@ class Node(Messaging):
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
-        spin_seconds: how long a reader polls after activity before it sleeps. Default 200 µs, or 0 on a single core.
+        spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
+            on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
+        on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
+            ``"retry"`` hands it over again after a pause, ``"drop"`` counts and logs it.
+        max_deliveries: how often a message is begun at most, processes that died over it included.
         security: how messages are signed, encrypted and checked (M-18); without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
@@ -73,9 +81,11 @@ class Node(Messaging):
         segment_limits: Limits | None = None,
         engine: str = "auto",
         security: MessageSecurity | None = None,
+        on_error: str = "dead-letter",
+        max_deliveries: int = 5,
     ) -> None:
         self._forked = False
-        self._closed = False
+        self._closed = True  # until it runs
         self._lock = threading.Lock()
         options = Options(
             name=name,
@@ -92,14 +102,18 @@ class Node(Messaging):
             max_lane_bytes=max_lane_bytes,
             spin_seconds=spin_seconds,
             segment_limits=segment_limits,
+            on_error=on_error,
+            max_deliveries=max_deliveries,
         )
         fork.prepare()
+        self._loop = EventLoop(name)
         self._engine: Engine = make_engine(engine, options)
         self.name = name
         self._protect(namespace, security)
         self.root = self._engine.root
         self.engine = self._engine.kind
         fork.track(self)
+        self._closed = False
 
     @cached_property
     def aio(self) -> AsyncNode:
@@ -122,18 +136,32 @@ class Node(Messaging):
         return self._engine.allowed()
 
     # --- services ---
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> None:
+    def register(
+        self,
+        name: str,
+        service: Service | Callable[..., Any],
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+    ) -> None:
         """Offer ``service``: an object with ``invoke(request)``, or a function whose parameters are checked.
 
-        ``allow`` narrows who may call it. Raises ServiceExistsError, InvalidNameError, ConfigurationError.
-        """
-        self._engine.register(name, service, allow)
+        ``allow`` narrows who may call it. A request is begun once at most, even if its process is killed; with
+        ``idempotent`` one that was begun and not answered is begun again by the next process of this name, and sees
+        ``request.redelivered``. Either may be ``async``: a loop of the node awaits it.
 
-    def service(self, name: str, allow: Iterable[str] | None = None) -> Callable[[Function], Function]:
+        Raises ServiceExistsError, InvalidNameError, ConfigurationError.
+        """
+        awaited = Awaited(as_service(name, service), self._loop) if is_async(service) else service
+        self._engine.register(name, awaited, allow, idempotent)
+
+    def service(
+        self, name: str, allow: Iterable[str] | None = None, *, idempotent: bool = False
+    ) -> Callable[[Function], Function]:
         """Decorator form of ``register``."""
 
         def decorate(function: Function) -> Function:
-            self.register(name, function, allow)
+            self.register(name, function, allow, idempotent=idempotent)
             return function
 
         return decorate
@@ -166,10 +194,9 @@ class Node(Messaging):
     ) -> Future[Any]:
         """Start a call; its Future ends with the result or the error of ``call``. Calls start in order.
 
-        A small request behind more than 8 unanswered ones to the same node leaves together with others, with
-        the next answer or when a result is waited for, at the latest after two milliseconds; an error of its
-        writing then ends its Future. Never with ``durability="disk"``. Callbacks of the Future may call and wait:
-        a worker of this node runs them.
+        ``cancel()`` withdraws the call. It is True only if nothing was written; else the Future ends with what the
+        other side says: CallWithdrawnError, or a result that came first. Callbacks of the Future may call and wait: a
+        worker of this node runs them.
         """
         return self._engine.submit(target, service, arguments or {}, in_seconds(timeout), traceparent)
 
@@ -202,12 +229,17 @@ class Node(Messaging):
 
     def on_join(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node joins."""
-        self._engine.on_join(handler)
+        self._engine.on_join(self._loop.settled(handler))
         return handler
 
     def on_leave(self, handler: Callable[[Entry], object]) -> Callable[[Entry], object]:
         """Call ``handler(entry)`` when another node leaves, dies or is replaced."""
-        self._engine.on_leave(handler)
+        self._engine.on_leave(self._loop.settled(handler))
+        return handler
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> Callable[[SpeedError], object]:
+        """Call ``handler(error)`` when this node has lost its lease: every later operation raises that error."""
+        self._engine.on_lost(self._loop.settled(handler))
         return handler
 
     def remove_stale(self) -> list[str]:
@@ -226,12 +258,29 @@ class Node(Messaging):
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing."""
+        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing.
+
+        From inside a service, handler or callback it does not wait for what it is called from: a message counts as
+        handled then, and a request is not answered any more.
+        """
         with self._lock:
             if self._closed or self._forked:
                 return
             self._closed = True
-        self._engine.close(drain_seconds)
+        if (aio := self.__dict__.get("aio")) is not None:
+            aio._finish_in_hand()
+        self._engine.close(0.0 if self._loop.is_here else drain_seconds)
+        self._end_awaiting()
+
+    def _end_awaiting(self) -> None:
+        aio = self.__dict__.get("aio")
+        if aio is not None:
+            aio._stop()
+        self._loop.stop()
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("_closed", True) and not self._forked and not sys.is_finalizing():
+            warnings.warn(f"{self!r} was dropped and runs on: close it", ResourceWarning, source=self, stacklevel=2)
 
     def __enter__(self) -> Node:
         return self

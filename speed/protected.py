@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import logging
-import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from speed.core.access import granted
 from speed.engine import Engine
-from speed.errors import ConfigurationError, SpeedError, WireError
-from speed.message.errors import MessageError, NotAvailableError
+from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
+from speed.message.errors import AwayError, KeyUnavailableError, MessageError, NotAvailableError
 from speed.message.options import PublishOptions
 from speed.runtime.batches import BatchHandler
 from speed.runtime.message import Message, is_large
 from speed.runtime.options import MESSAGE_OPTIONS
+from speed.runtime.published import Published
+from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent, traceparent_of
+from speed.trust.schemas import SchemasAwayError
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.message import new_message_id
-from speed.wire.names import check_topic, matches
+from speed.wire.names import check_topic
+from speed.wire.seal import random_bytes
 
 log = logging.getLogger("speed.messages")
 
 Handler = Callable[[Message], object]
 _NO_OPTIONS = PublishOptions()
+_AWAY_SECONDS = 0.1
+"""Pause before a message that could not be judged is looked at again."""
 
 
 class Protected:
@@ -38,6 +43,8 @@ class Protected:
         self._name = name
         self._namespace = namespace
         self._guard = Guard(settings)
+        self._held: dict[int, Message] = {}
+        """What a thread received and cannot be judged now."""
 
     # --- sending ---
 
@@ -57,7 +64,7 @@ class Protected:
             told["baggage"] = {**baggage, **told.get("baggage", {})}
         told.setdefault("traceparent", current_traceparent.get())
         now = time.time_ns() // 1_000_000
-        message_id = new_message_id(now, os.urandom(16))
+        message_id = new_message_id(now, random_bytes(16))
         data = self._guard.write(
             payload,
             asked,
@@ -69,21 +76,14 @@ class Protected:
         )
         return message_id, data
 
-    def publish(self, topic: str, data: bytes, timeout: float) -> int:
-        """Send an encoded event to all who subscribe to it and allow this node; returns how many got it."""
+    def publish(self, topic: str, data: bytes, timeout: float, on_full: str) -> Published:
+        """Send an encoded event to all who subscribe to it and allow this node."""
         check_topic(topic)
-        deadline = monotonic() + timeout
-        delivered = 0
-        for entry in self._engine.nodes():
-            wanted = any(matches(pattern, topic) for pattern in entry.subscriptions)
-            if entry.name == self._name or not wanted or not granted(entry.allow, self._name):
-                continue
-            try:
-                self._engine.forward(entry.name, (data,), True, False, max(0.0, deadline - monotonic()))
-                delivered += 1
-            except SpeedError as error:
-                log.warning("an event of %s did not reach %s: %s", topic, entry.name, error)
-        return delivered
+
+        def send(name: str, deadline: float) -> None:
+            self._engine.forward(name, (data,), True, False, max(0.0, deadline - monotonic()))
+
+        return publish_to(self._engine.nodes(), topic, self._name, send, timeout, waits=on_full == "wait")
 
     # --- receiving ---
 
@@ -91,7 +91,7 @@ class Protected:
         """``handler`` behind the guard: what is refused does not reach it, and its sender is told the code."""
 
         def handle(message: Message) -> object:
-            return handler(self._opened(message))
+            return handler(self.opened(message))
 
         return handle
 
@@ -104,7 +104,7 @@ class Protected:
             refused: dict[int, SpeedError] = {}
             for place, message in enumerate(messages):
                 try:
-                    opened.append(self._opened(message))
+                    opened.append(self.opened(message))
                     places.append(place)
                 except WireError as error:
                     refused[place] = error
@@ -115,21 +115,29 @@ class Protected:
         return handle
 
     def receive(self, timeout: float | None) -> Message | None:
-        """The next message that is not refused."""
+        """The next message that is not refused; one that cannot be judged now is tried again, and comes first."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
-            message = self._engine.receive(None if deadline is None else max(0.0, deadline - monotonic()))
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            message = self._held.pop(threading.get_ident(), None) or self._engine.receive(left)
             if message is None:
                 return None
             try:
-                return self._opened(message)
+                return self.opened(message)
+            except AwayError:
+                self._held[threading.get_ident()] = message
+                if left is not None and left <= 0:
+                    return None
+                time.sleep(_AWAY_SECONDS if left is None else min(left, _AWAY_SECONDS))
             except WireError:
                 continue  # said in the log; the next `receive` finishes it
 
-    def _opened(self, message: Message) -> Message:
-        """Raises WireError for what is refused, by the code of the refusal."""
+    def opened(self, message: Message) -> Message:
+        """Raises WireError for what is refused, by the code of the refusal; AwayError for what cannot be judged now."""
         try:
             view = self._guard.open(message.metadata)
+        except (KeyUnavailableError, SchemasAwayError, StorageError) as error:  # StorageError: of the audit log
+            raise AwayError(f"{error.code}: {error}") from None
         except MessageError as error:
             log.warning("a message of %s was refused: %s: %s", message.source, error.code, error)
             raise WireError(error.code, str(error)) from None

@@ -51,6 +51,7 @@ def _converted(message: Message, kind: type, convert: Callable[[Any], Any]) -> T
         timestamp_ms=message.timestamp_ms,
         redelivered=message.redelivered,
         finish=message.done,
+        deliveries=message.deliveries,
     )
     made._value = value
     return made

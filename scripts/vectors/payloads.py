@@ -197,7 +197,6 @@ def payloads() -> dict[str, Any]:
             ),
             good("request", "unknown key", "new keys refused", asked(priority=3)),
             good("request", "longest id", "64 bytes off by one", asked(requestId="i" * 64)),
-            good("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL)),
             good("response", "result", "basic form", spc.encode_success("7.1", {"tax": 180.0})),
             good("response", "nil result", "nil taken for no result", spc.encode_success("7.1", None)),
             good(
@@ -247,6 +246,7 @@ def payloads() -> dict[str, Any]:
         ],
         "also_read": [
             also("request", "integer key", "refused", bytes([0x86, 1, 2]) + raw(**ask)[1:], ask),
+            also("request", "longest head", "4,096 bytes off by one", asked(padding="p" * _FILL), ask),
             also("request", "nil trace", "nil taken for a value", asked(traceparent=None), ask),
             also("request", "boot id alone", "half a deadline believed", asked(bootId=boot[0]), ask),
             also("request", "boot time alone", "half a deadline believed", asked(bootDeadline=1), ask),
@@ -277,6 +277,8 @@ def payloads() -> dict[str, Any]:
             request("number trace", "types unchecked", traceparent=1),
             request("number boot id", "types unchecked", bootId=1, bootDeadline=1),
             request("float boot time", "types converted", bootId=boot[0], bootDeadline=1.5),
+            request("number boot id alone", "types unchecked", bootId=1),
+            request("negative boot time alone", "sign unchecked", bootDeadline=-1),
             request("negative boot time", "sign unchecked", bootId=boot[0], bootDeadline=-1),
             request("head too long", "decodes what nobody asked for", padding="p" * (_FILL + 1)),
             request("extension in the head", "decodes what nobody asked for", padding=msgpack.ExtType(1, b"")),

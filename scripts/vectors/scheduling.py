@@ -309,6 +309,13 @@ def unclaimed() -> list[dict[str, Any]]:
             [receive("m2"), receive("m1"), receive("m3"), receive(None), *done("m2", "m1", "m3"), settled(True)],
         ),
         case(
+            "what was fetched is done while another is handled",
+            "a fetched message lets the next of its sender overtake the one that runs",
+            2,
+            [message("a", "m1", claimed=False), receive("m1"), message("a", "m2"), message("a", "m3"), take("m2")],
+            [*done("m1"), take(None), *done("m2"), take("m3")],
+        ),
+        case(
             "put back",
             "a cancelled fetch loses a message, or its place",
             1,

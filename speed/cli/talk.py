@@ -88,7 +88,7 @@ def _payload(text: str) -> Any:
 @click.argument("payload", required=False)
 @click.option("--file", type=click.File("rb"), help="Send the bytes of this file, of any size, as the payload.")
 @click.option("--progress", is_flag=True, help="Show how much of a large file was written.")
-@click.option("--ack", is_flag=True, help="Wait until the node has handled it.")
+@click.option("--ack", is_flag=True, help="Wait until the node has handled it, or has it wait for its program.")
 @timeout_option
 @node_options
 def send_command(
@@ -100,10 +100,12 @@ def send_command(
     value = _payload(payload) if payload is not None else file
     with settings.node() as own, _bar(progress) as on_progress:
         message_id = own.send(node, value, ack=ack, timeout=timeout, on_progress=on_progress)
+    waiting = getattr(message_id, "waiting", False)
     if settings.as_json:
-        print_value({"node": node, "messageId": message_id, "acknowledged": ack}, True)
+        print_value({"node": node, "messageId": message_id, "acknowledged": ack, "waiting": waiting}, True)
     else:
-        click.echo(f"{'Handled' if ack else 'Handed over'}: {message_id}")
+        done = "Accepted, and waits until the node's program takes it" if waiting else "Handled"
+        click.echo(f"{done if ack else 'Handed over'}: {message_id}")
 
 
 @contextmanager
@@ -125,15 +127,27 @@ def _bar(shown: bool) -> Iterator[Callable[[int, int], object] | None]:
 @click.argument("payload")
 @timeout_option
 @node_options
-def publish_command(settings: Settings, topic: str, payload: str, timeout: float) -> None:
-    """Publish PAYLOAD (JSON, else text; - is stdin) to all who subscribe to TOPIC and allow this node."""
+def publish_command(settings: Settings, topic: str, payload: str, timeout: float) -> int:
+    """Publish PAYLOAD (JSON, else text; - is stdin) to all who subscribe to TOPIC and allow this node.
+
+    Ends with status 5 if a subscriber does not allow this command, with 8 if one could not be written to.
+    """
     value = _payload(payload)
     with settings.node() as own:
         reached = own.publish(topic, value, timeout=timeout)
+    failed = dict(reached.failed)
     if settings.as_json:
-        print_value({"topic": topic, "nodes": reached}, True)
+        print_value({"topic": topic, "nodes": int(reached), "failed": failed}, True)
     else:
-        click.echo(f"Reached {reached} node{'' if reached == 1 else 's'}.")
+        click.echo(f"Reached {int(reached)} node{'' if reached == 1 else 's'}.")
+        for node, code in failed.items():
+            click.echo(f"speed: {code}: {node} subscribes to {topic} and did not get it", err=True)
+    return _status_of(failed.values())
+
+
+def _status_of(codes: Iterable[str]) -> int:
+    """Exit status of an event that not all subscribers got."""
+    return max((5 if code == "ACCESS_DENIED" else 8 for code in codes), default=0)
 
 
 allow_option = click.option(

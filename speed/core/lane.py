@@ -10,19 +10,18 @@ from speed.wire.envelope import ENVELOPE_OVERHEAD, Header, parse_header
 from speed.wire.limits import AAD_BYTES, COUNTER_BITS
 
 _IDS_OFFSET = 32
-_new_opened = tuple.__new__
 _MAX_CANDIDATES = 16
 _MAX_DAMAGES = 4
 """Candidates per search and searches per scan: bound the work that a hostile lane can cause (L-16)."""
 
-Opener = Callable[[Header, "memoryview"], "bytes | memoryview"]
+Opener = Callable[[Header, memoryview], bytes]
 
 
 class Opened(NamedTuple):
     """An authenticated envelope at ``start..end`` (bytes from the start of the segment)."""
 
     header: Header
-    payload: bytes | memoryview
+    payload: bytes
     start: int
     end: int
 
@@ -62,8 +61,7 @@ class LaneDecoder:
 
     def scan(
         self,
-        data: bytearray | bytes,
-        length: int,
+        data: bytes,
         base: int,
         generation: int,
         *,
@@ -71,15 +69,14 @@ class LaneDecoder:
         suspicious: bool = False,
         limit: int = 64,
     ) -> Scan:
-        """Decode the first ``length`` bytes of ``data``, which lie at offset ``base`` of a segment.
+        """Decode ``data``, which lies at offset ``base`` of a segment.
 
         ``final``: no byte will follow. ``suspicious``: an incomplete envelope is checked for a lying
         length (L-16). At most ``limit`` items are returned.
         """
-        run, at = self.run(data, length, base, generation, limit)
-        items: list[Opened | Damage] = [*run]
-        needed = 0
-        searches = 0
+        items: list[Opened | Damage] = []
+        length = len(data)
+        at = needed = searches = 0
         with memoryview(data) as view:
             while at < length:
                 if len(items) >= limit or searches >= _MAX_DAMAGES:
@@ -106,36 +103,8 @@ class LaneDecoder:
                 at = end
         return Scan(items, at, needed, False)
 
-    def run(
-        self, data: bytearray | bytes, length: int, base: int, generation: int, limit: int
-    ) -> tuple[list[Opened], int]:
-        """The valid envelopes at the start, as almost all are, and the offset where something else begins."""
-        items: list[Opened] = []
-        at = 0
-        with memoryview(data) as view:
-            try:
-                while length - at > AAD_BYTES and len(items) < limit:
-                    header = parse_header(data, at)
-                    _, _, sequence, _, size, source, target, _, _ = header
-                    end = at + ENVELOPE_OVERHEAD + size
-                    if (
-                        end > length
-                        or source != self._source
-                        or target != self._target
-                        or sequence >> COUNTER_BITS != generation
-                        or size > self._max_payload
-                    ):
-                        break
-                    with view[at:end] as envelope:
-                        payload = self._opener(header, envelope)
-                    items.append(_new_opened(Opened, (header, payload, base + at, base + end)))
-                    at = end
-            except WireError:
-                pass  # looked at again by who knows what to do about it
-        return items, at
-
     def _one(
-        self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
+        self, view: memoryview, data: bytes, at: int, length: int, base: int, generation: int
     ) -> Opened | int | str:
         """The envelope at ``at``; else the bytes it needs in all; else why it is none."""
         left = length - at
@@ -157,7 +126,7 @@ class LaneDecoder:
                 payload = self._opener(header, envelope)
         except WireError as error:
             return error.reason
-        return _new_opened(Opened, (header, payload, base + at, base + at + total))
+        return Opened(header, payload, base + at, base + at + total)
 
     def _misplaced(self, header: Header) -> str:
         """Why an envelope does not belong into this segment."""
@@ -169,15 +138,13 @@ class LaneDecoder:
             return "TOO_LARGE"
         return "BAD_SEQUENCE"
 
-    def _valid_at(
-        self, view: memoryview, data: bytearray | bytes, at: int, length: int, base: int, generation: int
-    ) -> bool:
+    def _valid_at(self, view: memoryview, data: bytes, at: int, length: int, base: int, generation: int) -> bool:
         return at < length and isinstance(self._one(view, data, at, length, base, generation), Opened)
 
     def _resync(
         self,
         view: memoryview,
-        data: bytearray | bytes,
+        data: bytes,
         at: int,
         length: int,
         base: int,

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
+from speed.errors import SpeedError, fresh
+
 _RESCAN_SECONDS = 1.0
 
 
@@ -49,7 +51,7 @@ class PendingCalls:
             self._earliest = deadline
         # Looked at last: whoever ends the table either finds this call in it or was seen here.
         if self._end is not None and self.forget(target, key):
-            raise self._end
+            raise fresh(self._end) if isinstance(self._end, SpeedError) else self._end
 
     def complete(self, source: str, key: Hashable, outcome: object) -> bool:
         """Hand ``outcome`` to the caller that waits for ``key`` of ``source``, and of nobody else (rule S-6).
@@ -65,6 +67,10 @@ class PendingCalls:
     def forget(self, target: str, key: Hashable) -> bool:
         """Stop waiting without completing; False when nobody waits any more."""
         return self._calls.get(target, _NONE).pop(key, None) is not None
+
+    def waits_for(self, target: str, key: Hashable) -> bool:
+        """Whether somebody waits for ``key``."""
+        return key in self._calls.get(target, _NONE)
 
     def waiting(self, target: str) -> int:
         """How many callers wait for ``target``."""

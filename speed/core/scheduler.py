@@ -216,12 +216,13 @@ class Scheduler:
         return self._queues[order].popleft()
 
     def done(self, work: Work) -> None:
-        """A worker, or the program, has finished with ``work``."""
+        """A worker, or the program, has finished with ``work``; what the program fetched held up no other."""
+        ran = work.state is not State.IN_HAND
         self._free(work)
         work.state = State.ENDED
         if work.kind is Kind.REQUEST:
             self._accepted.pop((work.sender, work.key), None)
-        elif work.kind is Kind.MESSAGE:
+        elif work.kind is Kind.MESSAGE and ran:
             self._let_follow(work.order)
 
     def again(self, work: Work, at: float) -> None:

@@ -7,6 +7,8 @@ signature. The table lives in memory only; nothing about services is ever writte
 from __future__ import annotations
 
 import inspect
+import logging
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -15,6 +17,7 @@ from speed.core.access import AccessPolicy
 from speed.core.signature import Parameters, compile_parameters, describe, type_name
 from speed.errors import (
     CallError,
+    CallWithdrawnError,
     ConfigurationError,
     ExecutionFailedError,
     InvalidArgumentsError,
@@ -23,13 +26,38 @@ from speed.errors import (
 )
 from speed.wire import names
 from speed.wire.column import Column
+from speed.wire.limits import MAX_ERROR_CHARACTERS
 
-_MAX_ERROR_CHARACTERS = 2000
+log = logging.getLogger("speed.spc")
+
+_RUNNING = {"phase": "running"}
 _MISSING: Any = object()
 
 
+class Cancellation(Protocol):
+    """What tells a service that nobody waits for it any longer; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class _Never:
+    """The cancellation of a request that cannot be withdrawn."""
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        raise RuntimeError("this request cannot be withdrawn: do not wait for that")
+
+
 class Request(NamedTuple):
-    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name."""
+    """One call as a service sees it. ``deadline_ms`` is Unix time in ms; ``caller`` is an authenticated node name.
+
+    ``request_id`` is unique across callers. ``redelivered`` says that an earlier process may have begun it: only
+    services registered as ``idempotent`` ever see that. ``cancellation`` is set once the caller has withdrawn the call,
+    or is gone, or the deadline has passed.
+    """
 
     service: str
     arguments: Mapping[str, Any]
@@ -37,6 +65,13 @@ class Request(NamedTuple):
     request_id: str
     deadline_ms: int
     traceparent: str | None = None
+    redelivered: bool = False
+    cancellation: Cancellation = _Never()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any longer."""
+        return self.cancellation.is_set()
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -104,8 +139,6 @@ class FunctionService:
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         """Compiles the checks once. Raises ConfigurationError for a function that cannot be called by name."""
-        if inspect.iscoroutinefunction(function):
-            raise ConfigurationError(f"service {name!r}: a coroutine function needs an event loop; register a function")
         self.name = name
         self._function = function
         self._parameters: Parameters = compile_parameters(name, function, Request)
@@ -125,11 +158,12 @@ class FunctionService:
         return self._function(**arguments, **{injected: request})
 
 
-class _Registered(NamedTuple):
-    """One row of the table; ``policy`` None: whoever may write to the node may call."""
+class Registered(NamedTuple):
+    """A service with its grants; ``policy`` None: whoever may write to the node may call."""
 
     service: Service
     policy: AccessPolicy | None
+    idempotent: bool
 
 
 class ServiceRegistry:
@@ -142,10 +176,17 @@ class ServiceRegistry:
     __slots__ = ("_services",)
 
     def __init__(self) -> None:
-        self._services: dict[str, _Registered] = {}
+        self._services: dict[str, Registered] = {}
 
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None = None) -> Service:
-        """Add a service; ``allow`` narrows who may call it (grant patterns).
+    def register(
+        self,
+        name: str,
+        service: Service | Callable[..., Any],
+        allow: Iterable[str] | None = None,
+        *,
+        idempotent: bool = False,
+    ) -> Service:
+        """Add a service; ``allow`` narrows who may call it (grant patterns). An ``idempotent`` one may run again.
 
         Raises InvalidNameError, ServiceExistsError for a duplicate (RFC 7.8), ConfigurationError for no service.
         """
@@ -155,7 +196,7 @@ class ServiceRegistry:
         if name in self._services:
             raise ServiceExistsError(f"service {name!r} is already registered; unregister it first")
         made = as_service(name, service)
-        self._services[name] = _Registered(made, None if allow is None else AccessPolicy(allow))
+        self._services[name] = Registered(made, None if allow is None else AccessPolicy(allow), idempotent)
         return made
 
     def unregister(self, name: str) -> None:
@@ -175,18 +216,21 @@ class ServiceRegistry:
     def __contains__(self, name: object) -> bool:
         return name in self._services
 
-    def invoke(self, request: Request) -> Response:
-        """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
-        row = self._services.get(request.service)
+    def find(self, name: str, caller: str) -> Registered | Response:
+        """The service for a caller, or why it cannot be called (A-5)."""
+        row = self._services.get(name)
         if row is None:
             return Response.error(
-                "SERVICE_NOT_FOUND", f"no service {request.service!r} here: `speed services` lists those you may call"
+                "SERVICE_NOT_FOUND", f"no service {name!r} here: `speed services` lists those you may call"
             )
-        if row.policy is not None and not row.policy.allows(request.caller):
-            return Response.error(
-                "ACCESS_DENIED", f"service {request.service!r} does not allow node {request.caller!r}"
-            )
-        return run(row.service, request)
+        if row.policy is not None and not row.policy.allows(caller):
+            return Response.error("ACCESS_DENIED", f"service {name!r} does not allow node {caller!r}")
+        return row
+
+    def invoke(self, request: Request) -> Response:
+        """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
+        found = self.find(request.service, request.caller)
+        return found if isinstance(found, Response) else run(found.service, request)
 
 
 def run(service: Service, request: Request) -> Response:
@@ -196,8 +240,16 @@ def run(service: Service, request: Request) -> Response:
     except (InvalidArgumentsError, ExecutionFailedError) as error:
         return Response.error(error.code, str(error), error.details)
     except BaseException as error:  # its own exit or cancellation, too: the caller waits
+        if request.cancelled and _is_cancellation(error):
+            return Response.error("WITHDRAWN", f"{request.service!r} ended because the call was withdrawn", _RUNNING)
+        log.error("service %s failed for a call of %s\n%s", request.service, request.caller, traceback_text(error))
         return _failed(error)
     return answer if type(answer) is Response else Response(answer)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether a service says that it ended because it was asked to: of any event loop."""
+    return isinstance(error, CallWithdrawnError) or type(error).__name__ == "CancelledError"
 
 
 def as_service(name: str, service: Service | Callable[..., Any]) -> Service:
@@ -216,9 +268,14 @@ def as_service(name: str, service: Service | Callable[..., Any]) -> Service:
 def failure_text(error: BaseException) -> str:
     """What a failure says of itself, cut, as text that can be sent; nothing if that fails as well."""
     try:
-        return str(error)[:_MAX_ERROR_CHARACTERS].encode(errors="replace").decode()
+        return str(error)[:MAX_ERROR_CHARACTERS].encode(errors="replace").decode()
     except BaseException:
         return ""
+
+
+def traceback_text(error: BaseException) -> str:
+    """Where a failure came from, as text that any log can write."""
+    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
 
 
 def _failed(error: BaseException) -> Response:

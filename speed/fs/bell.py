@@ -114,7 +114,17 @@ class Bell(_End):
 class Ringer(_End):
     """A sender's end of another node's bell; opened at the first ring, and again after its reader went. Thread-safe."""
 
-    __slots__ = ()
+    __slots__ = ("_is_shut",)
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._is_shut = False
+
+    def shut(self) -> None:
+        """Close it for good: whoever still rings opens nothing."""
+        with self._lock:
+            self._is_shut = True
+            self.close()
 
     def ring(self, source_id: bytes) -> RingResult:
         """Write the 16-byte source id; ``NOBODY`` tells at once that no process listens (L-9).
@@ -136,6 +146,8 @@ class Ringer(_End):
             return RingResult.NOBODY
 
     def _open(self) -> bool:
+        if self._is_shut:
+            return False
         try:
             fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:  # ENXIO: nobody reads; ENOENT: never started; ELOOP: a link

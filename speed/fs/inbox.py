@@ -7,7 +7,6 @@ import os
 from speed.fs.lane_reader import LaneReader
 from speed.fs.open import make_private_directory, names_in, open_directory
 from speed.fs.quarantine import Quarantine
-from speed.fs.read_buffer import ReadBuffer
 from speed.wire import names
 from speed.wire.limits import MAX_LANES
 from speed.wire.seal import Keyring
@@ -30,7 +29,6 @@ class Inbox:
         self._keyring = keyring
         self._max_lanes = max_lanes
         self._path = names.inbox_dir(root, name)
-        self._buffer = ReadBuffer()
         self._known: set[str] = set()
         self._quarantine: Quarantine | None = None
         self.junk = 0
@@ -87,7 +85,6 @@ class Inbox:
             self._generation,
             self._keyring,
             self.quarantine_store,
-            self._buffer,
         )
 
     def close(self) -> None:

@@ -48,9 +48,9 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     return parse_key_file(text)
 
 
-def load_key_file(path: str, backend: str = "openssl") -> Keyring:
+def load_key_file(path: str) -> Keyring:
     """The keyring of the file at ``path``."""
-    return Keyring(read_keys(path), backend)
+    return Keyring(read_keys(path))
 
 
 def _check_private(fd: int, path: str) -> None:

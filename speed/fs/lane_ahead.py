@@ -45,10 +45,10 @@ class LaneAhead:
         """Receiver generations that left a cursor, the newest first."""
         return self._listing.cursors
 
-    def is_eventful(self, generation: int, segment: int) -> bool:
-        """Whether a fence or another segment decides how far this segment may be read."""
-        segments = self._listing.segments
-        return bool(self._fences) or not segments or segments[-1] != (generation, segment)
+    @property
+    def deliveries(self) -> list[int]:
+        """Receiver generations that left counts of deliveries, the newest first."""
+        return self._listing.deliveries
 
     def newest_cursor(self) -> tuple[Cursor | None, bool]:
         """The newest authentic cursor, and whether a newer one is damaged: then it may say too little (L-15)."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from speed.errors import WireError
 from speed.fs.committed import MAX_LANE_FILES, read_cursor
+from speed.fs.deliveries import Deliveries
 from speed.fs.open import (
     UntrustedFileError,
     names_in,
@@ -33,11 +34,12 @@ _CLOCK_BACK_NANOSECONDS = 20_000_000
 
 
 class Listing(NamedTuple):
-    """What lies in a lane directory: segments in order, fences and cursors by generation, foreign names."""
+    """What lies in a lane directory: segments in order, fences, cursors and deliveries by generation, foreign names."""
 
     segments: list[tuple[int, int]]
     fences: list[int]
     cursors: list[int]
+    deliveries: list[int]
     foreign: list[str]
 
 
@@ -62,7 +64,7 @@ class LaneFiles:
 
     def list(self) -> Listing:
         """Look at everything; the newest fence and cursor come first."""
-        listing = Listing([], [], [], [])
+        listing = Listing([], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
         self._listed_mtime = modified if _is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
@@ -70,6 +72,7 @@ class LaneFiles:
         listing.segments.sort()
         listing.fences.sort(reverse=True)
         listing.cursors.sort(reverse=True)
+        listing.deliveries.sort(reverse=True)
         return listing
 
     def open_segment(self, generation: int, segment: int) -> int:
@@ -115,6 +118,10 @@ class LaneFiles:
         cursor = read_cursor(self._fd, names.cursor_name(generation), self._keys, self._owners)
         return cursor if cursor is not None and cursor.receiver_generation == generation else None
 
+    def deliveries(self, generation: int, found: Sequence[int], count: Callable[[str], None]) -> Deliveries:
+        """How often messages that came again were begun, as the receiver of that generation goes on counting."""
+        return Deliveries(self._fd, generation, self._keys, self._owners, found, count)
+
     def write_cursor(self, cursor: Cursor) -> None:
         """Commit in place: one write, whole for every process (L-14). OSError if that failed."""
         data = encode_cursor(cursor, self._keys[0])
@@ -149,6 +156,8 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.segments.append(segment)
     elif (generation := names.parse_cursor(filename)) is not None:
         listing.cursors.append(generation)
+    elif (generation := names.parse_deliveries(filename)) is not None:
+        listing.deliveries.append(generation)
     elif (generation := names.parse_fence(filename)) is not None:
         listing.fences.append(generation)
     elif not filename.startswith(names.TEMPORARY_PREFIX):

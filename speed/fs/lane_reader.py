@@ -10,20 +10,18 @@ from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
-from speed.fs.envelope_reader import EnvelopeReader, Received
+from speed.fs.envelope_reader import CHUNK_BYTES, EnvelopeReader, Received, read_at
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
-from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.envelope import Header
 from speed.wire.limits import MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
-_new = tuple.__new__
-"""A named tuple at the price of a tuple, for what every envelope needs."""
+_SAMPLE_BYTES = 1 << 20
 _LAZY_BYTES = 1 << 20
 
 
@@ -41,17 +39,17 @@ class LaneReader:
         generation: int,
         keyring: Keyring,
         quarantine: Quarantine,
-        buffer: ReadBuffer | None = None,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
         self._source = source
         self._quarantine = quarantine
-        self._envelopes = EnvelopeReader(source_id, target_id, keyring, buffer or ReadBuffer())
-        self._buffer, self._decoder = self._envelopes.buffer, self._envelopes.decoder
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring)
         self._generation = generation
         self._fd = -1
         self._needed = 0
+        self._looked_through = 0
+        """End of the segment when the incomplete envelope at the position was looked through: it must grow first."""
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
         self.counts: dict[str, int] = {}
@@ -85,18 +83,16 @@ class LaneReader:
             self._again.append((entry, token))
         until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
-        unsure = damaged or cursor.receiver_generation == self._generation
-        self._repeats: Repeats | None = Repeats(until, all_types=unsure or len(cursor.unfinished) >= MAX_UNFINISHED)
+        self._unsure = damaged or cursor.receiver_generation == self._generation
+        self._all = self._unsure or len(cursor.unfinished) >= MAX_UNFINISHED
+        self._repeats: Repeats | None = Repeats(until, all_types=self._all)
+        self._deliveries = self._files.deliveries(self._generation, self._ahead.deliveries, self._count)
         if self._write_cursor(self._progress.cursor(self._generation)):
             self._ahead.remove_cursors_below(self._generation)
         elif cursor.clean:
             self._files.mark_unclean(cursor)
 
     # --- reading ---
-
-    def has_more(self) -> bool:
-        """Whether bytes lie behind the position in its segment; for the thread that reads, and cheap."""
-        return self._fd >= 0 and os.lseek(self._fd, 0, os.SEEK_END) > self._position.offset
 
     def read(
         self, max_envelopes: int, max_bytes: int, now: float, *, scan: bool = False
@@ -107,13 +103,7 @@ class LaneReader:
         filesystem fails; what was not returned is read again.
         """
         received: list[Received] = []
-        self._envelopes.begin()
-        taken = 0
-        if self._fd >= 0 and not (scan or self._again) and self._needed <= CHUNK_BYTES:
-            taken, is_all = self._read_sound(received, max_envelopes, now)
-            if is_all:
-                return received, False
-        taken += self._read_again(received, max_envelopes, max_bytes)
+        taken = self._read_again(received, max_envelopes, max_bytes)
         if scan:
             self._ahead.look(self._position, now)
             if self._dirty:
@@ -130,25 +120,6 @@ class LaneReader:
                 return received, False
         return received, True
 
-    def _read_sound(self, received: list[Received], limit: int, now: float) -> tuple[int, bool]:
-        """The usual case in few steps: authentic envelopes in a segment that is still written.
-
-        Returns the bytes taken, and whether they were all: else ``read`` goes on behind them.
-        """
-        generation, segment, offset = position = self._position
-        length = self._buffer.fill(self._fd, offset)
-        ahead = self._ahead
-        ahead.look_if_due(position, now)
-        if not length or ahead.is_eventful(generation, segment):
-            return 0, False
-        items, end = self._decoder.run(self._buffer.data, length, offset, generation, limit)
-        if not items:
-            return 0, False
-        self._needed = 0
-        self._position = _new(Position, (generation, segment, offset + end))
-        self._accept(items, received)
-        return end, end == length < CHUNK_BYTES
-
     def _read_window(
         self, received: list[Received], limit: int, now: float, scan: bool, last: bool
     ) -> tuple[int, bool]:
@@ -158,25 +129,20 @@ class LaneReader:
         """
         position = self._position
         want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
-        if not want:
+        if not want or self._is_unchanged(last):
             self._ahead.look_if_due(position, now)
             return 0, True
-        length = self._buffer.fill(self._fd, position.offset, want)
+        data = read_at(self._fd, position.offset, want)
+        length = len(data)
         self._ahead.look_if_due(position, now)
         if not length:
             return 0, True
         visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
-        scanned = self._decoder.scan(
-            self._buffer.data,
-            visible,
-            position.offset,
-            position.generation,
-            final=ended,
-            suspicious=scan,
-            limit=limit,
+        scanned = self._envelopes.decoder.scan(
+            data[:visible], position.offset, position.generation, final=ended, suspicious=scan, limit=limit
         )
-        self._take(scanned, position, ended)
+        self._take(scanned, data, ended)
         self._accept(scanned.items, received)
         if scanned.more:
             # A search after damage may have authenticated the whole window many times over.
@@ -186,7 +152,14 @@ class LaneReader:
             return scanned.consumed, length < want or ended
         # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
         # writes to any more the next window is all that is left.
-        return 0, not last and os.fstat(self._fd).st_size - position.offset < scanned.needed
+        grown = os.fstat(self._fd).st_size - position.offset
+        if scan and length < want:
+            self._looked_through = position.offset + length
+        return 0, not last and grown < scanned.needed
+
+    def _is_unchanged(self, last: bool) -> bool:
+        """Whether nothing came since the incomplete envelope at the position was looked through: wait for more."""
+        return not last and self._looked_through > 0 and os.fstat(self._fd).st_size <= self._looked_through
 
     def _window_bytes(self, whole: bool) -> int:
         """How much to read of a large envelope: all once it is there; 0: wait for it."""
@@ -195,25 +168,27 @@ class LaneReader:
             return 0
         return max(CHUNK_BYTES, min(self._needed, available + 1))
 
-    def _take(self, scanned: Scan, position: Position, ended: bool) -> None:
+    def _take(self, scanned: Scan, data: bytes, ended: bool) -> None:
         """Move the position past what was settled, and put damage aside while its bytes are at hand."""
         self._needed = scanned.needed
         if not scanned.consumed:
             return
-        generation, segment, offset = position
-        self._position = _new(Position, (generation, segment, offset + scanned.consumed))
+        generation, segment, offset = self._position
+        self._position = Position(generation, segment, offset + scanned.consumed)
+        self._looked_through = 0
         for item in scanned.items:
             if type(item) is Damage:
-                self._put_aside(item, position.offset, torn=ended and item is scanned.items[-1])
+                self._put_aside(item, data[item.start - offset :], torn=ended and item is scanned.items[-1])
 
-    def _put_aside(self, damage: Damage, base: int, *, torn: bool) -> None:
+    def _put_aside(self, damage: Damage, data: bytes, *, torn: bool) -> None:
         """Keep damaged bytes with their reason; a torn tail was never acknowledged and is dropped (L-17)."""
         if torn and damage.reason == "TRUNCATED":
             self._count("torn_tails")
             return
         self._count(f"damaged_{damage.reason.lower()}")
         where = f"{self._source} {names.segment_name(*self._position[:2])}"
-        self._quarantine.put(self._envelopes.sample(damage, base), where, damage.reason, damage.start)
+        sample = data[: min(damage.end - damage.start, _SAMPLE_BYTES)]  # L-20
+        self._quarantine.put(sample, where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
@@ -231,11 +206,10 @@ class LaneReader:
                     continue
             token = progress.dispatched(sequence, generation, segment, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
-            received.append(_new(Received, (header, payload, repeated, token)))
+            received.append(Received(header, payload, repeated, token, repeated and self._all))
         if progress.tail_offset != offset:
             progress.skip_to(self._position)
             self._dirty += 1
-        self._buffer.trim()
 
     def _may_be_repeated(self, repeats: Repeats, header: Header, token: Token) -> bool:
         if repeats.are_over(token):
@@ -255,7 +229,7 @@ class LaneReader:
                 continue
             taken += found.end - found.start
             self._progress.found_again(token, found.end)
-            received.append(Received(found.header, found.payload, True, token))
+            received.append(Received(found.header, found.payload, True, token, self._unsure))
         return taken
 
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
@@ -293,29 +267,45 @@ class LaneReader:
 
     def _begin(self, segment: Segment) -> None:
         self._position = Position(*segment, 0)
+        self._looked_through = 0
         self._progress.skip_to(self._position)
 
     # --- finishing ---
 
+    def begin_again(self, token: Token) -> int:
+        """A message that came again is begun once more: how often it has been begun then, noted before (L-25).
+
+        A note that cannot be written is counted: one death more is needed before the message is given up.
+        """
+        try:
+            return self._deliveries.begin(token.sequence)
+        except OSError:
+            self._count("deliveries_failed")
+            return 2
+
     def finish(self, token: Token, *, lazy: bool = False) -> None:
         """Mark an envelope as done and commit, unless ``lazy``: then with the next commit or scan."""
-        self._progress.finish(token)
+        if not self._progress.finish(token) and not self._dirty:
+            return  # it was committed when it began
+        try:
+            self._deliveries.finished(token.sequence)
+        except OSError:
+            self._count("deliveries_failed")
         if lazy:
             self._dirty += token.end - token.start
             if self._dirty < _LAZY_BYTES:
                 return
         self.commit()
 
-    def commit(self) -> None:
-        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17)."""
+    def commit(self) -> bool:
+        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17); whether it was written."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
         if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):
-            return
+            return written
         # Without space for a cursor only this frees some; the next start begins at what is left.
         self._ahead.remove_passed(cursor)
-        if not written:
-            self._write_cursor(cursor)
+        return written or self._write_cursor(cursor)
 
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""

@@ -87,7 +87,7 @@ class LaneWriter:
         self.flush_failures = 0
         """Flushes that failed so far: what was appended before each may be lost in a power cut."""
 
-    def append(self, envelopes: bytes | Sequence[bytes | memoryview]) -> None:
+    def append(self, envelopes: bytes | Sequence[bytes]) -> None:
         """Write whole envelopes; ``StorageError`` names errno and target.
 
         L-5: after a failure ``error.envelopes_written`` of them are in the lane for good and the others
@@ -110,7 +110,7 @@ class LaneWriter:
         if self._size >= self._segment_bytes:
             self._leave_segment()
 
-    def _write(self, parts: Sequence[bytes | memoryview], before: int) -> None:
+    def _write(self, parts: Sequence[bytes], before: int) -> None:
         """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
         written = 0
         total = sum(map(len, parts))
@@ -152,7 +152,7 @@ class LaneWriter:
         self._created = True
         self._outstanding.add(self._generation, self._segment, 0)
 
-    def _publish(self, parts: Sequence[bytes | memoryview]) -> None:
+    def _publish(self, parts: Sequence[bytes]) -> None:
         """Make one complete segment appear at once: temporary file, rename (L-23)."""
         batch = b"".join(parts)
         name = segment_name(self._generation, self._segment + 1)
@@ -300,6 +300,6 @@ class LaneWriter:
         return failure
 
 
-def _whole(parts: Sequence[bytes | memoryview], written: int) -> int:
+def _whole(parts: Sequence[bytes], written: int) -> int:
     """How many envelopes are complete after ``written`` bytes."""
     return sum(end <= written for end in accumulate(map(len, parts)))

@@ -26,6 +26,8 @@ WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
 """How long a claim that tells nothing about its maker is respected without an entry."""
 MAX_ATTEMPTS = 64
+FEATURES = ("segments", "withdraw")
+"""What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
 
 
@@ -104,6 +106,7 @@ def _first_entry(
         heartbeat_interval=heartbeat_ms,
         fabrics=fabrics,
         allow=allow,
+        features=FEATURES,
     )
 
 

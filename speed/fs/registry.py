@@ -224,7 +224,14 @@ class Registry:
         """Why there is no live node of this name, and what to do."""
         if self.is_unreadable(name):
             return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
-        return f"no live node named {name!r} in {self.root}: start it, or see `speed nodes`"
+        entry = self.read(name)
+        if entry is None:
+            return f"no live node named {name!r} in {self.root}: start it, or see `speed nodes`"
+        beat = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry.last_heartbeat / 1000))
+        return (
+            f"no live node named {name!r} in {self.root}: the entry of process {entry.pid} on {entry.host} is stale, "
+            f"its last heartbeat was at {beat}: start it, or see `speed nodes`"
+        )
 
     def problems(self) -> dict[str, str]:
         """Foreign and corrupt things in the registry directory, by file name, as of now."""

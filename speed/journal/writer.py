@@ -70,7 +70,7 @@ class JournalWriter:
         self._lock = threading.Lock()
         self._lock_fd = _take(self.directory)
         self._journal = Journal(self.directory, key)
-        self._nonces = NonceSource(os.urandom)
+        self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
         most = JOURNAL_SEGMENT_BYTES if max_bytes is None else max_bytes // SEGMENTS_KEPT
         self._segment_bytes = max(MIN_SEGMENT_BYTES, min(JOURNAL_SEGMENT_BYTES, most))

@@ -7,7 +7,7 @@ MessageError
 │   └── WeakAlgorithmError  UnknownAlgorithmError  NotAvailableError
 ├── MessageKeyError
 │   └── KeyUnavailableError  KeyRefusedError  KeyExhaustedError
-└── TokenError  SchemaError  ClearanceError  BatchError
+└── TokenError  SchemaError  ClearanceError  BatchError  AwayError
 """
 
 from __future__ import annotations
@@ -91,6 +91,12 @@ class MessageKeyError(MessageError):
 
 class KeyUnavailableError(MessageKeyError):
     """There is no such key, or its provider cannot be reached (M-26)."""
+
+    code = "KEY_UNAVAILABLE"
+
+
+class AwayError(MessageError):
+    """What is needed to judge a received message is away for the moment: it is judged later (S-17)."""
 
     code = "KEY_UNAVAILABLE"
 

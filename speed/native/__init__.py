@@ -25,7 +25,7 @@ def why_unusable(version: str) -> str:
         return _missing
     if speed_native.version != version:
         return f"it was built from version {speed_native.version}, this is {version}"
-    if not all(hasattr(speed_native.Engine, method) for method in ("forward", "on_batch", "send_large")):
+    if not all(hasattr(speed_native.Engine, method) for method in ("fetch", "withdraw", "on_lost")):
         return "it was built from older sources"
     theirs = json.loads(speed_native.limits)
     differing = [name for name, value in theirs.items() if getattr(limits, name.upper(), None) != value]

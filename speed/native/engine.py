@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from dataclasses import asdict
 from functools import cache
 from itertools import islice
@@ -17,9 +17,22 @@ import speed_native
 
 from speed.core.access import AccessPolicy
 from speed.core.services import Request, Response, Service, ServiceRegistry, failure_text, run
-from speed.errors import ConfigurationError, DurabilityError, WireError
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, MESSAGE_OPTIONS, SPIN_SECONDS, WRITE_MESSAGES, Options
+from speed.errors import ConfigurationError, DurabilityError, SpeedError, WireError
+from speed.message.errors import AwayError
+from speed.runtime.event_loop import Awaited
+from speed.runtime.futures import CallFuture
+from speed.runtime.options import (
+    MAX_LEASE_SECONDS,
+    MAX_WORKERS,
+    MESSAGE_OPTIONS,
+    ON_ERROR,
+    SPIN_SECONDS,
+    WRITE_MESSAGES,
+    Options,
+)
+from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import at_work
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -32,6 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("speed.messages")
 
 Handler = Callable[["Message"], object]
+_HERE: Any = ()
+"""What a place is given up for, where the core knows by itself."""
 _open: set[NativeEngine] = set()
 """Nodes live until they are closed, as their threads do."""
 
@@ -63,11 +78,13 @@ class NativeEngine:
     def allowed(self) -> tuple[str, ...]:
         return tuple(self._engine.allowed())
 
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None:
+    def register(
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+    ) -> None:
         self._engine.check()
         grants = None if allow is None or isinstance(allow, str) else tuple(allow)
-        made = self._services.register(name, service, allow if grants is None else grants)
-        self._engine.serve(name, _answer(made), grants)
+        made = self._services.register(name, service, allow if grants is None else grants, idempotent=idempotent)
+        self._engine.serve(name, _answer(made), grants, idempotent)
 
     # --- calls ---
 
@@ -79,8 +96,10 @@ class NativeEngine:
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._engine.submit(target, service, arguments, timeout, traceparent or current_traceparent.get(), future)
+        future = NativeFuture()
+        traceparent = traceparent or current_traceparent.get()
+        request_id = self._engine.submit(target, service, arguments, timeout, traceparent, future)
+        future.on_cancelled(lambda: self._engine.withdraw(target, request_id))
         return future
 
     def ping(self, target: str, timeout: float) -> float:
@@ -94,22 +113,34 @@ class NativeEngine:
 
     # --- messages and events ---
 
-    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
-        return str(self._engine.send(target, payload, ack, timeout, _traced(options)))
+    def send(
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
+    ) -> Sent:
+        message_id, waiting = self._engine.send(target, payload, ack, timeout, _traced(options), unordered)
+        return Sent(message_id, waiting=waiting)
 
     def send_large(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
-    ) -> str:
+        self,
+        target: str,
+        payload: Any,
+        ack: bool,
+        timeout: float,
+        options: dict[str, Any],
+        progress: Any,
+        unordered: bool,
+    ) -> Sent:
         from speed.runtime.large_payload import source_of
         from speed.runtime.message import FRONT_ROOM
 
         source = source_of(payload)
         if source.size > MAX_PAYLOAD_BYTES - FRONT_ROOM:
-            return str(self._engine.send_large(target, source, ack, timeout, _traced(options), progress))
-        message_id = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options)
+            how = _traced(options)
+            message_id, waiting = self._engine.send_large(target, source, ack, timeout, how, progress, unordered)
+            return Sent(message_id, waiting=waiting)
+        sent = self.send(target, bytes(source.read(0, source.size)), ack, timeout, options, unordered)
         if progress is not None:
             progress(source.size, source.size)
-        return message_id
+        return sent
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._engine.cut(target, _segment_size(segment_size), float(parity_rate))
@@ -124,10 +155,11 @@ class NativeEngine:
     def forward(self, target: str, messages: Sequence[bytes], event: bool, ack: bool, timeout: float) -> None:
         self._engine.forward(target, list(messages), event, ack, timeout)
 
-    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
+    def publish(self, topic: str, payload: Any, timeout: float, on_full: str, options: dict[str, Any]) -> Published:
         if "topic" in options:
             raise TypeError("the topic of an event is given once")
-        return int(self._engine.publish(names.check_topic(topic), payload, timeout, _traced(options)))
+        waits = on_full == "wait"
+        return Published(*self._engine.publish(names.check_topic(topic), payload, timeout, waits, _traced(options)))
 
     def on_message(self, handler: Handler) -> None:
         self._engine.on_message(_handling(handler))
@@ -144,6 +176,18 @@ class NativeEngine:
         received = self._engine.receive(timeout)
         return None if received is None else received_message(*received)
 
+    def fetch(self, timeout: float | None, is_abandoned: Callable[[], bool]) -> tuple[Message, Any] | None:
+        from speed.native.message import received_message
+
+        received = self._engine.fetch(timeout, is_abandoned)
+        return None if received is None else (received_message(*received), received[0])
+
+    def put_back(self, token: Any) -> None:
+        self._engine.put_back(token)
+
+    def wake_receivers(self) -> None:
+        self._engine.wake_receivers()
+
     # --- other nodes ---
 
     def nodes(self) -> list[Entry]:
@@ -157,6 +201,9 @@ class NativeEngine:
 
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._engine.on_leave(lambda fields: handler(Entry(**fields)))
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._engine.on_lost(handler)
 
     def remove_stale(self) -> list[str]:
         return list(self._engine.remove_stale())
@@ -190,6 +237,10 @@ def _checked(options: Options) -> dict[str, Any]:
         raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    if options.on_error not in ON_ERROR:
+        raise ConfigurationError(f"on_error is {options.on_error!r}; use one of {', '.join(map(repr, ON_ERROR))}")
+    if type(options.max_deliveries) is not int or not 1 <= options.max_deliveries < 1 << 31:
+        raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 or more")
     spin = options.spin_seconds
     return {
         "name": options.name,
@@ -205,6 +256,8 @@ def _checked(options: Options) -> dict[str, Any]:
         "namespace": options.namespace,
         "max_lane_bytes": options.max_lane_bytes,
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
+        "on_error": options.on_error,
+        "max_deliveries": options.max_deliveries,
         "segment_limits": {} if options.segment_limits is None else _segment_limits(options.segment_limits),
     }
 
@@ -242,11 +295,21 @@ def _traced(options: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(service: Service) -> Callable[..., Response]:
     """What a worker of the core calls for each request; it raises nothing."""
+    is_awaited = isinstance(service, Awaited)  # by a loop, which gives up the place of the worker that waits for it
 
     def answer(
-        name: str, arguments: dict[str, Any], caller: str, request_id: str, deadline_ms: int, trace: str | None
+        name: str,
+        arguments: dict[str, Any],
+        caller: str,
+        request_id: str,
+        deadline_ms: int,
+        trace: str | None,
+        redelivered: bool,
+        cancellation: Any,
     ) -> Response:
-        request = Request(name, arguments, caller, request_id, deadline_ms, trace)
+        request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
+        if is_awaited:
+            at_work.set((speed_native.Present(), _HERE))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -264,16 +327,18 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
+        here = at_work.set((speed_native.Present(), _HERE))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)
-        except WireError:
+        except (WireError, AwayError):
             raise
         except Exception:
             log.exception("handler failed for a message of %s", message.source)
             raise
         finally:
             current_traceparent.reset(token)
+            at_work.reset(here)
 
     return handle
 
@@ -299,15 +364,34 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
     return handle
 
 
-def _settle(future: Future[Any], result: Any, error: BaseException | None) -> None:
-    """End a future of ``submit``; one that was cancelled is left alone."""
-    try:
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-    except InvalidStateError:
-        pass
+class NativeFuture(CallFuture):
+    """The result of a call of the core; a worker settles it, and runs what was hung on it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda run: run())
+
+    def result(self, timeout: float | None = None) -> Any:
+        if self.done():
+            return super().result(timeout)
+        with speed_native.Place():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        with speed_native.Place():
+            return super().exception(timeout)
+
+
+def _settle(future: NativeFuture, result: Any, error: SpeedError | None) -> None:
+    """End a future of ``submit``."""
+    future.settle(result if error is None else error)
+
+
+def _write_log(level: int, logger: str, text: str) -> None:
+    """What the core has to say, on a thread of its own."""
+    logging.getLogger(logger).log(level, "%s", text)
+
+
+speed_native.set_log(_write_log)
 
 
 @cache

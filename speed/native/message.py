@@ -40,7 +40,7 @@ class ReceivedView(MessageView):
 
 
 def received_message(
-    received: Any, data: bytes, source: str, sequence: int, timestamp_ms: int, redelivered: bool
+    received: Any, data: bytes, source: str, sequence: int, timestamp_ms: int, redelivered: bool, deliveries: int
 ) -> Message:
     """The message in ``received``; finishing it finishes that of the core."""
     return Message(
@@ -49,6 +49,7 @@ def received_message(
         sequence=sequence,
         timestamp_ms=timestamp_ms,
         redelivered=redelivered,
+        deliveries=deliveries,
         finish=received.done,
     )
 

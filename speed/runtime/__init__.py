@@ -2,18 +2,24 @@
 
 Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon with a bounded wait:
 
-* ``protocol`` holds the *protocol role*: it waits on the bell, reads lanes, verifies, dispatches.
+* ``protocol`` waits on the bell, reads lanes, verifies, dispatches; it runs nothing of the program's and waits for no
+  room in another's inbox (T-11).
 * ``registry`` renews the lease, watches joins and leaves, notices nodes that died.
-* ``worker-N`` run services, message and event handlers; started when first needed.
+* ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
+* ``loop`` awaits what is ``async``; ``await-N`` do for ``node.aio`` what may wait; ``lost`` tells of a lost lease.
 
-Locks and their order (a holder may take only locks further down):
+Locks, by the names that ``locks`` makes them under, in their order: who holds one may take only those further down.
 
-1. ``WorkerPool.role``      one thread at a time reads lanes
-2. ``WorkerPool`` gate      from taking a request to its beginning: requests begin in order
-3. ``DelayedRequests`` lock from taking delayed requests to writing them
-4. ``Links.lock``           the table of outgoing links
-5. ``OutgoingLink.lock``    sequence, sealing and appending of one link; free while a sender waits for room
-6. ``InboundLane.lock``     reading, finishing and committing of one lane
-7. ``Registration`` lock    the entry file (fs)
-8. ``Stats.lock``           counters; nothing is taken under it
+1.  ``node``         grants, services and subscriptions being published
+2.  ``turn``         from taking a request to its beginning: requests begin in order
+3.  ``segments``     what is kept of payloads in segments
+4.  ``links``        the table of outgoing links
+5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
+6.  ``lane``         reading, finishing and committing of one lane
+7.  ``work``         the Scheduler, and who waits for work
+8.  ``answers``, ``withdrawals``, ``threads``, ``loop``, ``watch``   small tables
+9.  ``outcome``      one waiter's place
+10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
+
+Below all of these: the lock of the own entry and those of bells (``speed.fs``), which take nothing themselves.
 """

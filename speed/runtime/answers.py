@@ -1,109 +1,146 @@
-"""Answers of services on their way out: those of one run leave in one write, one ring, one commit.
+"""Answers of services on their way out: each is one write, one ring, one commit (L-15).
 
-Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner
-that is held up in a service, and waits for no room. An envelope is committed after its answer was appended (L-15).
+No thread waits for room in the inbox of a caller that does not read: such an answer is kept, and tried again by the
+thread that reads, until its time is up. Only what goes in segments is written by its worker, which gives its place up.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
 from speed.core.progress import Token
-from speed.errors import InboxFullError, SpeedError
+from speed.errors import InboxFullError, PayloadTooLargeError, SpeedError
+from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.inbound import Lane
-from speed.runtime.outgoing import Links
+from speed.runtime.links import Links
+from speed.runtime.workers import place_given_up
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 log = logging.getLogger("speed.spc")
 
-MAX_WAITING = 64
 REPLY_WAIT_SECONDS = 5.0
 """How long an answer waits for room in the caller's full inbox before it is dropped and counted."""
-
-
-Link = tuple[Lane, int]
-"""Where answers go: to who wrote that lane, in that generation."""
+AGAIN_SECONDS = 0.005
+SMALL_BYTES = 64 << 10
+"""Up to this size an answer on a link with a segment size goes at once or not at all."""
+_MAX_KEPT_BYTES = 64 << 20
+"""Of answers that wait for room; what comes beyond is dropped and counted."""
 
 
 class Answer(NamedTuple):
-    """What is to be done for one request: send ``payload``, then commit ``token``."""
+    """Send ``payload`` to ``source``, then ``finish``; until ``deadline`` (monotonic seconds)."""
 
-    lane: Lane
+    source: str
     generation: int
     payload: bytes
-    token: Token
+    finish: Callable[[], None]
+    deadline: float
 
 
 class Answers:
-    """Thread-safe without a lock: a deque hands each answer to exactly one of those who flush."""
+    """Sends and commits; thread-safe."""
 
     def __init__(self, context: Context, links: Links) -> None:
         self._context = context
         self._links = links
         self._waiting: deque[Answer] = deque()
+        self._bytes = 0
+        self._next = math.inf
+        self._lock = locks.lock("answers")
 
-    def add(self, lane: Lane, generation: int, payload: bytes, token: Token) -> None:
-        """Queue an answer for the next flush."""
-        self._waiting.append(Answer(lane, generation, payload, token))
+    def check_size(self, source: str, size: int) -> None:
+        """PayloadTooLargeError for what cannot be sent to a caller (G-18)."""
+        if size > MAX_PAYLOAD_BYTES or self._links.is_cut(source):
+            most = self._links.most_bytes(source)
+            if size > most:
+                raise PayloadTooLargeError(f"{size} bytes; the limit is {most}")
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    def send(self, lane: Lane, generation: int, payload: bytes, token: Token) -> None:
+        """Send an answer now, or keep it while there is no room; those of one caller keep their order."""
+        finish = partial(lane.finish, (token,))
+        if len(payload) > MAX_PAYLOAD_BYTES or (self._links.is_cut(lane.source) and len(payload) > SMALL_BYTES):
+            self._send_cut(lane.source, generation, payload)
+            finish()
+        else:
+            self._send(lane.source, generation, payload, finish)
 
-    def flush(self) -> None:
-        """Send and commit what waits; links with room first, so that no full inbox holds up the others."""
-        waiting = self._waiting
-        if len(waiting) == 1 and self._flush_one():
-            return
-        while waiting:
-            for key, answers in self._send_at_once():
-                self._send(key, answers, REPLY_WAIT_SECONDS)
+    def send_urgently(self, source: str, generation: int, payload: bytes) -> None:
+        """The same for a small answer that commits nothing, from the thread that reads."""
+        self._send(source, generation, payload, _nothing)
 
-    def flush_at_once(self) -> None:
-        """Send and commit what there is room for; the rest goes on waiting."""
-        rest: list[Answer] = []
-        for _ in range(0, len(self._waiting), MAX_WAITING):
-            for _, answers in self._send_at_once():
-                rest += answers
-        self._waiting.extendleft(reversed(rest))
+    def _send(self, source: str, generation: int, payload: bytes, finish: Callable[[], None]) -> None:
+        answer = Answer(source, generation, payload, finish, monotonic() + REPLY_WAIT_SECONDS)
+        if any(other.source == source for other in tuple(self._waiting)) or not self._sent(answer):
+            self._keep(answer)
 
-    def _send_at_once(self) -> list[tuple[Link, list[Answer]]]:
-        """Take what waits, at most as many as go in one write; returns those that there is no room for, by link."""
-        groups: dict[Link, list[Answer]] = {}
+    def _keep(self, answer: Answer) -> None:
+        with self._lock:
+            kept = self._bytes + len(answer.payload) <= _MAX_KEPT_BYTES
+            if kept:
+                self._waiting.append(answer)
+                self._bytes += len(answer.payload)
+                self._next = min(self._next, monotonic() + AGAIN_SECONDS)
+        if kept:
+            self._context.heed(self._next)
+        else:
+            self._undelivered(answer, "too many others wait for room already")
+
+    def _send_cut(self, source: str, generation: int, payload: bytes) -> None:
         try:
-            for _ in range(MAX_WAITING):
-                answer = self._waiting.popleft()
-                groups.setdefault((answer.lane, answer.generation), []).append(answer)
-        except IndexError:
-            pass
-        return [(key, answers) for key, answers in groups.items() if not self._send(key, answers, 0.0)]
-
-    def _flush_one(self) -> bool:
-        """The usual case between two calls; False if it is to be tried with patience."""
-        try:
-            answer = self._waiting.popleft()
-        except IndexError:
-            return True
-        if self._send((answer.lane, answer.generation), [answer], 0.0):
-            return True
-        self._waiting.appendleft(answer)
-        return False
-
-    def _send(self, key: Link, answers: list[Answer], wait_seconds: float) -> bool:
-        """Send and commit the answers of one link; False if there is no room and ``wait_seconds`` is 0."""
-        lane, generation = key
-        payloads = [answer.payload for answer in answers]
-        try:
-            link = self._links.open(lane.source, generation)
-            deadline = monotonic() + wait_seconds
-            link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payloads, deadline, urgent=not wait_seconds)
+            with place_given_up():
+                link = self._links.open(source, generation)
+                link.send_cut(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payload, REPLY_WAIT_SECONDS)
         except (SpeedError, OSError) as error:
-            if isinstance(error, InboxFullError) and not wait_seconds:
-                return False
-            self._context.stats.count("answers_undelivered", len(payloads))
-            log.warning("answers to %s not delivered: %s", lane.source, error)
-        lane.finish([answer.token for answer in answers])
+            self._undelivered(Answer(source, generation, payload, _nothing, 0.0), str(error))
+
+    def try_again(self) -> None:
+        """Send what there is room for by now, drop what waited too long."""
+        now = monotonic()
+        if now < self._next:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, deque()
+            self._bytes, self._next = 0, math.inf
+        full: set[str] = set()
+        for answer in waiting:
+            if answer.source not in full and self._sent(answer):
+                continue
+            full.add(answer.source)
+            if answer.deadline > now:
+                self._keep(answer)
+            else:
+                self._undelivered(answer, "its inbox is full")
+
+    def next_time(self) -> float:
+        """Monotonic seconds of the next ``try_again``; infinity when nothing waits."""
+        return self._next
+
+    def _sent(self, answer: Answer) -> bool:
+        """Send and commit; False if there is no room."""
+        try:
+            link = self._links.open(answer.source, answer.generation)
+            link.send(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, answer.payload, 0.0, urgent=True)
+        except InboxFullError:
+            return False
+        except (SpeedError, OSError) as error:
+            self._undelivered(answer, str(error))
+        else:
+            answer.finish()
         return True
+
+    def _undelivered(self, answer: Answer, why: str) -> None:
+        self._context.stats.count("answers_undelivered")
+        self._context.said.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
+        answer.finish()
+
+
+def _nothing() -> None:
+    """The request was committed already, or never will be."""

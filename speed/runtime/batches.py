@@ -21,7 +21,6 @@ from speed.runtime.context import Context
 from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 from speed.runtime.workers import WorkerPool
-from speed.wire.names import matches
 
 log = logging.getLogger("speed.messages")
 
@@ -41,7 +40,7 @@ class Batches:
         self._context = context
         self._pool = pool
         self._handler = handler
-        self._patterns = patterns
+        self.patterns = patterns
         self._waiting: deque[Arrival] = deque()
         self._lock = threading.Lock()
         self._running = False
@@ -78,16 +77,12 @@ class Batches:
         waiting = self._waiting
         while waiting and len(batch) < BATCH_MESSAGES and size < BATCH_BYTES:
             arrival = waiting.popleft()
-            if arrival.is_event and not any(matches(one, arrival.message.topic) for one in self._patterns):
-                self._context.stats.count("events_unsubscribed")
-                arrival.message.done()
-                continue
             batch.append(arrival)
-            size += arrival.message.metadata.size
+            size += _message_of(arrival).metadata.size
         return batch
 
     def _handle(self, batch: list[Arrival]) -> None:
-        messages = [arrival.message for arrival in batch]
+        messages = [_message_of(arrival) for arrival in batch]
         said = ""
         while not self.leaving and self._context.failure is None:
             try:
@@ -116,9 +111,12 @@ class Batches:
     def _commit(self, batch: list[Arrival]) -> None:
         lanes: dict[Lane, list[Token]] = {}
         for arrival in batch:
-            if arrival.lane is None or arrival.token is None:
-                arrival.message.done()  # it waited for ``receive`` before there was a handler
-            else:
-                lanes.setdefault(arrival.lane, []).append(arrival.token)
+            lanes.setdefault(arrival.lane, []).append(arrival.token)
         for lane, tokens in lanes.items():
             lane.finish(tokens)
+
+
+def _message_of(arrival: Arrival) -> Message:
+    """It was put together before it came here."""
+    assert arrival.message is not None
+    return arrival.message

@@ -7,174 +7,163 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from itertools import count
 from time import monotonic
 from typing import Any
 
+from speed.core.outcomes import call_error, not_begun
 from speed.core.pending import PendingCall, PendingCalls
-from speed.errors import (
-    CALL_ERRORS,
-    CallTimeoutError,
-    InternalError,
-    NotAcknowledgedError,
-    SegmentsLostError,
-    SpeedError,
-)
-from speed.runtime.context import Context, unix_ms
-from speed.runtime.outgoing import Links, OutgoingLink
+from speed.errors import CallTimeoutError, Execution, NotAcknowledgedError, SegmentsLostError, SpeedError, WireError
+from speed.runtime.context import Context, boot_ms, unix_ms
+from speed.runtime.futures import Answer, CallFuture, Completion, OneAnswer, Outcome, Waiter
+from speed.runtime.links import Links
+from speed.runtime.outgoing import OutgoingLink
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
+from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 log = logging.getLogger("speed.segments")
-calls_log = logging.getLogger("speed.spc")
 
-Outcome = Any
-"""The answer, or the SpeedError that takes its place."""
-Completion = Callable[[Outcome], None]
-WARN_SECONDS = 10.0
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
-
-
-class Waiter:
-    """One blocked thread's place for an outcome; cheaper than a Future, and its thread may read by itself."""
-
-    __slots__ = ("_lock", "_outcome", "_pool", "done")
-
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._outcome: Outcome = None
-        self.done = False
-
-    def complete(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-        self.done = True
-        self._lock.release()
-
-    def result(self) -> Outcome:
-        """Block until completed; the pending table bounds the wait."""
-        if not self.done:
-            self._pool.lead(self)
-        self._lock.acquire()
-        if isinstance(self._outcome, SpeedError):
-            raise self._outcome
-        return self._outcome
-
-
-class OneAnswer:
-    """A completion that many sequences lead to; the first outcome counts."""
-
-    def __init__(self, completion: Completion) -> None:
-        self._completion = completion
-        self._lock = threading.Lock()
-        self.given = False
-
-    def __call__(self, outcome: Any) -> None:
-        with self._lock:
-            first, self.given = not self.given, True
-        if first:
-            self._completion(outcome)
-
-
-class CallFuture(Future[Any]):
-    """The result of a call to come. Whoever waits for it has delayed requests sent at once.
-
-    Its callbacks may call and wait: a worker runs them, or the thread that cancels, or that adds one when it is done.
-    """
-
-    callbacks_are_brief = False
-    """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
-
-    def __init__(self, hurry: Callable[[], None], tell: Callable[[Callable[[], None]], None]) -> None:
-        super().__init__()
-        self._hurry = hurry
-        self._tell = tell
-        self._hung: deque[Callable[[Future[Any]], object]] | None = None
-
-    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
-        """Have ``fn(future)`` run when the call has ended; on the thread that reads nothing may block."""
-        if self.callbacks_are_brief or self.done():
-            super().add_done_callback(fn)
-            return
-        self._hung = self._hung or deque()
-        super().add_done_callback(partial(self._call_ended, fn))
-        if self.done():  # since we looked
-            self.tell()
-
-    def _call_ended(self, fn: Callable[[Future[Any]], object], _: Future[Any]) -> None:
-        if self.cancelled():
-            fn(self)
-        elif self._hung is not None:
-            self._hung.append(fn)
-
-    def tell(self) -> None:
-        """The call has ended: have what was hung on it run, in its order."""
-        if self._hung:
-            self._tell(self._run_hung)
-
-    def _run_hung(self) -> None:
-        while self._hung:
-            try:
-                self._hung.popleft()(self)
-            except BaseException:  # its own exit, too
-                calls_log.exception("a callback of a call failed")
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result; raises what the call raises, or TimeoutError after ``timeout`` seconds."""
-        if not self.done():
-            self._hurry()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the end; the exception of the call, None for a result."""
-        if not self.done():
-            self._hurry()
-        return super().exception(timeout)
-
-
-def complete_future(future: CallFuture) -> Completion:
-    """A completion that sets ``future``; an abandoned (cancelled) future is left alone."""
-
-    def complete(outcome: Outcome) -> None:
-        try:
-            if isinstance(outcome, SpeedError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-        except InvalidStateError:
-            return
-        future.tell()
-
-    return complete
 
 
 class Calls:
     """Starts requests and completes them. Thread-safe."""
 
-    def __init__(self, context: Context, links: Links, pool: WorkerPool) -> None:
+    def __init__(self, context: Context, links: Links, pool: WorkerPool, withdrawals: Withdrawals) -> None:
         self._context = context
         self._pool = pool
         self._links = links
+        self._withdrawals = withdrawals
         self._pending: PendingCalls = context.pending
         self._untold: deque[Callable[[], None]] = deque()
         """The callbacks of calls that ended, until a worker runs them."""
         self._over = False
         self._numbers = count(1)
-        self._warn_at = 0.0
         self._prefix = f"{context.generation:x}."
 
-    def future(self) -> CallFuture:
-        """A place for the outcome of a call that is asked for later."""
-        return CallFuture(self._links.hurry, self._tell)
+    # --- what the program starts ---
+
+    def call(
+        self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
+    ) -> Any:
+        """Call and wait. A wait that is torn by a signal handler's exception withdraws the call."""
+        waiter = Waiter(Execution.MAY_HAVE_RUN)
+        request_id = self._start(target, service, arguments, timeout_seconds, waiter.complete, traceparent)
+        waiter.on_abandoned(partial(self._withdrawals.withdraw, target, request_id))
+        return waiter.result()
+
+    def submit(
+        self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
+    ) -> CallFuture:
+        """Call, and wait later."""
+        future = CallFuture(self._tell)
+        request_id = self._start(target, service, arguments, timeout_seconds, future.complete, traceparent)
+        future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
+        return future
+
+    def _start(
+        self,
+        target: str,
+        service: str,
+        arguments: dict[str, Any],
+        timeout_seconds: float,
+        completion: Completion,
+        traceparent: str | None,
+    ) -> str:
+        """Send one SPC request; ``completion`` runs once, unless this raises: then nothing began."""
+        try:
+            link = self._links.granted(target)
+            request_id = self._next_id()
+            milliseconds = int(timeout_seconds * 1000)
+            payload = spc.encode_request(
+                request_id,
+                service,
+                arguments,
+                self._context.name,
+                max(0, unix_ms() + milliseconds),
+                traceparent or current_traceparent.get(),
+                (self._context.boot_id, max(0, boot_ms() + milliseconds)),
+            )
+            deadline = monotonic() + timeout_seconds
+            self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
+            try:
+                self._send_request(link, request_id, payload, deadline)
+            except BaseException:
+                self._pending.forget(target, request_id)
+                raise
+        except SpeedError as error:
+            not_begun(error)
+            raise
+        return request_id
+
+    def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, deadline: float) -> None:
+        """An ERROR under any of the sequences of a request in segments ends the call (G-19)."""
+        if link.splitter is None and len(payload) <= MAX_PAYLOAD_BYTES:
+            link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
+            return
+
+        def lost(outcome: Outcome) -> None:
+            if not isinstance(outcome, NotAcknowledgedError):
+                self._pending.complete(link.target, request_id, outcome)
+
+        def track(sequence: int) -> None:
+            self._pending.add(sequence, deadline + ANSWER_GRACE_SECONDS, link.target, lost)
+
+        if len(payload) > MAX_PAYLOAD_BYTES:
+            link.send_cut(EnvelopeType.SPC_REQUEST, 0, payload, max(0.0, deadline - monotonic()), track)
+        else:
+            link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
+
+    def ask(self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float) -> Any:
+        """Send a HEARTBEAT or DISCOVERY question, and wait for its reply."""
+        link = self._links.granted(target)
+        request_id = self._next_id()
+        deadline = monotonic() + timeout_seconds
+        waiter = Waiter()
+        self._track(request_id, deadline, target, waiter.complete)
+        try:
+            link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
+        except BaseException:
+            self._pending.forget(target, request_id)
+            raise
+        return waiter.result()
+
+    def send_acknowledged(self, target: str, type_: int, payload: bytes, timeout_seconds: float) -> bool:
+        """Send a message and wait until it is acknowledged; whether it waits there for the program to take it."""
+        link = self._links.granted(target)
+        deadline = monotonic() + timeout_seconds
+        tracked: list[int] = []
+        waiter = Waiter()
+        completion = waiter.complete if link.splitter is None else OneAnswer(waiter.complete)
+
+        def track(sequence: int) -> None:
+            tracked.append(sequence)
+            self._track(sequence, deadline, target, completion)
+
+        try:
+            link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
+        except BaseException:
+            for sequence in tracked:
+                self._pending.forget(target, sequence)
+            raise
+        return bool(waiter.result())
+
+    def _next_id(self) -> str:
+        return f"{self._prefix}{next(self._numbers):x}"
+
+    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
+        self._pending.add(key, deadline, target, completion)
+        self._context.heed(deadline)
+
+    # --- callbacks ---
 
     def _tell(self, run_callbacks: Callable[[], None]) -> None:
         self._untold.append(run_callbacks)
@@ -196,103 +185,7 @@ class Calls:
         while self._untold:
             self._tell_next()
 
-    def waiter(self) -> Waiter:
-        """A place for the calling thread to wait for one answer."""
-        return Waiter(self._pool)
-
-    def start(
-        self,
-        target: str,
-        service: str,
-        arguments: dict[str, Any],
-        timeout_seconds: float,
-        completion: Completion,
-        traceparent: str | None = None,
-        *,
-        can_wait: bool = False,
-    ) -> None:
-        """Send one SPC request; ``completion`` runs once, on the protocol thread, unless this raises.
-
-        ``can_wait``: nobody blocks on it yet, so it may leave together with those that follow.
-        """
-        link = self._links.granted(target)
-        request_id = self._next_id()
-        deadline_ms = unix_ms() + int(timeout_seconds * 1000)
-        payload = spc.encode_request(
-            request_id,
-            service,
-            arguments,
-            self._context.name,
-            deadline_ms,
-            traceparent or current_traceparent.get(),
-        )
-        deadline = monotonic() + timeout_seconds
-        self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
-        try:
-            if link.splitter is not None:
-                self._start_in_segments(link, request_id, payload, deadline)
-            elif can_wait and link.delayed.takes(payload):
-                link.delayed.add(request_id, payload, deadline)
-                self._pool.watch()
-            else:
-                link.send(EnvelopeType.SPC_REQUEST, 0, payload, deadline)
-        except BaseException:
-            self._pending.forget(target, request_id)
-            raise
-
-    def _start_in_segments(self, link: OutgoingLink, request_id: str, payload: bytes, deadline: float) -> None:
-        """Send a request on a link with a segment size: an ERROR under any of its sequences ends the call (G-19)."""
-
-        def lost(outcome: Outcome) -> None:
-            if not isinstance(outcome, NotAcknowledgedError):
-                self._pending.complete(link.target, request_id, outcome)
-
-        def track(sequence: int) -> None:
-            self._pending.add(sequence, deadline + ANSWER_GRACE_SECONDS, link.target, lost)
-
-        link.send_tracked(EnvelopeType.SPC_REQUEST, 0, payload, deadline, track)
-
-    def ask(
-        self, target: str, type_: int, body: dict[str, Any], timeout_seconds: float, completion: Completion
-    ) -> None:
-        """Send a HEARTBEAT or DISCOVERY question; its reply completes it."""
-        link = self._links.granted(target)
-        request_id = self._next_id()
-        deadline = monotonic() + timeout_seconds
-        self._track(request_id, deadline, target, completion)
-        try:
-            link.send(type_, 0, control.encode({**body, "requestId": request_id}), deadline)
-        except BaseException:
-            self._pending.forget(target, request_id)
-            raise
-
-    def send_acknowledged(
-        self, target: str, type_: int, payload: bytes, timeout_seconds: float, completion: Completion
-    ) -> int:
-        """Send a message whose acknowledgement completes it; returns its sequence."""
-        link = self._links.granted(target)
-        deadline = monotonic() + timeout_seconds
-        tracked: list[int] = []
-        if link.splitter is not None:
-            completion = OneAnswer(completion)
-
-        def track(sequence: int) -> None:
-            tracked.append(sequence)
-            self._track(sequence, deadline, target, completion)
-
-        try:
-            return link.send_tracked(type_, FLAG_ACK_REQUESTED, payload, deadline, track)
-        except BaseException:
-            for sequence in tracked:
-                self._pending.forget(target, sequence)
-            raise
-
-    def _next_id(self) -> str:
-        return f"{self._prefix}{next(self._numbers):x}"
-
-    def _track(self, key: Hashable, deadline: float, target: str, completion: Completion) -> None:
-        self._pending.add(key, deadline, target, completion)
-        self._context.heed(deadline)
+    # --- what the other side says ---
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
@@ -300,34 +193,31 @@ class Calls:
             return
         if isinstance(outcome, SegmentsLostError):
             self._context.stats.count("payloads_reported_lost")
-            if monotonic() >= self._warn_at:  # another node decides how often it says so
-                self._warn_at = monotonic() + WARN_SECONDS
-                log.warning("payloads sent in segments were not delivered, the last one: %s", outcome)
+            text = "payloads sent in segments were not delivered, the last one: %s"
+            self._context.said.warn(log, "payloads lost", text, outcome)
         else:
             self._context.stats.count("answers_unexpected")
 
-    def answered(self, source: str, payload: bytes | memoryview) -> None:
-        """An SPC_RESPONSE completes the call it belongs to."""
-        response = spc.decode_response(payload)
-        outcome = response.result
-        if not response.ok:
-            error_class = CALL_ERRORS.get(response.error_code, InternalError)
-            outcome = error_class(f"{source}: {response.error_message}", response.details)
-        self._complete(response.request_id, source, outcome)
+    def answered(self, source: str, payload: bytes) -> None:
+        """An SPC_RESPONSE completes the call it belongs to; only its id is read here."""
+        request_id = spc.readable_request_id(payload)
+        if request_id is None:
+            raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
+        self._complete(request_id, source, Answer(source, payload, self._context.stats.count))
 
     def replied(self, source: str, request_id: str, result: Any) -> None:
         """The reply to a HEARTBEAT or DISCOVERY question."""
         self._complete(request_id, source, result)
 
-    def acknowledged(self, source: str, sequence: int) -> None:
-        """An ACK completes the message it names."""
-        self._complete(sequence, source, sequence)
+    def acknowledged(self, source: str, sequence: int, waiting: bool) -> None:
+        """An ACK completes the message it names; ``waiting``: nothing takes it there yet."""
+        self._complete(sequence, source, waiting)
 
     def refused(self, source: str, body: dict[str, Any]) -> None:
         """An ERROR envelope ends the request or message that it names."""
-        error_class = CALL_ERRORS.get(str(body.get("errorCode")), InternalError)
         key = body.get("requestId") or body.get("sequence")
-        self._complete(key, source, error_class(f"{source}: {body.get('errorMessage', '')}"))
+        text = body.get("errorMessage", "")
+        self._complete(key, source, call_error(source, str(body.get("errorCode")), str(text), {}))
 
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""
@@ -340,5 +230,6 @@ def _overdue(call: PendingCall) -> SpeedError:
     if isinstance(call.key, int):
         return NotAcknowledgedError(f"{call.target!r} did not acknowledge in time; it may still handle the message")
     return CallTimeoutError(
-        f"{call.target!r} did not answer in time; the request may still run there", {"phase": "unanswered"}
+        f"{call.target!r} did not answer in time; it may still run there: look before you repeat it",
+        {"phase": "unanswered"},
     )

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import threading
+import time as time_module
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import time
+from time import clock_gettime_ns, time
 
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
-from speed.errors import SpeedError
+from speed.errors import SpeedError, fresh
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
+from speed.runtime.said import Said
 from speed.runtime.stats import Stats
 from speed.wire.seal import Keyring
+
+_BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
 
 
 def unix_ms() -> int:
     """The wall clock in Unix milliseconds, as envelopes carry it."""
     return int(time() * 1000)
+
+
+def boot_ms() -> int:
+    """The clock of this boot in milliseconds: it counts time asleep, and nothing sets it."""
+    return clock_gettime_ns(_BOOT_CLOCK) // 1_000_000
 
 
 @dataclass(slots=True)
@@ -37,15 +46,23 @@ class Context:
     durable: bool
     polling: bool
     window_bytes: int
-    spin_seconds: float
     registry: Registry
     registration: Registration
     policy: AccessPolicy
     pending: PendingCalls
+    boot_id: str = ""
+    on_error: str = "dead-letter"
+    max_deliveries: int = 5
     stats: Stats = field(default_factory=Stats)
+    said: Said = field(default_factory=Said)
     stopping: threading.Event = field(default_factory=threading.Event)
     failure: SpeedError | None = None
     heed: Callable[[float], None] = lambda deadline: None
     """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
     unheard: Callable[[str], None] = lambda target: None
     """Tells of a node whose bell nobody hears."""
+
+    def check_open(self) -> None:
+        """Raise why the node cannot be used any longer: an exception of its own for who asks."""
+        if self.failure is not None:
+            raise fresh(self.failure)

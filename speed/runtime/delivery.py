@@ -1,8 +1,7 @@
-"""Received messages and events on their way to handlers, ``receive`` and iteration (M-n, RFC 2.4).
+"""Received messages and events on their way to handlers, ``receive`` and iteration (M-n, S-17, T-n).
 
-Messages and events of one sender are handled one after the other, in order; different senders side by
-side, the more urgent first when workers are few (M-33). Without a message handler, messages wait for ``receive``
-(acknowledged, and committed only when done).
+What nothing takes yet waits, uncommitted, until the program says what takes it. Messages and events of one sender are
+handled one after the other, in order; different senders side by side, the more urgent first when workers are few.
 """
 
 from __future__ import annotations
@@ -10,184 +9,260 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
-from speed.core.order import ByPriority, SenderHeads, SenderOrder
-from speed.core.services import failure_text
+from speed.core.scheduler import Work
+from speed.core.services import failure_text, traceback_text
 from speed.errors import ConfigurationError, SpeedError, WireError
+from speed.message.errors import AwayError
 from speed.runtime.arrival import Arrival
 from speed.runtime.batches import Batches, BatchHandler
 from speed.runtime.context import Context
+from speed.runtime.dead import Dead
 from speed.runtime.message import Message
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
+from speed.wire.limits import MAX_ERROR_CHARACTERS, RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS
 from speed.wire.names import check_topic_pattern, matches
 
 log = logging.getLogger("speed.messages")
 
 Handler = Callable[[Message], object]
+_ENDED = "its handling ended the process"
 
 
 class Delivery:
-    """Handlers, subscriptions and the receive queue of a node. Thread-safe."""
+    """Handlers, subscriptions and what waits for ``receive``. Thread-safe."""
 
     def __init__(self, context: Context, pool: WorkerPool) -> None:
         self._context = context
         self._pool = pool
-        self._order: SenderOrder[Arrival] = SenderOrder()
-        self._runnable: ByPriority[Arrival] = ByPriority()
-        self._order_lock = threading.Lock()
         self._handler: Handler | None = None
         self._subscriptions: tuple[tuple[str, Handler], ...] = ()
-        self._received: SenderHeads[Message] = SenderHeads()
-        self._in_hand: Message | None = None
         self._batches: Batches | None = None
-        self._arrived = threading.Condition()
+        self._in_hand: dict[int, Message] = {}
+        """What ``receive`` returned last, by thread."""
+        self.dead = Dead(context, pool, self.arrive, self.handle)
 
     # --- what the program asks for ---
 
     def on_message(self, handler: Handler) -> None:
         """Handle messages by ``handler``; those that already wait are handled first."""
-        self._pool.serves = True
-        with self._arrived:
+
+        def register() -> None:
             if self._handler is not None or self._batches is not None:
                 raise ConfigurationError("this node already has a message handler: use one")
-            while self._received:
-                self._enqueue(Arrival(self._received.pop(), False, lambda: None, lambda code, text: None))
-            self._handler = handler  # last: what arrives from now on comes after those that waited
+            self._handler = handler
+
+        self._pool.claim(register, self.takes)
 
     def subscribe(self, pattern: str, handler: Handler) -> tuple[str, ...]:
         """Add a subscription; returns all patterns, for the published entry."""
-        self._pool.serves = True
-        if self._batches is not None:
-            raise ConfigurationError("this node already has a handler: one for batches is the only one")
-        self._subscriptions = (*self._subscriptions, (check_topic_pattern(pattern), handler))
+        check_topic_pattern(pattern)
+
+        def register() -> None:
+            if self._batches is not None:
+                raise ConfigurationError("this node already has a handler: one for batches is the only one")
+            self._subscriptions = (*self._subscriptions, (pattern, handler))
+
+        self._pool.claim(register, self.takes)
         return tuple(dict.fromkeys(pattern for pattern, _ in self._subscriptions))
 
     def on_batch(self, handler: BatchHandler, patterns: tuple[str, ...]) -> None:
         """Hand over all messages, and events of ``patterns``, in batches; there is no other handler then."""
-        self._pool.serves = True
         for pattern in patterns:
             check_topic_pattern(pattern)
-        with self._arrived:
+
+        def register() -> None:
             if self._handler is not None or self._subscriptions or self._batches is not None:
                 raise ConfigurationError("this node already has a handler: one for batches is the only one")
-            batches = Batches(self._context, self._pool, handler, patterns)
-            while self._received:
-                batches.add(Arrival(self._received.pop(), False, lambda: None, lambda code, text: None))
-            self._batches = batches  # last: what arrives from now on comes after those that waited
+            self._batches = Batches(self._context, self._pool, handler, patterns)
+
+        self._pool.claim(register, self.takes)
+
+    def takes(self, arrival: Arrival) -> bool:
+        """Whether the program takes a message by now; of an event that is not put together yet, whether it may."""
+        if not arrival.is_event:
+            return self._handler is not None or self._batches is not None
+        patterns = [pattern for pattern, _ in self._subscriptions]
+        if self._batches is not None:
+            patterns.extend(self._batches.patterns)
+        topic = arrival.topic
+        return bool(patterns) if topic is None else any(matches(pattern, topic) for pattern in patterns)
 
     def stop_waiting(self) -> None:
         """The node leaves: a batch that its handler could not take is not tried again."""
         if self._batches is not None:
             self._batches.leaving = True
 
+    # --- fetching ---
+
     def receive(self, timeout_seconds: float | None) -> Message | None:
-        """The next message, or None after the timeout; finishes the message returned before."""
-        self._pool.serves = True
+        """The next message, or None after the timeout; finishes the one that this thread was given before."""
+        before = self._in_hand.pop(threading.get_ident(), None)
+        if before is not None:
+            before.done()
+        fetched = self.fetch(timeout_seconds)
+        if fetched is None:
+            return None
+        message, _ = fetched
+        self._in_hand[threading.get_ident()] = message
+        return message
+
+    def fetch(
+        self, timeout_seconds: float | None, is_abandoned: Callable[[], bool] = lambda: False
+    ) -> tuple[Message, Work] | None:
+        """The next message, to be finished by its ``done``, and what ``put_back`` takes; None after the timeout."""
         deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
-        with self._arrived:
-            finished, self._in_hand = self._in_hand, None
-        if finished is not None:
-            finished.done()
-        with self._arrived:
-            while not self._received:
-                left = 1.0 if deadline is None else deadline - monotonic()
-                if left <= 0:
-                    return None
-                if self._context.failure is not None:
-                    raise self._context.failure
-                self._arrived.wait(min(left, 1.0))
-            self._in_hand = self._received.pop()
-            return self._in_hand
+
+        def is_over() -> bool:
+            self._context.check_open()
+            return is_abandoned()
+
+        while True:
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            work = self._pool.fetch(left, is_over)
+            if work is None:
+                return None
+            message = self._begun(work)
+            if message is not None:
+                message.when_done(partial(self._pool.done, work))
+                return message, work
+            self._pool.done(work)
+
+    def _begun(self, work: Work) -> Message | None:
+        """The message to be handed out; None if it is lost, or was begun too often."""
+        arrival: Arrival = work.item
+        message = arrival.open()
+        if message is None:
+            return None
+        if arrival.begin() > self._context.max_deliveries and self._is_given_up(arrival, message, _ENDED):
+            return None
+        message.deliveries = arrival.deliveries
+        return message
+
+    def put_back(self, work: Work) -> None:
+        """A fetch was cancelled: the message is fetched by the next one."""
+        work.item.message.when_done(None)
+        self._pool.put_back(work)
 
     def wake_receivers(self) -> None:
-        with self._arrived:
-            self._arrived.notify_all()
+        self._pool.wake_receivers()
 
     def finish_in_hand(self) -> None:
         """On close: what ``receive`` returned last counts as handled."""
-        with self._arrived:
-            message, self._in_hand = self._in_hand, None
-        if message is not None:
-            message.done()
+        while self._in_hand:
+            self._in_hand.popitem()[1].done()
 
-    # --- what the protocol thread brings ---
+    # --- what the thread that reads brings ---
 
     def arrive(self, arrival: Arrival) -> None:
-        if self._batches is not None:
-            self._batches.add(arrival)
+        """Hand a message to the workers, or let it wait; once the node leaves it stays in its lane."""
+        work = self._pool.message(arrival.source, arrival, self.takes)
+        if work is None or arrival.is_event:
             return
-        if arrival.is_event or self._handler is not None:
-            self._enqueue(arrival)
-            return
-        with self._arrived:
-            waits = self._handler is None and self._batches is None
-            if waits:
-                message = arrival.message
-                self._received.push(message.source, message.metadata.priority, message)
-                self._arrived.notify()
-        if waits:
+        if not self.takes(arrival):
+            arrival.acknowledge(waiting=True)
+
+    def unclaimed(self, works: tuple[Work, ...]) -> None:
+        """Events that nothing took in time are over."""
+        for work in works:
+            arrival: Arrival = work.item
+            self._context.stats.count("events_unsubscribed")
+            text = "an event of %s was taken by no subscription: %s"
+            self._context.said.warn(log, "unsubscribed", text, arrival.source, arrival.topic)
             arrival.acknowledge()
+            arrival.finish()
+
+    # --- on a worker ---
+
+    def handle(self, arrival: Arrival, work: Work) -> None:
+        """Handle one message; what fails follows the node's policy (S-17)."""
+        message = arrival.open()
+        if message is None:
+            return
+        if not self.takes(arrival):  # an event whose topic was not known before
+            self.arrive(arrival)
         elif self._batches is not None:
             self._batches.add(arrival)
+        elif arrival.begin() > self._context.max_deliveries and arrival.letter is None:
+            self._give_up(arrival, message, work, _ENDED)
         else:
-            self._enqueue(arrival)
+            message.deliveries = arrival.deliveries
+            self._run(arrival, message, work)
 
-    def _enqueue(self, arrival: Arrival) -> None:
-        with self._order_lock:
-            runnable = self._order.push(arrival.message.source, arrival)
-            if runnable:
-                self._runnable.push(arrival.message.metadata.priority, arrival)
-        if runnable:
-            self._pool.submit(self._run)
-
-    def _run(self) -> None:
-        """Handle the most urgent message, then queue its sender's next behind other work: no sender starves others."""
-        with self._order_lock:
-            arrival = self._runnable.pop()
-        try:
-            self._handle(arrival)
-        finally:
-            self._handled(arrival.message.source)
-
-    def _handled(self, source: str) -> None:
-        with self._order_lock:
-            following = self._order.done(source)
-            if following is not None:
-                self._runnable.push(following.message.metadata.priority, following)
-        if following is not None:
-            self._pool.submit(self._run)
-
-    def _handle(self, arrival: Arrival) -> None:
-        message = arrival.message
+    def _run(self, arrival: Arrival, message: Message, work: Work) -> None:
         token = current_traceparent.set(message.traceparent)
         try:
-            self._call_handlers(arrival)
+            self._call_handlers(arrival, message)
+        except AwayError as error:
+            self._wait_for_trust(arrival, message, work, error)
         except WireError as error:
             self._context.stats.count("messages_malformed")
+            self._context.said.warn(log, "malformed", "a message of %s is refused: %s", message.source, error)
             arrival.refuse("INVALID_ARGUMENTS", str(error))
+            message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
             self._context.stats.count("handler_failures")
-            log.exception("handler failed for a message of %s", message.source)
-            text = failure_text(error)
-            if not isinstance(error, SpeedError):
-                text = f"{type(error).__name__}: {text}"
-            arrival.refuse("EXECUTION_FAILED", text[:2000])
+            log.error("handler failed for a message of %s\n%s", message.source, traceback_text(error))
+            self._failed(arrival, message, work, _told(error))
         else:
             arrival.acknowledge()
+            message.done()
         finally:
             current_traceparent.reset(token)
-            message.done()
 
-    def _call_handlers(self, arrival: Arrival) -> None:
+    def _call_handlers(self, arrival: Arrival, message: Message) -> None:
         if not arrival.is_event:
             if self._handler is not None:
-                self._handler(arrival.message)
+                self._handler(message)
             return
-        topic = arrival.message.topic
-        handlers = [handler for pattern, handler in self._subscriptions if matches(pattern, topic)]
-        if not handlers:
-            self._context.stats.count("events_unsubscribed")
-        for handler in handlers:
-            handler(arrival.message)
+        topic = message.topic
+        for handler in [handler for pattern, handler in self._subscriptions if matches(pattern, topic)]:
+            handler(message)
+
+    # --- what fails ---
+
+    def _wait_for_trust(self, arrival: Arrival, message: Message, work: Work, error: AwayError) -> None:
+        """What is needed to judge the message is away for the moment: it waits, for as long as that takes."""
+        if not arrival.failures:
+            self._context.stats.count("messages_waiting_for_trust")
+        text = "a message of %s waits: %s"
+        self._context.said.warn(log, "away", text, message.source, error)
+        self._again(arrival, work, arrival.failed(counts=False))
+
+    def _failed(self, arrival: Arrival, message: Message, work: Work, text: str) -> None:
+        if self._context.on_error == "retry" and arrival.deliveries < self._context.max_deliveries:
+            self._again(arrival, work, arrival.failed(counts=True))
+        else:
+            self._give_up(arrival, message, work, text)
+
+    def _give_up(self, arrival: Arrival, message: Message, work: Work, text: str) -> None:
+        if not self._is_given_up(arrival, message, text):
+            self._again(arrival, work, arrival.failed(counts=False))
+
+    def _is_given_up(self, arrival: Arrival, message: Message, text: str) -> bool:
+        """Put a message aside or drop it, and tell its sender; False if there is no room for dead letters."""
+        if message.is_done:
+            return True
+        if self._context.on_error == "drop":
+            self._context.stats.count("messages_dropped")
+            log.error("a message of %s was dropped: %s", message.source, text)
+        elif not self.dead.keep(arrival, message, "EXECUTION_FAILED", text):
+            return False
+        arrival.refuse("EXECUTION_FAILED", text[:MAX_ERROR_CHARACTERS])
+        if arrival.letter is None or self._context.on_error == "drop":
+            message.done()
+        return True
+
+    def _again(self, arrival: Arrival, work: Work, failures: int) -> None:
+        seconds = min(RETRY_MOST_SECONDS, RETRY_FIRST_SECONDS * 2 ** min(failures - 1, 16))
+        self._pool.again(work, seconds)
+        self._context.heed(monotonic() + seconds)
+
+
+def _told(error: BaseException) -> str:
+    """What a failure says of itself, with its kind where it is not one of ours."""
+    text = failure_text(error)
+    return text if isinstance(error, SpeedError) else f"{type(error).__name__}: {text}"

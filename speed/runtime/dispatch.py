@@ -1,41 +1,48 @@
 """From an opened envelope to the part that handles it: one table over the eight types (W-4, S-11).
 
-Runs under the protocol role. Messages, events and requests are finished by the worker that handled them, or
+Runs on the thread that reads. Messages, events and requests are finished by the worker that handled them, or
 here when they are refused; all other types are done when they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from speed.errors import NodeLeftError, SpeedError
+from speed.errors import Execution, NodeLeftError, SpeedError, WireError
 from speed.fs.envelope_reader import Received
 from speed.runtime.arrival import Arrival
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
 from speed.runtime.delivery import Delivery
 from speed.runtime.inbound import Lane
+from speed.runtime.links import Links
 from speed.runtime.message import Message
-from speed.runtime.outgoing import Links
 from speed.runtime.serving import Serving
+from speed.runtime.workers import WorkerPool
 from speed.wire import control
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_REPLY, FLAG_SEGMENT, EnvelopeType, generation_of
+from speed.wire.limits import MAX_DISCOVERY_BYTES
 from speed.wire.message import MessageView
 
 if TYPE_CHECKING:
     from speed.runtime.segments import Segments
 
+log = logging.getLogger("speed.protocol")
+
 Answer = Callable[[str, str], dict[str, Any] | None]
-Deliver = Callable[[Lane, Received], None]
-Acknowledge = Callable[[str, int], None]
-Refuse = Callable[[str, int, str, str], None]
+_EXPIRED = "the message expired before it was handled"
 
 
 def node_left(name: str) -> NodeLeftError:
     """What a caller gets when the other side goes while it waits."""
-    return NodeLeftError(f"{name!r} left or died before it answered; start it again, then repeat the call")
+    error = NodeLeftError(
+        f"{name!r} left or died before it answered; what was asked may have been done: look before you repeat it"
+    )
+    error.execution = Execution.MAY_HAVE_RUN
+    return error
 
 
 class Dispatch:
@@ -48,22 +55,24 @@ class Dispatch:
         calls: Calls,
         serving: Serving,
         delivery: Delivery,
+        pool: WorkerPool,
         answer: Answer,
         left: Callable[[str], None],
-        make_segments: Callable[[Deliver, Acknowledge, Refuse], Segments],
+        make_segments: Callable[[Dispatch], Segments],
     ) -> None:
         self._context = context
         self._links = links
         self._calls = calls
         self._serving = serving
         self._delivery = delivery
+        self._pool = pool
         self._answer = answer
         self._left = left
         self._make_segments = make_segments
         self._segments: Segments | None = None
         self._table: dict[int, Callable[[Lane, Received], None]] = {
             EnvelopeType.MESSAGE: self._message,
-            EnvelopeType.SPC_REQUEST: self._request,
+            EnvelopeType.SPC_REQUEST: self._serving.accept,
             EnvelopeType.SPC_RESPONSE: self._response,
             EnvelopeType.EVENT: self._message,
             EnvelopeType.DISCOVERY: self._discovery,
@@ -86,13 +95,10 @@ class Dispatch:
         else:
             self._table[header.type](lane, received)
 
-    def after(self, source: str) -> None:
-        """Envelopes of ``source`` were dispatched: what waited for answers from there may leave now."""
-        self._links.hurry_to(source)
-
     def _unauthorised(self, lane: Lane, received: Received) -> None:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
+        self._context.said.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
         lane.drop(received.token)
         if received.header.type == EnvelopeType.SPC_REQUEST:
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
@@ -100,7 +106,7 @@ class Dispatch:
     def segments(self) -> Segments:
         """What receives segments, made when the first one comes, or an earlier process left some."""
         if self._segments is None:
-            self._segments = self._make_segments(self._deliver, self._acknowledge, self._tell)
+            self._segments = self._make_segments(self)
         return self._segments
 
     def close(self) -> None:
@@ -108,49 +114,90 @@ class Dispatch:
         if self._segments is not None:
             self._segments.close()
 
-    def _deliver(self, lane: Lane, received: Received) -> None:
-        """Hand on what came in segments as if it had come whole."""
-        self._table[received.header.type](lane, received)
+    # --- messages and events ---
 
-    def _message(self, lane: Lane, received: Received) -> None:
+    def deliver(self, lane: Lane, received: Received, order: Hashable = None) -> None:
+        """Hand on what came in segments as if it had come whole; messages of one ``order`` follow each other."""
+        if received.header.type in (EnvelopeType.MESSAGE, EnvelopeType.EVENT):
+            self._message(lane, received, order)
+        else:
+            self._table[received.header.type](lane, received)
+
+    def _message(self, lane: Lane, received: Received, order: Hashable = None) -> None:
+        arrival = self._arrival(lane, received, order)
+        arrival.message = self._made(lane, received, MessageView(received.payload))
+        arrival.priority = arrival.message.metadata.priority
+        if self._is_expired(arrival):
+            return
+        self._delivery.arrive(arrival)
+
+    def deliver_later(self, lane: Lane, received: Received, order: Hashable, view: Callable[[], MessageView]) -> None:
+        """Give a payload in segments its place now; ``view`` puts it together when its turn has come.
+
+        ``view`` raises WireError or SegmentStoreError for what is lost by then, having told whom it had to.
+        """
+
+        def open_(arrival: Arrival) -> Message | None:
+            try:
+                arrival.message = self._made(lane, received, view())
+            except WireError as error:
+                self._refused(lane, error)
+                lane.drop(received.token)
+                return None
+            except SpeedError as error:
+                log.warning("a payload in segments of %s is lost: %s", lane.source, error)
+                return None
+            return None if self._is_expired(arrival) else arrival.message
+
+        arrival = self._arrival(lane, received, order)
+        arrival.opens_with(open_)
+        self._delivery.arrive(arrival)
+
+    def _refused(self, lane: Lane, error: WireError) -> None:
+        self._context.stats.count(f"rejected_{error.reason.lower()}")
+        text = "payload in segments of %s rejected: %s"
+        self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
+
+    def _arrival(self, lane: Lane, received: Received, order: Hashable) -> Arrival:
         header, source = received.header, lane.source
-        payload: Any = received.payload
-        view = MessageView(payload) if isinstance(payload, bytes | memoryview) else payload.view()
+        asked = header.flags & FLAG_ACK_REQUESTED
+        return Arrival(
+            lane,
+            received.token,
+            is_event=header.type == EnvelopeType.EVENT,
+            redelivered=received.redelivered,
+            run=self._delivery.handle,
+            order=order,
+            acknowledge=partial(self.acknowledge, source, header.sequence) if asked else None,
+            refuse=partial(self.tell, source, header.sequence) if asked else None,
+        )
+
+    def _made(self, lane: Lane, received: Received, view: MessageView) -> Message:
         view.validate()
-        message = Message(
+        return Message(
             view,
-            source=source,
-            sequence=header.sequence,
-            timestamp_ms=header.timestamp_ms,
+            source=lane.source,
+            sequence=received.header.sequence,
+            timestamp_ms=received.header.timestamp_ms,
             redelivered=received.redelivered,
             finish=partial(lane.finish, (received.token,)),  # before the next is begun: one redelivery a crash (L-15)
         )
-        if header.flags & FLAG_ACK_REQUESTED:
-            arrival = Arrival(
-                message,
-                header.type == EnvelopeType.EVENT,
-                acknowledge=lambda: self._acknowledge(source, header.sequence),
-                refuse=lambda code, text: self._refuse(source, received, code, text),
-                lane=lane,
-                token=received.token,
-            )
-        else:
-            arrival = Arrival(message, header.type == EnvelopeType.EVENT, _nothing, _nothing, lane, received.token)
-        if view.is_expired(unix_ms()):
-            self._context.stats.count("messages_expired")
-            arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled")
-            message.done()
-            return
-        self._context.stats.count("messages_received")
-        self._delivery.arrive(arrival)
 
-    def _acknowledge(self, source: str, sequence: int) -> None:
-        self._reply(source, sequence, EnvelopeType.ACK, control.encode_ack(sequence))
+    def _is_expired(self, arrival: Arrival) -> bool:
+        assert arrival.message is not None
+        if not arrival.message.metadata.is_expired(unix_ms()):
+            self._context.stats.count("messages_received")
+            return False
+        self._context.stats.count("messages_expired")
+        arrival.refuse("EXECUTION_FAILED", _EXPIRED)
+        arrival.finish()
+        return True
 
-    def _refuse(self, source: str, received: Received, code: str, text: str) -> None:
-        self._tell(source, received.header.sequence, code, text)
+    def acknowledge(self, source: str, sequence: int, waiting: bool = False) -> None:
+        self._reply(source, sequence, EnvelopeType.ACK, control.encode_ack(sequence, waiting=waiting))
 
-    def _tell(self, source: str, sequence: int, code: str, text: str) -> None:
+    def tell(self, source: str, sequence: int, code: str, text: str) -> None:
+        """An ERROR for the sender of an envelope."""
         self._reply(source, sequence, EnvelopeType.ERROR, control.encode_error(code, text, sequence=sequence))
 
     def _reply(self, source: str, sequence: int, type_: int, payload: bytes) -> None:
@@ -161,14 +208,13 @@ class Dispatch:
         except SpeedError:
             self._context.stats.count("replies_undelivered")
 
-    def _request(self, lane: Lane, received: Received) -> None:
-        self._serving.accept(lane, received.token, received.payload)
+    # --- answers and questions ---
 
     def _response(self, lane: Lane, received: Received) -> None:
         self._calls.answered(lane.source, received.payload)
 
     def _ack(self, lane: Lane, received: Received) -> None:
-        self._calls.acknowledged(lane.source, control.decode_ack(received.payload))
+        self._calls.acknowledged(lane.source, *control.decode_ack(received.payload))
 
     def _error(self, lane: Lane, received: Received) -> None:
         self._calls.refused(lane.source, control.decode(received.payload))
@@ -178,41 +224,53 @@ class Dispatch:
         if received.header.flags & FLAG_REPLY:
             self._calls.replied(lane.source, str(body.get("requestId")), None)
         else:
-            self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, bytes(received.payload))
+            self._reply(lane.source, received.header.sequence, EnvelopeType.HEARTBEAT, received.payload)
 
     def _discovery(self, lane: Lane, received: Received) -> None:
-        body = control.decode(received.payload)
         if received.header.flags & FLAG_REPLY:
+            body = control.decode(received.payload, MAX_DISCOVERY_BYTES)
             self._calls.replied(lane.source, str(body.get("requestId")), body.get("result"))
             return
+        body = control.decode(received.payload)
         operation = str(body.get("op"))
         if operation == "LEAVE":
             self._left(lane.source)
-            return
-        result = self._answer(operation, lane.source)
+        elif operation == "WITHDRAW":
+            for request_id in control.withdrawn_ids(body):
+                self._serving.withdraw(lane.source, request_id)
+        else:
+            self._answer_question(lane.source, received.header.sequence, operation, body.get("requestId"))
+
+    def _answer_question(self, source: str, sequence: int, operation: str, request_id: str | None) -> None:
+        result = self._answer(operation, source)
         if result is None:
-            text = f"unknown DISCOVERY operation {operation!r}"
-            refusal = control.encode_error("INVALID_ARGUMENTS", text, request_id=body.get("requestId"))
-            self._reply(lane.source, received.header.sequence, EnvelopeType.ERROR, refusal)
+            text = f"unknown DISCOVERY operation {operation[:64]!r}"
+            refusal = control.encode_error("INVALID_ARGUMENTS", text, request_id=request_id)
+            self._reply(source, sequence, EnvelopeType.ERROR, refusal)
             return
-        reply = control.encode({"op": operation, "requestId": body.get("requestId"), "result": result})
-        self._reply(lane.source, received.header.sequence, EnvelopeType.DISCOVERY, reply)
+        reply = control.encode({"op": operation, "requestId": request_id, "result": result})
+        self._reply(source, sequence, EnvelopeType.DISCOVERY, reply)
+
+    # --- departures and time ---
 
     def node_died(self, name: str) -> None:
-        """The reader of a node's bell is gone: nobody will answer what waits there, and nothing more is written."""
+        """Nobody will answer what waits there, nor wants an answer from here; nothing more is written."""
         self._links.drop(name)
         self._context.pending.fail_target(name, node_left(name))
+        self._serving.forget(name)
 
     def expire(self, now: float) -> None:
+        """End what is over its deadline, and let be tried again what waited for that."""
         self._calls.expire(now)
-        self._serving.expire(now)
+        overdue = self._pool.expire(now)
+        self._serving.time_out(overdue.waiting, "queued")
+        self._serving.time_out(overdue.running, "running")
+        self._delivery.unclaimed(overdue.unclaimed)
         if self._segments is not None:
             self._segments.expire(now)
 
     def next_deadline(self) -> float:
         """Monotonic seconds of the next thing that ``expire`` has to do."""
-        return min(self._context.pending.next_deadline(), self._serving.next_deadline())
-
-
-def _nothing(*_: object) -> None:
-    """The sender asked for no answer."""
+        work = self._pool.next_time()
+        pending = self._context.pending.next_deadline()
+        return pending if work is None else min(pending, work)

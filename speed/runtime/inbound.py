@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from speed.core.progress import Token
 from speed.fs.envelope_reader import Received
 from speed.fs.lane_reader import LaneReader
+from speed.runtime import locks
 from speed.runtime.stats import Stats
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import node_id
@@ -25,6 +25,8 @@ class Lane(Protocol):
 
     @property
     def source(self) -> str: ...
+    def begin(self, token: Token) -> bool: ...
+    def begin_again(self, token: Token) -> int: ...
     def finish(self, tokens: Iterable[Token]) -> None: ...
     def drop(self, token: Token) -> None: ...
 
@@ -37,7 +39,7 @@ class InboundLane:
     def __init__(self, source: str, reader: LaneReader, stats: Stats, resume: Callable[[bytes], None]) -> None:
         self.source = source
         self.id = node_id(source)
-        self.lock = threading.Lock()
+        self.lock = locks.lock("lane")
         self.reader = reader
         self._stats = stats
         self._resume = resume
@@ -55,10 +57,27 @@ class InboundLane:
                 return [], False
             received, more = reader.read(max_envelopes, max_bytes, now, scan=scan)
             self.unread = more
-            for header, _, _, token in received:
-                if header.type not in WORK:
-                    reader.finish(token, lazy=True)
+            for envelope in received:
+                if envelope.header.type not in WORK:
+                    reader.finish(envelope.token, lazy=True)
             return received, more
+
+    def begin(self, token: Token) -> bool:
+        """Commit a request before it is begun (S-8); False if that could not be written, so that it must not begin."""
+        with self.lock:
+            if self._closed:  # it was read again since, and dropped there as one that is in hand
+                return True
+            self.reader.finish(token, lazy=True)
+            committed = self.reader.commit()
+            resume = self._paused and not self.reader.is_full
+        if resume:
+            self._resume(self.id)
+        return committed
+
+    def begin_again(self, token: Token) -> int:
+        """How often a message that came again has been begun, with this time (L-25)."""
+        with self.lock:
+            return 2 if self._closed else self.reader.begin_again(token)
 
     def finish(self, tokens: Iterable[Token]) -> None:
         """Commit that these envelopes are done. A failing filesystem is counted: they may be redelivered."""

@@ -43,6 +43,7 @@ class Introspection:
             "fabrics": list(entry.fabrics),
             "startupTimestamp": entry.startup_timestamp,
             "services": list(self._services.names(asker)),
+            "features": list(entry.features),
         }
 
     def _list(self, asker: str) -> dict[str, Any]:

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Any
 
-from speed.errors import ConfigurationError, PayloadTooLargeError
-from speed.runtime.calls import Calls, OneAnswer
+from speed.errors import ConfigurationError
 from speed.runtime.context import Context
-from speed.runtime.outgoing import Links, OutgoingLink
+from speed.runtime.futures import OneAnswer, Waiter
+from speed.runtime.links import Links
+from speed.runtime.outgoing import OutgoingLink
 from speed.segment.form import MAX_HEAD_BYTES, Segment, write_segment
 from speed.segment.source import Source
-from speed.segment.splitter import Splitter
+from speed.segment.splitter import Splitter, splitter_for
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT
-from speed.wire.limits import DATA_SEGMENT_BYTES, MAX_PAYLOAD_BYTES, MAX_SEGMENTED_BYTES, RECONSTRUCTION_SECONDS
+from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_SEGMENTED_BYTES, RECONSTRUCTION_SECONDS
 
 Progress = Callable[[int, int], object]
 """Called with the bytes of the payload that were written so far, and all of them."""
-_MANY = 240
-"""Segments of a payload at most, where the sender chooses their size (G-18)."""
-_UNIT = 64
 
 
 class LargeSender:
     """Sends payloads in segments. Thread-safe."""
 
-    def __init__(self, context: Context, links: Links, calls: Calls) -> None:
-        self._context, self._links, self._calls = context, links, calls
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context, self._links = context, links
 
     def send(
-        self, target: str, type_: int, source: Source, timeout_seconds: float, progress: Progress | None = None
+        self,
+        target: str,
+        type_: int,
+        source: Source,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
     ) -> None:
         """Send one payload; each segment waits for room as long as ``timeout_seconds``."""
         link = self._links.granted(target)
-        for segment in self._segments(link, source):
+        for segment in self._segments(link, source, unordered):
             link.send(type_, FLAG_SEGMENT, write_segment(segment), monotonic() + timeout_seconds)
             _report(progress, segment, source)
 
     def send_acknowledged(
-        self, target: str, type_: int, source: Source, timeout_seconds: float, progress: Progress | None = None
-    ) -> None:
+        self,
+        target: str,
+        type_: int,
+        source: Source,
+        timeout_seconds: float,
+        progress: Progress | None = None,
+        unordered: bool = False,
+    ) -> bool:
         """As ``send``, then wait for the acknowledgement, as long as ``timeout_seconds`` from the last segment on."""
         link = self._links.granted(target)
-        waiter = self._calls.waiter()
+        waiter = Waiter()
         answer = OneAnswer(waiter.complete)
         flags = FLAG_SEGMENT | FLAG_ACK_REQUESTED
         tracked: list[int] = []
@@ -54,7 +63,7 @@ class LargeSender:
             self._context.pending.add(sequence, far, target, answer)
 
         try:
-            for segment in self._segments(link, source):
+            for segment in self._segments(link, source, unordered):
                 if waiter.done:
                     break  # the receiver has given it up
                 link.send_tracked(type_, flags, write_segment(segment), monotonic() + timeout_seconds, track)
@@ -64,23 +73,14 @@ class LargeSender:
                 if not answer.given:
                     self._context.pending.add(sequence, deadline, target, answer)
             self._context.heed(deadline)
-            waiter.result()
+            return bool(waiter.result())
         finally:
             for sequence in tracked:
                 self._context.pending.forget(target, sequence)
 
-    def _segments(self, link: OutgoingLink, source: Source) -> Any:
-        if source.size > MAX_SEGMENTED_BYTES:
-            raise PayloadTooLargeError(
-                f"{source.size} bytes for {link.target!r}; the limit is {MAX_SEGMENTED_BYTES}: send it in parts"
-            )
-        return (link.splitter or splitter_for(source.size)).split(source)
-
-
-def splitter_for(payload_bytes: int) -> Splitter:
-    """How a payload is cut that is too large for an envelope, on a link without a segment size (G-18)."""
-    least = -(-payload_bytes // _MANY)
-    return Splitter(max(DATA_SEGMENT_BYTES, -(-least // _UNIT) * _UNIT), 0)
+    def _segments(self, link: OutgoingLink, source: Source, unordered: bool) -> Iterator[Segment]:
+        link.check_takes(source.size, MAX_SEGMENTED_BYTES)
+        return (link.splitter or splitter_for(source.size)).split(source, unordered=unordered)
 
 
 def link_splitter(segment_size: int, parity_rate: float) -> Splitter:

@@ -25,11 +25,12 @@ class Message:
     """One received MESSAGE or EVENT (design section 9).
 
     ``payload`` is decoded on first use. ``redelivered`` says that an earlier process of this name may
-    already have handled it. ``done()`` finishes it: its lane is committed past it and it is never
-    delivered again. After ``receive`` it is called by the next ``receive``; after a handler, by its return.
+    already have handled it, ``deliveries`` how often it was begun, this time included. ``done()`` finishes it: its
+    lane is committed past it and it is never delivered again. After ``receive`` it is called by the next ``receive``;
+    after a handler, by its return.
     """
 
-    __slots__ = ("_finish", "_view", "redelivered", "sequence", "source", "timestamp_ms")
+    __slots__ = ("_after", "_finish", "_view", "deliveries", "redelivered", "sequence", "source", "timestamp_ms")
 
     def __init__(
         self,
@@ -40,13 +41,16 @@ class Message:
         timestamp_ms: int,
         redelivered: bool,
         finish: Callable[[], None],
+        deliveries: int = 1,
     ) -> None:
         self._view = view
         self._finish: Callable[[], None] | None = finish
+        self._after: Callable[[], None] | None = None
         self.source = source
         self.sequence = sequence
         self.timestamp_ms = timestamp_ms
         self.redelivered = redelivered
+        self.deliveries = deliveries
 
     @property
     def payload(self) -> Any:
@@ -80,6 +84,7 @@ class Message:
             timestamp_ms=self.timestamp_ms,
             redelivered=self.redelivered,
             finish=self.done,
+            deliveries=self.deliveries,
         )
 
     @property
@@ -104,6 +109,18 @@ class Message:
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
+        after, self._after = self._after, None
+        if after is not None:
+            after()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is finished."""
+        return self._finish is None
+
+    def when_done(self, after: Callable[[], None] | None) -> None:
+        """Have ``after`` run once it is finished."""
+        self._after = after
 
     def __repr__(self) -> str:
         return f"<Message from {self.source} sequence={self.sequence:#x} redelivered={self.redelivered}>"

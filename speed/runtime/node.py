@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any
 
+from speed.core.replies import checked_answer
 from speed.core.services import Service
 from speed.errors import ForkedNodeError, NodeClosedError, SpeedError
-from speed.runtime import outbox, start
+from speed.runtime import at_exit, locks, outbox, start
 from speed.runtime.batches import BatchHandler
-from speed.runtime.calls import complete_future
 from speed.runtime.delivery import Handler
 from speed.runtime.message import Message
 from speed.runtime.options import Options
+from speed.runtime.published import Published
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 
@@ -27,11 +27,12 @@ class PythonEngine:
 
     def __init__(self, options: Options) -> None:
         self._forked = False
-        self._lock = threading.Lock()
-        self._parts = start.start(options, lost=self._lost, left=self._left)
+        self._lock = locks.lock("node")
+        self._parts = start.start(options)
         self._context = self._parts.context
         self.name = options.name
         self.root = self._context.root
+        at_exit.track(self)
 
     # --- access and services ---
 
@@ -57,11 +58,12 @@ class PythonEngine:
     def allowed(self) -> tuple[str, ...]:
         return self._context.policy.allowed()
 
-    def register(self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None) -> None:
+    def register(
+        self, name: str, service: Service | Callable[..., Any], allow: Iterable[str] | None, idempotent: bool
+    ) -> None:
         self._check_open()
         with self._lock:
-            self._parts.serving.services.register(name, service, allow)
-        self._parts.pool.serves = True
+            self._parts.serving.services.register(name, service, allow, idempotent=idempotent)
 
     # --- calls ---
 
@@ -69,21 +71,13 @@ class PythonEngine:
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Any:
         self._check_open()
-        waiter = self._parts.calls.waiter()
-        self._parts.calls.start(target, service, arguments, timeout, waiter.complete, traceparent)
-        return waiter.result()
+        return self._parts.calls.call(target, service, arguments, timeout, traceparent)
 
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Future[Any]:
         self._check_open()
-        calls = self._parts.calls
-        future = calls.future()
-        completion = complete_future(future)
-        patient = not self._context.durable
-        calls.start(target, service, arguments, timeout, completion, traceparent, can_wait=patient)
-        self._parts.pool.ensure_reader()
-        return future
+        return self._parts.calls.submit(target, service, arguments, timeout, traceparent)
 
     def ping(self, target: str, timeout: float) -> float:
         began = monotonic()
@@ -91,28 +85,35 @@ class PythonEngine:
         return monotonic() - began
 
     def discover(self, target: str, operation: str, timeout: float) -> dict[str, Any]:
-        return dict(self._ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout))
+        return checked_answer(operation, self._ask(target, EnvelopeType.DISCOVERY, {"op": operation}, timeout))
 
     def stats(self) -> dict[str, Any]:
         return self._parts.introspection.answer("STATS", self.name) or {}
 
     def _ask(self, target: str, type_: EnvelopeType, body: dict[str, Any], timeout: float) -> Any:
         self._check_open()
-        waiter = self._parts.calls.waiter()
-        self._parts.calls.ask(target, type_, body, timeout, waiter.complete)
-        return waiter.result()
+        return self._parts.calls.ask(target, type_, body, timeout)
 
     # --- messages and events ---
 
-    def send(self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any]) -> str:
-        self._check_open()
-        return self._parts.outbox.send(target, payload, ack, timeout, options)
-
-    def send_large(
-        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], progress: Any
+    def send(
+        self, target: str, payload: Any, ack: bool, timeout: float, options: dict[str, Any], unordered: bool
     ) -> str:
         self._check_open()
-        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress)
+        return self._parts.outbox.send(target, payload, ack, timeout, options, unordered)
+
+    def send_large(
+        self,
+        target: str,
+        payload: Any,
+        ack: bool,
+        timeout: float,
+        options: dict[str, Any],
+        progress: Any,
+        unordered: bool,
+    ) -> str:
+        self._check_open()
+        return self._parts.outbox.send_large(target, payload, ack, timeout, options, progress, unordered)
 
     def cut(self, target: str, segment_size: int | None, parity_rate: float) -> None:
         self._check_open()
@@ -136,9 +137,19 @@ class PythonEngine:
         self._check_open()
         return self._parts.delivery.receive(timeout)
 
-    def publish(self, topic: str, payload: Any, timeout: float, options: dict[str, Any]) -> int:
+    def fetch(self, timeout: float | None, is_abandoned: Callable[[], bool]) -> tuple[Message, Any] | None:
         self._check_open()
-        return self._parts.outbox.publish(topic, payload, timeout, options)
+        return self._parts.delivery.fetch(timeout, is_abandoned)
+
+    def put_back(self, token: Any) -> None:
+        self._parts.delivery.put_back(token)
+
+    def wake_receivers(self) -> None:
+        self._parts.delivery.wake_receivers()
+
+    def publish(self, topic: str, payload: Any, timeout: float, on_full: str, options: dict[str, Any]) -> Published:
+        self._check_open()
+        return self._parts.outbox.publish(topic, payload, timeout, on_full, options)
 
     def subscribe(self, pattern: str, handler: Handler) -> None:
         self._check_open()
@@ -156,7 +167,7 @@ class PythonEngine:
 
     def nodes(self) -> list[Entry]:
         self._check_open()
-        return self._context.registry.live_entries()
+        return [entry for entry in self._context.registry.live_entries() if entry.status == "online"]
 
     def wait_for(self, target: str, timeout: float) -> Entry:
         self._check_open()
@@ -169,6 +180,10 @@ class PythonEngine:
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._check_open()
         self._parts.registrar.on_leave(handler)
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._check_open()
+        self._parts.registrar.on_lost(handler)
 
     def remove_stale(self) -> list[str]:
         self._check_open()
@@ -186,24 +201,18 @@ class PythonEngine:
 
     def close(self, drain_seconds: float) -> None:
         self._parts.stop(NodeClosedError(f"node {self.name!r} was closed"), drain_seconds)
+        at_exit.forget(self)
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's descriptors."""
         self._forked = True
-        self._lock = threading.Lock()
+        self._lock = locks.lock("node")
         self._parts.abandon()
+        at_exit.forget(self)
 
     def _check_open(self) -> None:
         if self._forked:
             raise ForkedNodeError(
                 f"node {self.name!r} belongs to the parent process: make a Node of its own in the child"
             )
-        if self._context.failure is not None:
-            raise self._context.failure
-
-    def _lost(self, error: SpeedError) -> None:
-        """The name is gone: stop at once; nothing more is written under it."""
-        self._parts.abort(error)
-
-    def _left(self, name: str) -> None:
-        self._parts.protocol.node_left(name)
+        self._context.check_open()

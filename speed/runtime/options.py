@@ -19,6 +19,9 @@ WRITE_MESSAGES = 64
 """Messages that share a write and a ring at most."""
 SPIN_SECONDS = 200e-6
 """How long lanes are polled after activity before the reader sleeps: waking a sleeping core costs more (0008)."""
+MAX_DELIVERIES_ASKED = 1_000_000
+ON_ERROR = ("dead-letter", "retry", "drop")
+ON_FULL = ("wait", "drop")
 MESSAGE_OPTIONS = frozenset(
     {
         "topic",
@@ -53,6 +56,8 @@ class Options:
     max_lane_bytes: int
     spin_seconds: float | None
     segment_limits: Limits | None = None
+    on_error: str = "dead-letter"
+    max_deliveries: int = 5
 
 
 def in_seconds(timeout: float | None) -> float:

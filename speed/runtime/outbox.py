@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.core.access import granted
-from speed.errors import ConfigurationError, SpeedError, UnknownNodeError
+from speed.errors import ConfigurationError, UnknownNodeError
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context, unix_ms
+from speed.runtime.links import Links
 from speed.runtime.message import FRONT_ROOM
 from speed.runtime.options import MESSAGE_OPTIONS, WRITE_MESSAGES
-from speed.runtime.outgoing import Links
+from speed.runtime.published import Published, Sent
+from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent
+from speed.runtime.workers import place_given_up
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.seal import ReusedBuffer
+from speed.wire.seal import random_bytes
 
 if TYPE_CHECKING:
     from speed.runtime.large_sender import LargeSender, Progress
     from speed.segment.source import Source
 
-WRITE_BYTES = ReusedBuffer.LARGE_BYTES
+WRITE_BYTES = 64 << 10
 """What goes in one write at most; a large message goes alone."""
 
 
@@ -38,18 +40,25 @@ class Outbox:
         self._links = links
         self._calls = calls
 
-    def send(self, target: str, payload: Any, acknowledged: bool, timeout_seconds: float, options: Any) -> str:
+    def send(
+        self,
+        target: str,
+        payload: Any,
+        acknowledged: bool,
+        timeout_seconds: float,
+        options: Any,
+        unordered: bool = False,
+    ) -> Sent:
         """Send one message, and with ``acknowledged`` wait for its acknowledgement; returns the message id."""
         message_id, encoded = self._encode(payload, {"topic": "message", **options})
-        if len(encoded) > MAX_PAYLOAD_BYTES:
-            self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None)
+        waiting = False
+        if len(encoded) > MAX_PAYLOAD_BYTES or (unordered and self._links.is_cut(target)):
+            waiting = self._send_large(target, _memory(encoded), acknowledged, timeout_seconds, None, unordered)
         elif acknowledged:
-            waiter = self._calls.waiter()
-            self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds, waiter.complete)
-            waiter.result()
+            waiting = self._calls.send_acknowledged(target, EnvelopeType.MESSAGE, encoded, timeout_seconds)
         else:
             self._links.granted(target).send(EnvelopeType.MESSAGE, 0, encoded, monotonic() + timeout_seconds)
-        return message_id
+        return Sent(message_id, waiting=waiting)
 
     def send_large(
         self,
@@ -59,34 +68,46 @@ class Outbox:
         timeout_seconds: float,
         options: Any,
         progress: Progress | None,
-    ) -> str:
+        unordered: bool = False,
+    ) -> Sent:
         """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
         from speed.runtime.large_payload import Behind, source_of
         from speed.wire.message_large import large_front
 
         source = source_of(payload)
         if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it
-            message_id = self.send(target, bytes(source.read(0, source.size)), acknowledged, timeout_seconds, options)
+            whole = bytes(source.read(0, source.size))
+            sent = self.send(target, whole, acknowledged, timeout_seconds, options, unordered)
             if progress is not None:
                 progress(source.size, source.size)
-            return message_id
+            return sent
         message_id, metadata = self._metadata({"topic": "message", **options})
         source = Behind(large_front(source.size, **metadata), source)
-        self._send_large(target, source, acknowledged, timeout_seconds, progress)
-        return message_id
+        waiting = self._send_large(target, source, acknowledged, timeout_seconds, progress, unordered)
+        return Sent(message_id, waiting=waiting)
 
     def _send_large(
-        self, target: str, source: Source, acknowledged: bool, timeout_seconds: float, progress: Progress | None
-    ) -> None:
-        large = self._large
-        send = large.send_acknowledged if acknowledged else large.send
-        send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress)
+        self,
+        target: str,
+        source: Source,
+        acknowledged: bool,
+        timeout_seconds: float,
+        progress: Progress | None,
+        unordered: bool,
+    ) -> bool:
+        """Whether it was acknowledged as one that waits there."""
+        if acknowledged:
+            return self._large.send_acknowledged(
+                target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered
+            )
+        self._large.send(target, EnvelopeType.MESSAGE, source, timeout_seconds, progress, unordered)
+        return False
 
     @cached_property
     def _large(self) -> LargeSender:
         from speed.runtime.large_sender import LargeSender
 
-        return LargeSender(self._context, self._links, self._calls)
+        return LargeSender(self._context, self._links)
 
     def send_all(self, target: str, payloads: Iterable[Any], timeout_seconds: float, options: Any) -> None:
         """Send messages in order, some in one write."""
@@ -101,10 +122,8 @@ class Outbox:
         deadline = monotonic() + timeout_seconds
         self._send_batches(target, type_, messages[:-1] if acknowledged else messages, deadline)
         if acknowledged and messages:
-            waiter = self._calls.waiter()
             left = max(0.0, deadline - monotonic())
-            self._calls.send_acknowledged(target, type_, messages[-1], left, waiter.complete)
-            waiter.result()
+            self._calls.send_acknowledged(target, type_, messages[-1], left)
 
     def _send_batches(self, target: str, type_: int, messages: Iterable[bytes], deadline: float) -> None:
         batch: list[bytes] = []
@@ -121,31 +140,22 @@ class Outbox:
         if batch:
             self._links.granted(target).send_all(type_, 0, batch, deadline)
 
-    def publish(self, topic: str, payload: Any, timeout_seconds: float, options: Any) -> int:
-        """Send an event to all who subscribe to it and allow this node; returns how many got it."""
+    def publish(self, topic: str, payload: Any, timeout_seconds: float, on_full: str, options: Any) -> Published:
+        """Send an event to all who subscribe to it and allow this node."""
         names.check_topic(topic)
         _, encoded = self._encode(payload, {"topic": topic, **options})
-        deadline = monotonic() + timeout_seconds
-        delivered = 0
-        for entry in self._subscribers(topic):
-            try:
-                if len(encoded) > MAX_PAYLOAD_BYTES:
-                    self._large.send(entry.name, EnvelopeType.EVENT, _memory(encoded), timeout_seconds)
-                else:
-                    self._links.granted(entry.name).send(EnvelopeType.EVENT, 0, encoded, deadline)
-                delivered += 1
-            except SpeedError:
-                self._context.stats.count("events_undelivered")
-        return delivered
 
-    def _subscribers(self, topic: str) -> list[Entry]:
-        return [
-            entry
-            for entry in self._context.registry.live_entries()
-            if entry.name != self._context.name
-            and any(names.matches(pattern, topic) for pattern in entry.subscriptions)
-            and granted(entry.allow, self._context.name)
-        ]
+        def send(name: str, deadline: float) -> None:
+            if len(encoded) > MAX_PAYLOAD_BYTES:
+                self._large.send(name, EnvelopeType.EVENT, _memory(encoded), max(0.0, deadline - monotonic()))
+            else:
+                self._links.granted(name).send(EnvelopeType.EVENT, 0, encoded, deadline)
+
+        entries, me = self._context.registry.live_entries(), self._context.name
+        published = publish_to(entries, topic, me, send, timeout_seconds, waits=on_full == "wait")
+        if published.failed:
+            self._context.stats.count("events_undelivered", len(published.failed))
+        return published
 
     def _encode(self, payload: Any, metadata: dict[str, Any]) -> tuple[str, bytes]:
         """The id and the bytes of one message; ConfigurationError for metadata that does not exist."""
@@ -164,7 +174,7 @@ class Outbox:
                 f"no such message option: {', '.join(sorted(unknown))}; there are {sorted(MESSAGE_OPTIONS)}"
             )
         now = unix_ms()
-        message_id = new_message_id(now, os.urandom(16))
+        message_id = new_message_id(now, random_bytes(16))
         metadata.setdefault("traceparent", current_traceparent.get())
         return message_id, {
             "namespace": self._context.namespace,
@@ -183,12 +193,23 @@ def _memory(payload: bytes) -> Source:
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     """Wait until ``target`` is live and allows this node; UnknownNodeError after the timeout."""
+    with place_given_up():
+        return _wait_for(context, target, timeout_seconds)
+
+
+def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
     deadline = monotonic() + timeout_seconds
     while True:
         entry = context.registry.live(target)
-        if entry is not None and granted(entry.allow, context.name):
+        if entry is not None and entry.status == "online" and granted(entry.allow, context.name):
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):
             break
-    why = "is not live" if entry is None else f"does not allow {context.name!r}"
+    why = _why_not(context, entry)
     raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")
+
+
+def _why_not(context: Context, entry: Entry | None) -> str:
+    if entry is None:
+        return "is not live"
+    return "is leaving" if entry.status == "leaving" else f"does not allow {context.name!r}"

@@ -5,32 +5,30 @@ Implements A-3 (grant checked before any write), L-2 to L-9 (appending, flow con
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from speed.core.access import granted
-from speed.errors import AccessDeniedError, InboxFullError, PayloadTooLargeError, StorageError, UnknownNodeError
+from speed.errors import (
+    InboxFullError,
+    NodeClosedError,
+    PayloadTooLargeError,
+    StorageError,
+)
 from speed.fs.bell import Ringer, RingResult
 from speed.fs.lane_writer import LaneWriter
+from speed.runtime import locks
 from speed.runtime.context import Context, unix_ms
-from speed.runtime.delayed import DelayedRequests
 from speed.runtime.group_flush import GroupFlush
 from speed.runtime.room import Room
-from speed.wire.entry import Entry
 from speed.wire.envelope import ENVELOPE_OVERHEAD, FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.limits import MAX_PAYLOAD_BYTES, SEGMENT_BYTES
+from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES, SEGMENT_BYTES
 from speed.wire.names import bell_path, node_id
 from speed.wire.seal import LinkSealer, NonceSource
 
 if TYPE_CHECKING:
     from speed.segment.splitter import Splitter
-
-FRESH_SECONDS = 0.001
-"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
 
 SEGMENTED_TYPES = frozenset(
     {EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.SPC_RESPONSE, EnvelopeType.EVENT}
@@ -43,19 +41,20 @@ class OutgoingLink:
     def __init__(self, context: Context, target: str) -> None:
         self.target = target
         self.target_id = node_id(target)
-        self.lock = threading.Lock()
+        self.lock = locks.lock("link")
         self.ringer = Ringer(bell_path(context.root, target))
         self._context = context
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
         self._room = Room(self.lock, context.stopping)
-        self._renewal_due = False
+        self._renewal_due = self._is_closed = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
-        self._nonces = NonceSource(os.urandom)
+        self._nonces = NonceSource()
         self.splitter: Splitter | None = None
         """Cuts what goes out on a link that has a segment size (G-18)."""
-        self.delayed = DelayedRequests(target, context.pending, self._send_requests)
+        self.features: tuple[str, ...] = ()
+        """What the other side can take, as its entry said last (R-2)."""
         self._writer = LaneWriter(
             context.root,
             context.name,
@@ -74,31 +73,42 @@ class OutgoingLink:
         ``deadline`` (monotonic seconds) bounds the wait for room in a full lane; ``urgent`` never waits.
         Raises InboxFullError, StorageError, PayloadTooLargeError; then nothing was accepted.
         """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, urgent, None)
+
+    def send_cut(
+        self, type_: int, flags: int, payload: bytes, seconds: float, track: Callable[[int], None] | None = None
+    ) -> None:
+        """Send a payload that no envelope holds in segments; each waits for room as long as ``seconds``.
+
+        PayloadTooLargeError if the other side takes none, or not as much (G-18).
+        """
+        from speed.segment.form import write_segment
+        from speed.segment.splitter import splitter_for
+
+        self.check_takes(len(payload), MAX_CALL_BYTES)
+        splitter = self.splitter or splitter_for(len(payload))
+        for segment in splitter.split(payload):
+            data = (write_segment(segment),)
+            self._append(type_, flags | FLAG_SEGMENT, data, monotonic() + seconds, False, track)
+
+    def check_takes(self, size: int, limit: int) -> None:
+        """PayloadTooLargeError for what the other side cannot take in segments."""
+        if size > limit:
+            raise PayloadTooLargeError(f"{size} bytes for {self.target!r}; the limit is {limit}: send it in parts")
+        if "segments" not in self.features:
+            raise PayloadTooLargeError(
+                f"{size} bytes for {self.target!r}, which takes no segments; the limit is {MAX_PAYLOAD_BYTES}"
+            )
 
     def send_tracked(
         self, type_: int, flags: int, payload: bytes, deadline: float, track: Callable[[int], None]
     ) -> int:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
-        if self.delayed.waiting:
-            self.delayed.flush(deadline)
         return self._append(type_, flags, (payload,), deadline, False, track)
 
-    def _send_requests(self, payloads: Sequence[bytes], deadline: float, urgent: bool) -> None:
-        self._append(EnvelopeType.SPC_REQUEST, 0, payloads, deadline, urgent, None)
-
-    def send_all(
-        self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
-    ) -> None:
-        """Like ``send`` for several envelopes in one write and one ring: all are accepted or none.
-
-        At most 64, and of those of ``ReusedBuffer.LARGE_BYTES`` only one alone.
-        """
-        if self.delayed.waiting and not urgent:
-            self.delayed.flush(deadline)
-        self._append(type_, flags, payloads, deadline, urgent, None)
+    def send_all(self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float) -> None:
+        """Like ``send`` for several envelopes in one write and one ring; ``StorageError`` tells how many went in."""
+        self._append(type_, flags, payloads, deadline, False, None)
 
     def _append_cut(
         self,
@@ -129,6 +139,8 @@ class OutgoingLink:
         deadline: float,
         urgent: bool,
         track: Callable[[int], None] | None,
+        *,
+        is_last: bool = False,
     ) -> int:
         if self.splitter is not None and type_ in SEGMENTED_TYPES and not flags & FLAG_SEGMENT:
             return self._append_cut(self.splitter, type_, flags, payloads, deadline, urgent, track)
@@ -140,27 +152,28 @@ class OutgoingLink:
         if urgent and self._room.turns:
             raise self._inbox_full()
         with self.lock:
+            self._check_open(is_last)
             if self._renewal_due:
                 self.reopen()
             if self._room.turns or not self._writer.room(total):
                 self._wait_for_room(total, deadline, urgent)
+                self._check_open(is_last)
             context.registration.check_held()
             first = counter = self._counter
             now = unix_ms()
-            parts: list[bytes | memoryview] = []
-            seal, draw = self._sealer.seal_parts, self._nonces.draw
+            envelopes: list[bytes] = []
             for payload in payloads:
                 counter += 1
-                parts += seal(type_, flags, counter, now, payload, draw())
+                envelopes.append(self._sealer.seal(type_, flags, counter, now, payload, self._nonces.draw()))
             sequence = self._sequence_base | counter
             failures = self._writer.flush_failures
             if track is not None:
                 track(sequence)
             self._counter = counter  # before the write: a signal handler that raises after it must not repeat them
             try:
-                self._writer.append(parts)
+                self._writer.append(envelopes)
             except StorageError as error:
-                self._counter = first + error.envelopes_written // 2  # each envelope is two parts
+                self._counter = first + error.envelopes_written
                 raise
         if self._durable is not None:
             self._flush(failures)
@@ -179,15 +192,19 @@ class OutgoingLink:
     def _wait_for_room(self, payload_bytes: int, deadline: float, urgent: bool) -> None:
         """Wait until the receiver has committed enough; the order of senders is kept. The caller holds ``lock``."""
         if urgent or not self._room.wait(partial(self._has_room, payload_bytes), deadline):
+            self._check_open()
             raise self._inbox_full()
 
     def _has_room(self, payload_bytes: int) -> bool:
+        if self._is_closed:
+            return False
         if self._renewal_due:
             self.reopen()
         return self._writer.room(payload_bytes)
 
     def _check_room(self, payload_bytes: int) -> None:
         with self.lock:
+            self._check_open()
             if payload_bytes > self._context.window_bytes or self._room.turns or not self._has_room(payload_bytes):
                 raise self._inbox_full()
 
@@ -224,127 +241,24 @@ class OutgoingLink:
         self._writer.close()
         self.ringer.close()
 
-    def close(self) -> None:
+    def _check_open(self, is_last: bool = False) -> None:
+        """Nothing is written, and nothing opened, once the node has let go of its links; but for its last word."""
+        if self._is_closed and not is_last:
+            self._context.check_open()
+            raise NodeClosedError("the node was closed: nothing was written")
+
+    def end(self) -> None:
+        """What is being written is the last, but for ``say_leave``: a successor's fence may lie behind it (L-18)."""
         with self.lock:
+            self._is_closed = True
+
+    def say_leave(self, payload: bytes) -> None:
+        """The last word, once the name is given up; it may be lost, and waits for nothing."""
+        self._append(EnvelopeType.DISCOVERY, 0, (payload,), 0.0, True, None, is_last=True)
+
+    def close(self) -> None:
+        """For good."""
+        with self.lock:
+            self._is_closed = True
             self.reopen()
-
-
-class Links:
-    """All outgoing links of a node, made on first use. Thread-safe."""
-
-    def __init__(self, context: Context) -> None:
-        self.lock = threading.Lock()
-        self._context = context
-        self._links: dict[str, OutgoingLink] = {}
-        self._generations: dict[str, int] = {}
-        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
-        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
-        self._opened: Callable[[OutgoingLink], None] = lambda _: None
-        self._splitters: dict[str, Splitter] = {}
-
-    def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
-        self._opened = opened
-
-    def granted(self, target: str) -> OutgoingLink:
-        """The link to a live node that allows this one (A-3); nothing is written before this returns.
-
-        Raises UnknownNodeError or AccessDeniedError.
-        """
-        now = monotonic()
-        fresh = self._fresh.get(target)
-        if fresh is not None and now < fresh[0]:
-            return fresh[1]
-        entry = self._context.registry.live(target)
-        if entry is None:
-            self.drop(target)
-            raise UnknownNodeError(self._context.registry.absence(target))
-        self._check_grant(entry)
-        link = self.open(target, entry.generation)
-        self._fresh[target] = (now + FRESH_SECONDS, link)
-        return link
-
-    def _check_grant(self, entry: Entry) -> None:
-        if not granted(entry.allow, self._context.name):
-            self._context.stats.count("sends_denied")
-            raise AccessDeniedError(
-                f"{entry.name!r} does not allow {self._context.name!r}; "
-                f"its owner must call allow({self._context.name!r})"
-            )
-
-    def open(self, target: str, generation: int) -> OutgoingLink:
-        """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).
-
-        A new generation of the target gets a new segment: it may have put the old lane into quarantine.
-        """
-        link = self._links.get(target)
-        if link is not None and self._generations[target] == generation:
-            return link
-        with self.lock:
-            link = self._links.get(target)
-            if link is None:
-                link = OutgoingLink(self._context, target)
-                link.splitter = self._splitters.get(target)
-                self._opened(link)
-                self._links[target] = link
-            elif self._generations[target] < generation:
-                link.renew()
-                self._opened(link)
-            self._generations[target] = max(generation, self._generations.get(target, 0))
-            return link
-
-    def cut(self, target: str, splitter: Splitter | None) -> None:
-        """Cut all that goes to ``target`` from now on, or no longer."""
-        with self.lock:
-            if splitter is None:
-                self._splitters.pop(target, None)
-            else:
-                self._splitters[target] = splitter
-            link = self._links.get(target)
-            if link is not None:
-                link.splitter = splitter
-
-    def most_bytes(self, target: str) -> int:
-        """The largest request or response that can go to ``target`` (G-18)."""
-        splitter = self._splitters.get(target)
-        return MAX_PAYLOAD_BYTES if splitter is None else min(MAX_PAYLOAD_BYTES, splitter.most_bytes)
-
-    def hurry(self) -> None:
-        """Send all delayed requests that there is room for."""
-        for link in list(self._links.values()):
-            if link.delayed.waiting:
-                link.delayed.flush_at_once()
-
-    def hurry_to(self, target: str) -> None:
-        """Send the delayed requests to one node."""
-        link = self._links.get(target)
-        if link is not None and link.delayed.waiting:
-            link.delayed.flush_at_once()
-
-    def delayed(self) -> int:
-        """How many requests wait to leave."""
-        return sum(len(link.delayed.waiting) for link in list(self._links.values()))
-
-    def known(self, name: str) -> bool:
-        """Whether this process ever wrote to ``name``, so that answers may come from there."""
-        return name in self._links
-
-    def drop(self, target: str) -> None:
-        """Forget files of a node that left; the sequence of the link goes on if it returns."""
-        self._fresh.pop(target, None)
-        link = self._links.get(target)
-        if link is not None:
-            link.renew()
-
-    def opened(self) -> list[OutgoingLink]:
-        with self.lock:
-            return list(self._links.values())
-
-    def close(self) -> None:
-        for link in self.opened():
-            link.close()
-
-    def abandon(self) -> None:
-        """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
-        for link in list(self._links.values()):
-            link.ringer.abandon()
-            link.reopen()
+            self.ringer.shut()

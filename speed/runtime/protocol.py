@@ -1,6 +1,7 @@
-"""The protocol role: wait on the bell, read lanes, check, dispatch (RFC 2.1, L-10 to L-20).
+"""The thread that reads: waits on the bell, reads lanes, checks, dispatches (RFC 2.1, L-10 to L-20).
 
-The role is held by one thread at a time (``WorkerPool.role``). ``step`` is everything its holder does once.
+Each turn looks at the bell and the lanes, at nodes that left, at deadlines and at answers that found no room. Each of
+these is guarded for itself: a lane that cannot be read keeps no deadline from ending a call.
 """
 
 from __future__ import annotations
@@ -8,20 +9,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
 import select
+import threading
 from collections import Counter
-from time import monotonic, perf_counter
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
 
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
+from speed.runtime.answers import Answers
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
 from speed.runtime.outgoing import OutgoingLink
-from speed.runtime.own_core import OwnCore, leave_this_core
+from speed.runtime.withdrawals import Withdrawals
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
@@ -33,26 +37,35 @@ READ_BYTES = 4 << 20
 POLLING_SECONDS = (0.0005, 0.02)
 EXPIRE_SECONDS = 0.001
 """How exactly deadlines are kept."""
-SPIN_LANES = 4
-"""Lanes polled at most; the others are found by their rings."""
-LOOKS_A_YIELD = 2
-BELL_SECONDS = 0.0005
-"""How long polling may go on without a look at the bell: no busy lane keeps others waiting."""
+AGAIN_SECONDS = 0.05
+"""When lanes are looked at again after a failure."""
+FAILED_SECONDS = 0.01
+"""Pause after a failure: the thread must not spin where the system fails all the time."""
 SILENT_SECONDS = (0.001, 0.3)
 """First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
-VAIN_SHARE, VAIN_AGAIN_SHARE, VAIN_SECONDS = 0.1, 0.02, 0.005
-"""Share of time that may be polled in vain, after a poll that paid and after one that did not, and how much of it can
-be saved up. Where others want the core, polling takes it from the very process that is waited for."""
 
 
 class Protocol:
-    """Owns the bell, the inbox and all inbound lanes of one node."""
+    """Owns the bell, the inbox and all inbound lanes of one node, and the thread that reads them."""
 
-    def __init__(self, context: Context, bell: Bell | None, inbox: Inbox, dispatch: Dispatch) -> None:
+    def __init__(
+        self,
+        context: Context,
+        bell: Bell | None,
+        inbox: Inbox,
+        dispatch: Dispatch,
+        answers: Answers,
+        withdrawals: Withdrawals,
+        scanned: Callable[[], None],
+    ) -> None:
+        """``scanned`` runs with each scan of the inbox."""
         self._context = context
         self._bell = bell
         self._inbox = inbox
         self._dispatch = dispatch
+        self._answers = answers
+        self._withdrawals = withdrawals
+        self._scanned = scanned
         self._lanes: dict[bytes, InboundLane] = {}
         self._ungranted: dict[str, float] = {}
         self._watched: dict[int, str] = {}
@@ -62,22 +75,28 @@ class Protocol:
         self._expire_at = 0.0
         self._waits_until = math.inf
         self._closed_counts: Counter[str] = Counter()
-        self._spin_seconds = context.spin_seconds
-        self._hot: tuple[InboundLane, ...] = ()
-        self._active = False
-        self._vain_credit = VAIN_SECONDS
-        self._vain_share = VAIN_SHARE
-        self._credited_at = 0.0
-        self._bell_until = 0.0
-        self._core = OwnCore(os.getpid())
         self._departed: dict[str, bool] = {}
         """Nodes that are gone, and whether a full scan began since."""
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
-        self.accepting = True
-        """False while the node leaves: lanes stay unread, answers to others still go out."""
+        self._stopping = False
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-protocol", daemon=True)
         if self._poll is not None and bell is not None:
             self._poll.register(bell.fileno(), select.EPOLLIN)
+
+    # --- what other threads ask for ---
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """End the thread after its present turn; waits for it at most ``timeout_seconds``."""
+        self._stopping = True
+        self._woken.set()
+        self.wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_seconds)
 
     def wake(self) -> None:
         if self._bell is not None:
@@ -87,10 +106,6 @@ class Protocol:
         """Have a new deadline (monotonic seconds) noticed, if the present wait could outlast it."""
         if deadline < self._waits_until:
             self.wake()
-
-    def expect(self) -> None:
-        """An answer is about to come: poll for it before sleeping. The caller holds the role."""
-        self._active = True
 
     def look_again(self) -> None:
         """Scan the whole inbox soon: a grant may have opened a lane that waits."""
@@ -102,7 +117,7 @@ class Protocol:
         fd = link.ringer.fileno()
         if self._poll is None or fd is None:
             return
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(FileExistsError, ValueError, OSError):  # ValueError: the node is just being closed
             self._poll.register(fd, 0)
         self._watched[fd] = link.target
 
@@ -112,47 +127,87 @@ class Protocol:
             self._silent[name] = (0.0, SILENT_SECONDS[0])
             self.wake()
 
-    def step(self, wait: bool) -> None:
-        """Do what there is to do; with ``wait`` stay until there is something. The caller holds the role."""
-        if wait and self._active:
-            busy = self._poll_lanes()
-            if busy is not None:
-                self._drain(busy, monotonic())
-                return
-        rung = self._wait(wait and not self._active)
-        now = monotonic()
-        try:
-            if rung is None or now >= self._next_scan:
-                self._full_scan(now)
-            else:
-                for source_id in rung:
-                    lane = self._lanes.get(source_id)
-                    if lane is not None:
-                        self._drain(lane, now)
-                    elif source_id != self._context.id:
-                        self._next_scan = 0.0
-            if self._silent:
-                self._look_at_silent(now)
-            if self._departed:
-                self._fail_departed()
-            if now >= self._expire_at:
-                self._expire_at = now + EXPIRE_SECONDS
-                self._dispatch.expire(now)
-        except BaseException:
-            self._context.stats.count("protocol_failures")
-            self.look_again()  # the rings are taken: what they meant must be found without them
-            raise
-
     def node_left(self, name: str) -> None:
         """``name`` is gone: what it already answered is read first, then those who still wait are told."""
         self._departed[name] = False
         self.look_again()
 
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._turn()
+
+    def _turn(self) -> None:
+        """Everything that is done once, whatever of it fails."""
+        rung = self._guarded("waiting", self._wait)
+        now = monotonic()
+        self._guarded("reading", self._read, rung, now)
+        if self._silent or self._departed:
+            self._guarded("looking after nodes that left", self._look_after_others, now)
+        if now >= self._expire_at:
+            self._expire_at = now + EXPIRE_SECONDS
+            self._guarded("ending what is over its deadline", self._dispatch.expire, now)
+        if now >= self._answers.next_time():
+            self._guarded("sending answers", self._answers.try_again)
+        if now >= self._withdrawals.next_time():
+            self._guarded("withdrawing calls", self._withdrawals.flush)
+
+    def _guarded(self, doing: str, do: Callable[..., Any], *arguments: Any) -> Any:
+        """A failure is counted, logged and tried again soon; it keeps nothing else from being done."""
+        try:
+            return do(*arguments)
+        except Exception:
+            self._context.stats.count("protocol_failures")
+            log.exception("%s failed", doing)
+            self._woken.wait(FAILED_SECONDS)
+            self._next_scan = min(self._next_scan, monotonic() + AGAIN_SECONDS)
+
+    def _look_after_others(self, now: float) -> None:
+        self._look_at_silent(now)
+        self._fail_departed()
+
+    def _wait(self) -> set[bytes] | None:
+        """Source ids that rang; empty after a timer; None if everything must be looked at."""
+        if self._bell is None or self._poll is None:
+            self._wait_polling()
+            return None
+        self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
+        self._waits_until = min(
+            self._next_scan, self._dispatch.next_deadline(), self._answers.next_time(), self._withdrawals.next_time()
+        )
+        if self._silent:
+            self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
+        rung: set[bytes] | None = set()
+        for fd, _ in self._poll.poll(max(0.0, self._waits_until - monotonic())):
+            if fd == self._bell.fileno():
+                rung = self._bell.drain()
+            else:
+                self._reader_died(fd)
+        return rung
+
+    def _wait_polling(self) -> None:
+        """No bell here: look at all lanes, often after activity, seldom when idle."""
+        self._woken.wait(self._idle_seconds)
+        self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
+
+    def _reader_died(self, fd: int) -> None:
+        target = self._watched.pop(fd, None)
+        try:
+            assert self._poll is not None
+            self._poll.unregister(fd)
+        except (OSError, ValueError):
+            pass
+        if target is not None:
+            self._silent[target] = (0.0, SILENT_SECONDS[0])
+
+    # --- nodes that are gone ---
+
     def _fail_departed(self) -> None:
         """Tell those who wait for nodes that left, once their lanes are read as far as they go."""
         for name, scanned in list(self._departed.items()):
             lane = self._lanes.get(node_id(name))
-            if scanned and not (lane is not None and lane.unread and self.accepting):
+            if scanned and not (lane is not None and lane.unread):
                 del self._departed[name]
                 if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
                     self._dispatch.node_died(name)
@@ -169,74 +224,18 @@ class Protocol:
             elif pause <= SILENT_SECONDS[1]:
                 self._silent[name] = (now + pause, 2 * pause)
 
-    def _wait(self, wait: bool) -> set[bytes] | None:
-        """Source ids that rang; empty after a timer; None if everything must be looked at."""
-        if self._bell is None or self._poll is None:
-            self._wait_polling(wait)
-            return None
-        seconds = 0.0
-        if wait:
-            self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
-            self._waits_until = min(self._next_scan, self._dispatch.next_deadline())
-            if self._silent:
-                self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
-            seconds = max(0.0, self._waits_until - monotonic())
-        rung: set[bytes] | None = set()
-        for fd, _ in self._poll.poll(seconds):
-            if fd == self._bell.fileno():
-                rung = self._bell.drain()
-            else:
-                self._reader_died(fd)
-        return rung
+    # --- lanes ---
 
-    def _poll_lanes(self) -> InboundLane | None:
-        """A lane with more, among those that were busy last; None: look at the bell, and sleep if still inactive."""
-        now = perf_counter()
-        if now >= self._bell_until:
-            self._bell_until = now + BELL_SECONDS
-            return None
-        self._active = False
-        credit = self._vain_credit + (now - self._credited_at) * self._vain_share
-        self._credited_at = now
-        if credit < self._spin_seconds:
-            self._vain_credit = credit
-            return None
-        until = now + self._spin_seconds
-        while now < until:
-            for lane in self._hot * LOOKS_A_YIELD:
-                if lane.reader.has_more():
-                    self._vain_credit = min(credit, VAIN_SECONDS)
-                    self._vain_share = VAIN_SHARE
-                    if self._core.hit(now):
-                        leave_this_core()
-                    return lane
-            now = self._core.give_turn()
-        self._vain_credit = min(credit, VAIN_SECONDS) - self._spin_seconds
-        self._vain_share = VAIN_AGAIN_SHARE
-        return None
-
-    def _heat(self, lane: InboundLane) -> None:
-        """Remember that ``lane`` is busy."""
-        self._active = True
-        if lane not in self._hot:
-            self._hot = (lane, *self._hot[: SPIN_LANES - 1])
-
-    def _wait_polling(self, wait: bool) -> None:
-        """No bell here: look at all lanes, often after activity, seldom when idle."""
-        if not wait:
+    def _read(self, rung: set[bytes] | None, now: float) -> None:
+        if rung is None or now >= self._next_scan:
+            self._full_scan(now)
             return
-        self._context.stopping.wait(self._idle_seconds)
-        self._idle_seconds = min(self._idle_seconds * 1.5, POLLING_SECONDS[1])
-
-    def _reader_died(self, fd: int) -> None:
-        target = self._watched.pop(fd, None)
-        try:
-            assert self._poll is not None
-            self._poll.unregister(fd)
-        except (OSError, ValueError):
-            pass
-        if target is not None:
-            self._silent[target] = (0.0, SILENT_SECONDS[0])
+        for source_id in rung:
+            lane = self._lanes.get(source_id)
+            if lane is not None:
+                self._drain(lane, now)
+            elif source_id != self._context.id:
+                self._next_scan = 0.0
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
@@ -246,6 +245,7 @@ class Protocol:
                 self._open_lane(source, now)
         for lane in list(self._lanes.values()):
             self._drain(lane, now, scan=True)
+        self._scanned()
 
     def _open_lane(self, source: str, now: float) -> None:
         """Open the lane of a sender that may write here; put others aside after a time of grace (L-21).
@@ -274,7 +274,7 @@ class Protocol:
             self._bell.wake(lane_id)
 
     def _drain(self, lane: InboundLane, now: float, *, scan: bool = False) -> None:
-        if not self.accepting or self._context.registration.is_over:  # a successor may read already (R-12)
+        if self._context.registration.is_over:  # a successor may read already (R-12)
             return
         try:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
@@ -285,12 +285,10 @@ class Protocol:
             self._give_up(lane)
             return
         except BaseException:
-            self._give_up(lane)  # a signal handler raised in between: nothing read may be lost
+            self._give_up(lane)
             raise
         if received:
             self._idle_seconds = POLLING_SECONDS[0]
-            self._heat(lane)
-            self._dispatch.after(lane.source)
         if more:
             self._resume(lane.id)
 
@@ -298,7 +296,6 @@ class Protocol:
         """Close a lane in disorder; the next scan opens it at its last commit."""
         self._context.stats.count("lanes_failed")
         self._lanes.pop(lane.id, None)
-        self._hot = tuple(hot for hot in self._hot if hot is not lane)
         self._closed_counts.update(lane.reader.counts)
         lane.close(clean=False)
 
@@ -307,15 +304,18 @@ class Protocol:
             self._dispatch.dispatch(lane, envelope)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
-            log.warning("envelope of %s rejected: %s", lane.source, error)
+            text = "envelope of %s rejected: %s"
+            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
             lane.drop(envelope.token)
         except Exception:
             self._context.stats.count("dispatch_failures")
             log.exception("dispatch of an envelope of %s failed", lane.source)
             lane.drop(envelope.token)
 
+    # --- the end ---
+
     def close(self) -> None:
-        """Commit and release all lanes, the bell and the poll object; nobody holds the role any more."""
+        """Commit and release all lanes, the bell and the poll object; the thread has ended."""
         for lane in self._lanes.values():
             lane.close(clean=True)
         self._lanes.clear()

@@ -10,6 +10,7 @@ from time import monotonic
 from speed.core.view import Event, Joined, Left
 from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
+from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.wire.entry import Entry
 
@@ -29,16 +30,22 @@ class Registrar:
         lost: Callable[[SpeedError], None],
         left: Callable[[str], None],
         run: Callable[..., None],
+        callers: Callable[[], list[str]],
+        replaced: Callable[[str, int], None],
     ) -> None:
+        """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` has a successor."""
         self._context = context
         self._heartbeat_seconds = heartbeat_seconds
         self._lost = lost
         self._left = left
         self._run_task = run
+        self._callers = callers
+        self._replaced = replaced
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
+        self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
         self._watch: RegistryWatch | None = None
-        self._watch_lock = threading.Lock()
+        self._watch_lock = locks.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
 
     def start(self) -> None:
@@ -60,6 +67,22 @@ class Registrar:
     def on_leave(self, handler: Callable[[Entry], object]) -> None:
         self._leave_handlers = (*self._leave_handlers, handler)
         self._ensure_watch()
+
+    def on_lost(self, handler: Callable[[SpeedError], object]) -> None:
+        self._lost_handlers = (*self._lost_handlers, handler)
+
+    def tell_lost(self, error: SpeedError) -> None:
+        """Run the handlers on a thread of their own: the registry's and the workers end with the node."""
+        if self._lost_handlers:
+            name = f"speed-{self._context.name}-lost"
+            threading.Thread(target=self._run_lost, args=(error,), name=name, daemon=True).start()
+
+    def _run_lost(self, error: SpeedError) -> None:
+        for handler in self._lost_handlers:
+            try:
+                handler(error)
+            except BaseException:  # its own exit, too: the others are told
+                log.exception("a handler of the lost lease failed")
 
     def _ensure_watch(self) -> None:
         with self._watch_lock:
@@ -89,7 +112,7 @@ class Registrar:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():
                     return
-            self._check_callees()
+            self._check_others()
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
@@ -103,7 +126,13 @@ class Registrar:
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         return True
 
-    def _check_callees(self) -> None:
+    def _check_others(self) -> None:
         for target in self._context.pending.targets():
             if self._context.registry.live(target, sure=True) is None:
                 self._left(target)
+        for source in self._callers():
+            entry = self._context.registry.live(source, sure=True)
+            if entry is None:
+                self._left(source)
+            else:
+                self._replaced(source, entry.generation)

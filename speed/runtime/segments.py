@@ -1,24 +1,25 @@
 """Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-19).
 
-Segments are taken under the protocol role. Large payloads are proven and handed on by a worker.
+Segments are taken by the thread that reads. A large message takes its place among its sender's when the segment comes
+that makes it ready; the worker whose turn it is puts it together (G-14).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed.core.progress import Token
 from speed.errors import SegmentStoreError, WireError
 from speed.fs.envelope_reader import Received
 from speed.fs.segment_index import StoreDamagedError
 from speed.fs.segment_store import SegmentStore, StoredShards
+from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.runtime.inbound import Lane
 from speed.runtime.large_payload import LargeMessage, read_shards
@@ -28,8 +29,12 @@ from speed.segment.keccak import keccak256
 from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, Verdict
 from speed.segment.rebuild import rebuild
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
-from speed.wire.limits import FILE_BACKED_BYTES, MAX_PAYLOAD_BYTES
+from speed.wire.limits import FILE_BACKED_BYTES, MAX_CALL_BYTES
+from speed.wire.message import MessageView
 from speed.wire.message_large import FRONT_BYTES, Front
+
+if TYPE_CHECKING:
+    from speed.runtime.dispatch import Dispatch
 
 log = logging.getLogger("speed.segments")
 
@@ -37,8 +42,6 @@ EXPIRE_SECONDS = 1.0
 INLINE_BYTES = 1 << 20
 """Up to this size a payload is put together by the thread that reads lanes."""
 _MESSAGES = frozenset({EnvelopeType.MESSAGE, EnvelopeType.EVENT})
-Tell = Callable[[str, int, str, str], None]
-"""(source, sequence, code, text): an ERROR for the sender."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +63,12 @@ class AssembledLane:
         self.completed()
         self.lane.drop(token)
 
+    def begin(self, token: Token) -> bool:
+        return self.lane.begin(token)
+
+    def begin_again(self, token: Token) -> int:
+        return self.lane.begin_again(token)
+
 
 class Segments:
     """What a node holds in segments. Thread-safe."""
@@ -69,17 +78,14 @@ class Segments:
         context: Context,
         pool: WorkerPool,
         limits: Limits | None,
-        deliver: Callable[[Lane, Received], None],
-        acknowledge: Callable[[str, int], None],
-        refuse: Tell,
+        dispatch: Dispatch,
     ) -> None:
-        self._context, self._pool = context, pool
-        self._deliver, self._acknowledge, self._refuse = deliver, acknowledge, refuse
+        self._context, self._pool, self._dispatch = context, pool, dispatch
         self._limits = limits
         self._reassembly = Reassembly(limits)
         self._store = SegmentStore(context.root, context.name, context.keyring, durable=context.durable)
         self._restored = False
-        self._lock = threading.RLock()
+        self._lock = locks.reentrant("segments")
         self._latest: dict[Key, int] = {}
         """Sequence of the last segment of each payload that is not complete."""
         self._in_hand: dict[Key, StoredShards | None] = {}
@@ -119,7 +125,7 @@ class Segments:
     def _take(self, key: Key, segment: Segment, lane: Lane, received: Received) -> Callable[[], None] | None:
         """Keep a segment; returns what is to be done without the lock."""
         self._restore()
-        most = None if key.kind in _MESSAGES else MAX_PAYLOAD_BYTES
+        most = None if key.kind in _MESSAGES else MAX_CALL_BYTES
         verdict, evicted = self._reassembly.admit(key, segment, monotonic(), most)
         for other in evicted:
             self._context.stats.count("segments_evicted")
@@ -142,9 +148,12 @@ class Segments:
             lane.drop(received.token)
             return None
         self._in_hand[key] = None
-        finish = partial(self._finish, key, lane, received)
-        is_small = one.data_count * one.segment_size <= INLINE_BYTES or key.kind not in _MESSAGES
-        return finish if is_small else partial(self._pool.submit, finish)
+        order = (key.sender, key.hash) if segment.unordered else None
+        if one.data_count * one.segment_size <= INLINE_BYTES:
+            return partial(self._finish, key, lane, received, order)
+        if key.kind in _MESSAGES:
+            return partial(self._give_place, key, lane, received, order)
+        return partial(self._pool.submit, self._finish, key, lane, received, order)
 
     def _compare(self, one: Reconstruction, segment: Segment) -> None:
         self._context.stats.count("segments_duplicate")
@@ -162,34 +171,58 @@ class Segments:
         self._context.stats.count("segments_repeated")
         lane.drop(received.token)
         if self._reassembly.is_complete(key) and received.header.flags & FLAG_ACK_REQUESTED:
-            self._acknowledge(lane.source, received.header.sequence)
+            self._dispatch.acknowledge(lane.source, received.header.sequence)
 
     # --- a payload with enough segments ---
 
     def _whole(self, key: Key, segment: Segment, lane: Lane, received: Received) -> None:
         """A payload of one segment."""
-        payload = segment.payload if key.kind in _MESSAGES else bytes(segment.payload)
+        payload = bytes(segment.payload)
         if keccak256(payload) != key.hash:
             self._failed(key, lane, received, WireError("SEGMENT_HASH", "the payload is not what its hash says"))
             return
-        self._hand_on(key, lane, received, payload)
+        self._hand_on(key, lane, received, payload, (key.sender, key.hash) if segment.unordered else None)
 
-    def _finish(self, key: Key, lane: Lane, received: Received) -> None:
+    def _finish(self, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
         """Prove a payload and hand it on."""
         try:
-            with self._lock:
-                if self._closed:
-                    return
-                listed = self._store.listed(key)
-                if listed is None:
-                    raise SegmentStoreError("segments that were kept are not there any more")
-                self._in_hand[key] = shards = self._store.shards(listed)
-            size = rebuild(shards, key.hash)
-            payload = self._payload(key, shards, size)
+            payload = self._assembled(key)
         except (WireError, SegmentStoreError) as error:
             self._failed(key, lane, received, error)
             return
-        self._hand_on(key, lane, received, payload)
+        if payload is not None:
+            self._hand_on(key, lane, received, payload, order)
+
+    def _give_place(self, key: Key, lane: Lane, received: Received, order: Hashable) -> None:
+        """Give a large message its place among others now; a worker puts it together when its turn has come."""
+        made: list[Any] = []
+
+        def view() -> MessageView:
+            try:
+                payload = self._assembled(key)
+            except (WireError, SegmentStoreError) as error:
+                self._failed(key, lane, received, error)
+                raise SegmentStoreError(str(error)) from None
+            if payload is None:
+                raise SegmentStoreError("the node has ended")
+            made.append(payload)
+            self._context.stats.count("payloads_from_segments")
+            return payload.view() if isinstance(payload, LargeMessage) else MessageView(payload)
+
+        assembled = AssembledLane(lane, lambda: self._completed(key, made[0] if made else None))
+        self._dispatch.deliver_later(assembled, _whole(received), order, view)
+
+    def _assembled(self, key: Key) -> Any:
+        """The payload, proven; None if the node has ended."""
+        with self._lock:
+            if self._closed:
+                return None
+            listed = self._store.listed(key)
+            if listed is None:
+                raise SegmentStoreError("segments that were kept are not there any more")
+            self._in_hand[key] = shards = self._store.shards(listed)
+        size = rebuild(shards, key.hash)
+        return self._payload(key, shards, size)
 
     def _payload(self, key: Key, shards: StoredShards, size: int) -> Any:
         if key.kind in _MESSAGES and size > FILE_BACKED_BYTES:
@@ -199,21 +232,22 @@ class Segments:
             Front(payload[:FRONT_BYTES], size)
         return payload
 
-    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any) -> None:
+    def _hand_on(self, key: Key, lane: Lane, received: Received, payload: Any, order: Hashable) -> None:
         self._context.stats.count("payloads_from_segments")
-        header = received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT)
         assembled = AssembledLane(lane, partial(self._completed, key, payload))
+        whole = _whole(received)._replace(payload=payload)
         try:
-            self._deliver(assembled, received._replace(header=header, payload=payload))
+            self._dispatch.deliver(assembled, whole, order)
         except WireError as error:
             self._context.stats.count(f"rejected_{error.reason.lower()}")
-            log.warning("payload in segments of %s rejected: %s", lane.source, error)
+            text = "payload in segments of %s rejected: %s"
+            self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
             assembled.drop(received.token)
         except Exception:
             self._context.stats.count("dispatch_failures")
             log.exception("payload in segments of %s could not be dispatched", lane.source)
             assembled.drop(received.token)
-        if header.type == EnvelopeType.SPC_RESPONSE:
+        if key.kind == EnvelopeType.SPC_RESPONSE:
             assembled.completed()
 
     def _completed(self, key: Key, payload: Any) -> None:
@@ -239,7 +273,8 @@ class Segments:
             self._let_go(key)
             if isinstance(error, WireError):
                 self._context.stats.count(f"rejected_{error.reason.lower()}")
-                log.warning("payload in segments of %s rejected: %s", lane.source, error)
+                text = "payload in segments of %s rejected: %s"
+                self._context.said.warn(log, f"rejected {error.reason}", text, lane.source, error)
                 self._discard(key)
                 if error.reason != "BAD_MESSAGE":
                     self._lost(key, str(error))
@@ -268,7 +303,7 @@ class Segments:
         sequence = self._latest.pop(key, None)
         self._context.stats.count("payloads_lost")
         if sequence is not None and self._context.policy.allows(key.sender):
-            self._refuse(key.sender, sequence, "SEGMENTS_LOST", why[:500])
+            self._dispatch.tell(key.sender, sequence, "SEGMENTS_LOST", why[:500])
 
     def _store_failed(self, key: Key | None, error: SegmentStoreError) -> None:
         self._context.stats.count("segment_store_failures")
@@ -337,3 +372,8 @@ class Segments:
             for key in list(self._in_hand):
                 self._let_go(key)
             self._store.close()
+
+
+def _whole(received: Received) -> Received:
+    """As if the payload had not come in segments."""
+    return received._replace(header=received.header._replace(flags=received.header.flags & ~FLAG_SEGMENT))

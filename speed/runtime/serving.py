@@ -1,177 +1,267 @@
-"""The serving side of SPC: the ten steps of RFC 7.5, one request at a time on a worker thread (S-3).
+"""The serving side of SPC: the ten steps of RFC 7.5 (S-3), on a worker from the look-up of the service on.
 
-A request is answered exactly once. Whoever removes it from ``_running`` answers it: the worker with its
-result, or the protocol thread when the deadline passes first.
+A request is answered exactly once, by whoever claims that first: the worker with its result, or the thread that reads
+when the deadline passes or the caller withdraws it first.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from functools import partial
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from speed.core.progress import Token
-from speed.core.services import Request, Response, ServiceRegistry
-from speed.errors import PayloadTooLargeError, SpeedError, UnserialisableError, WireError
+from speed.core.scheduler import Admission, State, Work
+from speed.core.services import Registered, Request, Response, ServiceRegistry, run
+from speed.errors import PayloadTooLargeError, UnserialisableError, WireError
+from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
-from speed.runtime.context import Context, unix_ms
+from speed.runtime.context import Context, boot_ms, unix_ms
 from speed.runtime.inbound import Lane
-from speed.runtime.outgoing import Links
 from speed.runtime.tracing import current_traceparent
 from speed.runtime.workers import WorkerPool
 from speed.wire import spc
-from speed.wire.envelope import FLAG_REPLY, EnvelopeType, generation_of
+from speed.wire.envelope import generation_of
 
-LARGE_ANSWER_BYTES = 32 << 10
-"""An answer of this size leaves at once: batches stay small in bytes."""
+if TYPE_CHECKING:
+    from speed.fs.envelope_reader import Received
 
+log = logging.getLogger("speed.spc")
 
-@dataclass(slots=True, eq=False)
-class Running:
-    """One accepted request until it is answered; ``token`` commits its envelope in ``lane``."""
-
-    lane: Lane
-    source_generation: int
-    token: Token
-    request: spc.RequestHead
-    arguments: dict[str, Any]
-    deadline: float
-    key: tuple[str, str]
-    started: bool = False
+_MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
+_UNRECORDED = Response.error(
+    "INTERNAL_ERROR", "its beginning could not be recorded, so it was not begun", {"phase": "queued"}
+)
+_FAILED = Response.error("INTERNAL_ERROR", "the request could not be answered: see the log of that node")
 
 
 class Serving:
-    """Requests of other nodes, from acceptance to answer. Thread-safe where workers meet the protocol thread."""
+    """Requests of other nodes, from acceptance to answer. Thread-safe."""
 
-    def __init__(self, context: Context, links: Links, pool: WorkerPool, answers: Answers) -> None:
+    def __init__(self, context: Context, pool: WorkerPool, answers: Answers) -> None:
         self.services = ServiceRegistry()
         self._context = context
-        self._links = links
         self._pool = pool
         self._answers = answers
-        self._running: dict[tuple[str, str], Running] = {}
-        self._earliest = math.inf
+        self._callers: dict[str, dict[str, Accepted]] = {}
+        """What waits or runs, by caller and id."""
 
-    # Steps 1 and 2 (authenticity, sender's grant) are behind us when the protocol thread calls this.
-    def accept(self, lane: Lane, token: Token, payload: bytes | memoryview) -> None:
-        """Queue one authenticated, authorised request; requests of one sender start in order."""
+    # --- accepting: steps 1 and 2 are behind us ---
+
+    def accept(self, lane: Lane, received: Received) -> None:
+        """Accept one authenticated, authorised request; WireError for one whose head breaks S-1."""
+        token, payload = received.token, received.payload
+        generation = generation_of(token.sequence)
         try:
-            request, arguments = _decode(lane.source, payload)
+            head = spc.decode_head(payload)
+            if head.caller != lane.source:
+                raise WireError("BAD_PAYLOAD", f"caller {head.caller!r} is not the sender {lane.source!r}")
         except WireError as error:
-            self._reject(lane.source, generation_of(token.sequence), payload, "INVALID_ARGUMENTS", str(error))
+            self._reject(lane.source, generation, payload, "INVALID_ARGUMENTS", str(error))
             raise
-        now = monotonic()
-        deadline = now + (request.deadline_ms - unix_ms()) / 1000
-        key = (lane.source, request.request_id)
-        if key in self._running:
+        deadline = self._deadline(head)
+        call = Accepted(lane, token, generation, head, payload, deadline, received.redelivered, received.unsure)
+        if deadline <= monotonic():
+            self._time_out(call, "queued")
+            return
+        admission = self._pool.request(lane.source, head.request_id, Prepared(self, call), deadline)
+        if admission is Admission.WAITING:
+            self._callers.setdefault(lane.source, {})[head.request_id] = call
+            if call.is_over:  # a worker was quicker
+                self._forget(call)
+        elif admission is Admission.DUPLICATE:
             self._context.stats.count("requests_duplicate")
             lane.drop(token)
-            return
-        running = Running(lane, generation_of(token.sequence), token, request, arguments, deadline, key)
-        if deadline <= now:
-            self._time_out(running)
-            return
-        self._running[key] = running
-        if deadline < self._earliest:
-            self._earliest = deadline
-        self._pool.queue(self._serve, running)
+        else:
+            self.refuse_leaving(call)
 
-    def refuse(self, source: str, generation: int, payload: bytes | memoryview) -> None:
+    def _deadline(self, head: spc.RequestHead) -> float:
+        """Monotonic seconds; by the clock of the boot where caller and server share it (S-4)."""
+        same_boot = head.boot_id and head.boot_id == self._context.boot_id
+        left_ms = head.boot_deadline_ms - boot_ms() if same_boot else head.deadline_ms - unix_ms()
+        return monotonic() + left_ms / 1000
+
+    def refuse(self, source: str, generation: int, payload: bytes) -> None:
         """Step 2 failed: answer ACCESS_DENIED without looking at services (RFC 9.8)."""
         self._reject(source, generation, payload, "ACCESS_DENIED", f"{self._context.name!r} does not allow {source!r}")
 
-    def _reject(self, source: str, generation: int, payload: bytes | memoryview, code: str, text: str) -> None:
+    def _reject(self, source: str, generation: int, payload: bytes, code: str, text: str) -> None:
         """Tell the caller of a request that was not accepted, if its id can be read (S-2)."""
         request_id = spc.readable_request_id(payload)
         if request_id is not None:
-            self._send_urgently(source, generation, spc.encode_error(request_id, code, text, None))
+            self._answers.send_urgently(source, generation, spc.encode_error(request_id, code, text))
 
-    def _serve(self, running: Running) -> None:
-        began = monotonic()
-        if running.deadline <= began:
-            if self._running.pop(running.key, None) is not None:
-                self._time_out(running)
-            return
-        running.started = True  # first: who times it out from here on says that it runs
-        if running.key not in self._running:
-            return
-        self._pool.entered()
-        reply, error = self._answer(running)
-        if self._running.pop(running.key, None) is not None:
-            self._answers.add(running.lane, running.source_generation, reply, running.token)
-            if len(reply) > LARGE_ANSWER_BYTES:
-                self._answers.flush()
-        else:
-            self._context.stats.count("answers_too_late")
-        self._context.stats.served(running.request.service, monotonic() - began, error)
+    def refuse_leaving(self, call: Accepted) -> None:
+        """The node leaves: the request never begins (R-15)."""
+        self._answer(call, Response.error("LEAVING", f"{self._context.name!r} is leaving and takes nothing more"))
 
-    def _answer(self, running: Running) -> tuple[bytes, str]:
-        """Steps 3 to 9; any failure becomes an SPC error response. Also returns what went wrong, for the stats."""
-        wire = running.request
-        request = Request(  # 5 and 6: the arguments were deserialised with the payload
-            wire.service, running.arguments, running.lane.source, wire.request_id, wire.deadline_ms, wire.traceparent
-        )
-        token = current_traceparent.set(wire.traceparent)
+    # --- on a worker ---
+
+    def prepare(self, call: Accepted) -> Callable[[], None]:
+        """Steps 3 to 6, and the beginning (S-8); returns the rest, which may take as long as it likes."""
         try:
-            response = self.services.invoke(request)  # 3 locate, 4 its policy, 7 invoke, 8 response
+            return self._prepare(call)
+        except Exception:
+            log.exception("a request of %s could not be prepared", call.source)
+            return partial(self._end, call, _FAILED)
+
+    def _prepare(self, call: Accepted) -> Callable[[], None]:
+        if call.cancellation.is_set():  # withdrawn since it was taken
+            return partial(self._end, call, _withdrawn(call, "queued"))
+        found = self.services.find(call.head.service, call.source)
+        if isinstance(found, Response):
+            return partial(self._end, call, found)
+        if call.unsure and not found.idempotent:
+            return partial(self._end, call, _MAY_HAVE_RUN)
+        try:
+            arguments = spc.decode_arguments(call.payload, call.head)
+        except WireError as error:
+            self._context.stats.count("rejected_bad_payload")
+            return partial(self._end, call, Response.error("INVALID_ARGUMENTS", str(error)))
+        call.payload = b""
+        if not found.idempotent and not call.lane.begin(call.token):
+            return partial(self._end, call, _UNRECORDED)
+        return partial(self._invoke, call, found, arguments)
+
+    def _invoke(self, call: Accepted, found: Registered, arguments: dict[str, Any]) -> None:
+        """Steps 7 to 10."""
+        began = monotonic()
+        head = call.head
+        request = Request(
+            head.service,
+            arguments,
+            call.source,
+            spc.full_request_id(call.source, head.request_id),
+            head.deadline_ms,
+            head.traceparent,
+            call.redelivered and found.idempotent,
+            call.cancellation,
+        )
+        token = current_traceparent.set(head.traceparent)
+        try:
+            response = run(found.service, request)
         finally:
             current_traceparent.reset(token)
-        if response.error_code is None:
-            try:
-                return _encode_result(
-                    wire.request_id, response.result, self._links.most_bytes(wire.caller)
-                ), ""  # 9 serialise
-            except (UnserialisableError, PayloadTooLargeError) as error:
-                response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
-        code, text = str(response.error_code), response.error_message
-        reply = spc.encode_error(wire.request_id, code, text, dict(response.details))
-        return reply, f"{code}: {text}"[:500]
+        self._end(call, response, began)
 
-    def _send_urgently(self, source: str, generation: int, reply: bytes) -> None:
-        """Answer from the protocol thread, which never waits: a full inbox loses it, counted."""
+    def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
+        """Answer what a worker took, and forget it."""
+        text = self._answer(call, response)
+        self._forget(call)
+        if began is not None:
+            self._context.stats.served(call.head.service, monotonic() - began, text)
+
+    def _answer(self, call: Accepted, response: Response) -> str:
+        """Answer, unless that was done; returns what went wrong, for the counters."""
+        reply, text = self._encoded(call, response)
+        if call.claim_answer():
+            self._answers.send(call.lane, call.generation, reply, call.token)
+        else:
+            self._context.stats.count("answers_too_late")
+            call.finish()
+        return text
+
+    def _encoded(self, call: Accepted, response: Response) -> tuple[bytes, str]:
+        """The answer's bytes, whatever the service made of it (S-3), and what went wrong."""
+        request_id = call.head.request_id
         try:
-            link = self._links.open(source, generation)
-            link.send(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, reply, 0.0, urgent=True)
-        except SpeedError:
-            self._context.stats.count("answers_undelivered")
+            if response.error_code is None:
+                try:
+                    reply = spc.encode_success(request_id, response.result)
+                    self._answers.check_size(call.source, len(reply))
+                    return reply, ""
+                except (UnserialisableError, PayloadTooLargeError) as error:
+                    response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
+            code, message = response.error_code, response.error_message
+            return spc.encode_error(request_id, code, message, response.details), f"{code}: {message}"[:500]
+        except Exception:  # texts and mappings of the program's own: any exception may come out of them
+            log.exception("the answer of %s cannot be made", call.head.service)
+            text = "the answer could not be made: see the log of that node"
+            return spc.encode_error(request_id, "INTERNAL_ERROR", text), f"INTERNAL_ERROR: {text}"
 
-    def expire(self, now: float) -> None:
-        """Answer TIMEOUT for what is over its deadline; a running service goes on, its result is dropped."""
-        if now < self._earliest:
+    def _forget(self, call: Accepted) -> None:
+        call.is_over = True
+        calls = self._callers.get(call.source)
+        if calls is not None and calls.get(call.head.request_id) is call:
+            del calls[call.head.request_id]
+
+    # --- ends that others decide ---
+
+    def withdraw(self, source: str, request_id: str) -> None:
+        """Its caller withdrew a request (S-16)."""
+        work = self._pool.withdraw(source, request_id)
+        if work is None:
             return
-        late = [running for running in list(self._running.values()) if running.deadline <= now]
-        self._earliest = min(
-            (running.deadline for running in list(self._running.values()) if running.deadline > now),
-            default=math.inf,
-        )
-        for running in late:
-            if self._running.pop(running.key, None) is not None:
-                self._time_out(running)
+        call: Accepted = work.item.call
+        self._context.stats.count("requests_withdrawn")
+        if work.state is State.ENDED:
+            self._end(call, _withdrawn(call, "queued"))
+        else:
+            call.cancellation.set()
 
-    def _time_out(self, running: Running) -> None:
-        phase = "running" if running.started else "queued"
+    def forget(self, source: str) -> None:
+        """A caller left or died: what waits ends unanswered, what runs is told (T-8)."""
+        for work in self._pool.forget(source):
+            self._drop(work)
+
+    def _drop(self, work: Work) -> None:
+        call: Accepted = work.item.call
+        call.cancellation.set()
+        if work.state is State.ENDED:
+            self._context.stats.count("requests_forgotten")
+            call.finish()
+            self._forget(call)
+
+    def forget_older(self, source: str, generation: int) -> None:
+        """A caller was replaced: nobody waits for what its predecessors asked."""
+        for call in list(self._callers.get(source, {}).values()):
+            if call.generation < generation:
+                work = self._pool.withdraw(source, call.head.request_id)
+                if work is not None and work.item.call is call:
+                    self._drop(work)
+
+    def cancel_all(self) -> None:
+        """The node ends: what still runs is told."""
+        for calls in list(self._callers.values()):
+            for call in list(calls.values()):
+                call.cancellation.set()
+
+    def callers(self) -> list[str]:
+        """Nodes whose requests wait or run."""
+        return [source for source, calls in list(self._callers.items()) if calls]
+
+    def time_out(self, works: tuple[Work, ...], phase: str) -> None:
+        """Answer TIMEOUT for what is over its deadline; a running service is told, its result is dropped (S-4)."""
+        for work in works:
+            call: Accepted = work.item.call
+            self._time_out(call, phase)
+            if phase == "queued":
+                self._forget(call)
+
+    def _time_out(self, call: Accepted, phase: str) -> None:
+        call.cancellation.set()
+        if not call.claim_answer():
+            return
         self._context.stats.count(f"requests_timed_out_{phase}")
-        text = f"the deadline of {running.request.service!r} passed while {phase}: allow it more time"
-        reply = spc.encode_error(running.request.request_id, "TIMEOUT", text, {"phase": phase})
-        self._send_urgently(running.lane.source, running.source_generation, reply)
-        running.lane.finish((running.token,))
-
-    def next_deadline(self) -> float:
-        """Monotonic seconds, not after the earliest open deadline; infinity when nothing runs."""
-        return self._earliest if self._running else math.inf
+        text = f"the deadline of {call.head.service!r} passed while {phase}: allow it more time"
+        reply = spc.encode_error(call.head.request_id, "TIMEOUT", text, {"phase": phase})
+        self._answers.send_urgently(call.source, call.generation, reply)
+        call.finish()
 
 
-def _decode(source: str, payload: bytes | memoryview) -> tuple[spc.RequestHead, dict[str, Any]]:
-    """The request in ``payload``; WireError unless it keeps S-1, its caller being the sender."""
-    request, arguments = spc.decode_request(payload)
-    if request.caller != source:
-        raise WireError("BAD_PAYLOAD", f"caller {request.caller!r} is not the sender {source!r}")
-    return request, arguments
+class Prepared:
+    """A request as the workers see it."""
+
+    __slots__ = ("_serving", "call")
+
+    def __init__(self, serving: Serving, call: Accepted) -> None:
+        self._serving, self.call = serving, call
+
+    def prepare(self) -> Callable[[], None]:
+        return self._serving.prepare(self.call)
 
 
-def _encode_result(request_id: str, result: Any, most_bytes: int) -> bytes:
-    reply = spc.encode_success(request_id, result)
-    if len(reply) > most_bytes:
-        raise PayloadTooLargeError(f"{len(reply)} bytes; the limit is {most_bytes}")
-    return reply
+def _withdrawn(call: Accepted, phase: str) -> Response:
+    text = f"the call of {call.head.service!r} was withdrawn while {phase}"
+    return Response.error("WITHDRAWN", text, {"phase": phase})

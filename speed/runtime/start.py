@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from speed.core.access import AccessPolicy, granted
 from speed.core.pending import PendingCalls
@@ -25,16 +25,22 @@ from speed.runtime.context import Context
 from speed.runtime.delivery import Delivery
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.introspect import Introspection
-from speed.runtime.options import MAX_LEASE_SECONDS, MAX_WORKERS, SPIN_SECONDS, Options
+from speed.runtime.links import Links
+from speed.runtime.options import (
+    MAX_DELIVERIES_ASKED,
+    MAX_LEASE_SECONDS,
+    MAX_WORKERS,
+    ON_ERROR,
+    Options,
+)
 from speed.runtime.outbox import Outbox
-from speed.runtime.outgoing import Links
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
+from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
 from speed.wire.entry import Entry
-from speed.wire.envelope import EnvelopeType
 from speed.wire.seal import Keyring
 
 if TYPE_CHECKING:
@@ -64,24 +70,26 @@ class Parts:
     dispatch: Dispatch
 
     def stop(self, reason: SpeedError, drain_seconds: float) -> None:
-        """Leave in order; what is in flight gets ``drain_seconds``."""
+        """Leave in order (T-13); what is in flight gets ``drain_seconds``."""
         context = self.context
         if context.failure is not None:
             return  # the name was lost: everything has ended already
         with contextlib.suppress(SpeedError):  # without a word it leaves all the same
             context.registration.update(status="leaving")
-        self.protocol.accepting = False
+        self.pool.leave()
         self.delivery.stop_waiting()
         self.pool.drain(drain_seconds)
+        for work in self.pool.close():
+            self.serving.refuse_leaving(work.item.call)
         self.delivery.finish_in_hand()
-        context.registration.remove()
-        self._end(reason)
+        self._end(reason, context.registration.remove)
         self._say_leave()
         self._let_go()
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more."""
-        self._end(reason)
+        self.registrar.tell_lost(reason)
+        self._end(reason, lambda: None)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -89,17 +97,24 @@ class Parts:
         self.links.close()
         self.calls.tell_rest()
 
-    def _end(self, reason: SpeedError) -> None:
-        """Stop all threads, fail all who wait, release the lanes."""
+    def _end(self, reason: SpeedError, leave_registry: Callable[[], None]) -> None:
+        """Stop all threads, fail all who wait, release the lanes and what was kept, and only then the name.
+
+        A successor may read the same lanes from the moment that the name is free.
+        """
         context = self.context
         context.failure = reason
         context.stopping.set()
+        self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
-        self.pool.stop(self.protocol.wake, JOIN_SECONDS)
-        self.registrar.stop(JOIN_SECONDS)
+        self.pool.stop()
+        self.protocol.stop(JOIN_SECONDS)
         self.protocol.close()
         self.dispatch.close()
+        self.links.end()
+        leave_registry()
+        self.registrar.stop(JOIN_SECONDS)
         context.registration.let_go()
 
     def _say_leave(self) -> None:
@@ -109,7 +124,7 @@ class Parts:
             try:
                 entry = self.context.registry.live(link.target)
                 if entry is not None and grants(entry, self.context.name):
-                    link.send(EnvelopeType.DISCOVERY, 0, payload, 0.0, urgent=True)
+                    link.say_leave(payload)
             except (SpeedError, OSError):
                 self.context.stats.count("leave_notices_undelivered")
 
@@ -125,7 +140,7 @@ def grants(entry: Entry, name: str) -> bool:
     return granted(entry.allow, name)
 
 
-def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callable[[str], None]) -> Parts:
+def start(options: Options) -> Parts:
     """Claim the name, publish the entry, start the threads."""
     try:
         context, bell, inbox = _register(options)
@@ -134,7 +149,7 @@ def start(options: Options, *, lost: Callable[[SpeedError], None], left: Callabl
     with contextlib.ExitStack() as undo:
         undo.callback(_withdraw, context, bell, inbox)
         try:
-            parts = _begin(options, context, bell, inbox, lost, left, undo)
+            parts = _begin(options, context, bell, inbox, undo)
         except (OSError, RuntimeError) as error:  # too many open files, or threads
             raise ConfigurationError(f"cannot start {options.name!r}: {error}: raise the limits of its user") from error
         undo.pop_all()
@@ -154,18 +169,32 @@ def _begin(
     context: Context,
     bell: Bell | None,
     inbox: Inbox,
-    lost: Callable[[SpeedError], None],
-    left: Callable[[str], None],
     undo: contextlib.ExitStack,
 ) -> Parts:
     """Make the parts and start the threads; ``undo`` ends those that began if another cannot."""
     pool = WorkerPool(options.name, options.workers)
     links = Links(context)
-    calls = Calls(context, links, pool)
+    withdrawals = Withdrawals(context, links)
+    calls = Calls(context, links, pool, withdrawals)
     answers = Answers(context, links)
-    serving = Serving(context, links, pool, answers)
+    serving = Serving(context, pool, answers)
     delivery = Delivery(context, pool)
-    registrar = Registrar(context, options.heartbeat_seconds, lost, left, pool.submit)
+
+    def lost(error: SpeedError) -> None:
+        parts.abort(error)
+
+    def left(name: str) -> None:
+        protocol.node_left(name)
+
+    registrar = Registrar(
+        context,
+        options.heartbeat_seconds,
+        lost,
+        left,
+        pool.submit,
+        serving.callers,
+        serving.forget_older,
+    )
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
         context,
@@ -173,11 +202,12 @@ def _begin(
         calls,
         serving,
         delivery,
+        pool,
         introspection.answer,
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch)
+    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look)
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -192,28 +222,21 @@ def _begin(
         registrar,
         dispatch,
     )
-    _connect(parts, answers)
+    _connect(parts)
     return parts
 
 
-def _connect(parts: Parts, answers: Answers) -> None:
+def _connect(parts: Parts) -> None:
     """Let the parts know of each other and start the threads."""
-    context, links, pool, protocol = parts.context, parts.links, parts.pool, parts.protocol
+    context, protocol = parts.context, parts.protocol
     context.heed = protocol.heed
     context.unheard = protocol.nobody_hears
     parts.introspection.senders = protocol.senders
     parts.introspection.lane_counts = protocol.counts
-    links.on_open(protocol.watch_reader)
-    pool.start(
-        protocol.step,
-        protocol.expect,
-        answers.flush,
-        answers.flush_at_once,
-        answers.__len__,
-        context.pending.__len__,
-        links.delayed,
-        links.hurry,
-    )
+    parts.links.on_open(protocol.watch_reader)
+    with contextlib.suppress(SpeedError):  # they are looked at again with each scan
+        parts.delivery.dead.start()
+    protocol.start()
     parts.registrar.start()
     if os.path.isdir(names.segments_dir(context.root, context.name)):
         parts.dispatch.segments()
@@ -221,16 +244,17 @@ def _connect(parts: Parts, answers: Answers) -> None:
 
 def _end_threads(context: Context, pool: WorkerPool, protocol: Protocol, registrar: Registrar) -> None:
     context.stopping.set()
-    for stop in (partial(pool.stop, protocol.wake), registrar.stop):
+    pool.stop()
+    for stop in (protocol.stop, registrar.stop):
         with contextlib.suppress(RuntimeError):  # one that did not begin cannot be waited for
             stop(JOIN_SECONDS)
     protocol.close()
 
 
-def _segments(context: Context, pool: WorkerPool, limits: Limits | None, *told: Any) -> Segments:
+def _segments(context: Context, pool: WorkerPool, limits: Limits | None, dispatch: Dispatch) -> Segments:
     from speed.runtime.segments import Segments  # most nodes never see a segment
 
-    return Segments(context, pool, limits, *told)
+    return Segments(context, pool, limits, dispatch)
 
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
@@ -273,11 +297,13 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         durable=durable,
         polling=polling,
         window_bytes=options.max_lane_bytes,
-        spin_seconds=_spin_seconds(options.spin_seconds),
         registry=registry,
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
+        boot_id=registration.entry.boot_id,
+        on_error=options.on_error,
+        max_deliveries=options.max_deliveries,
     )
     return context, bell, inbox
 
@@ -298,18 +324,15 @@ def _checked(options: Options) -> AccessPolicy:
         raise ConfigurationError(f"workers is {options.workers!r}; use 1 to {MAX_WORKERS}")
     if options.bell not in ("auto", "polling"):
         raise ConfigurationError(f"bell is {options.bell!r}; use 'auto' or 'polling'")
+    if options.on_error not in ON_ERROR:
+        raise ConfigurationError(f"on_error is {options.on_error!r}; use one of {', '.join(ON_ERROR)}")
+    if type(options.max_deliveries) is not int or not 1 <= options.max_deliveries <= MAX_DELIVERIES_ASKED:
+        raise ConfigurationError(f"max_deliveries is {options.max_deliveries!r}; use 1 to {MAX_DELIVERIES_ASKED}")
     if options.max_lane_bytes < 1:
         raise ConfigurationError(f"max_lane_bytes is {options.max_lane_bytes}; use a positive number of bytes")
+    if options.spin_seconds is not None and not 0 <= options.spin_seconds <= MAX_SPIN_SECONDS:
+        raise ConfigurationError(f"spin_seconds is {options.spin_seconds}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
     return AccessPolicy(options.allow)
-
-
-def _spin_seconds(asked: float | None) -> float:
-    """Polling before sleep pays where the other side can run meanwhile: not on a single core."""
-    if asked is None:
-        return SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0
-    if not 0 <= asked <= MAX_SPIN_SECONDS:
-        raise ConfigurationError(f"spin_seconds is {asked}; use 0 (sleep at once) to {MAX_SPIN_SECONDS}")
-    return asked
 
 
 def _lacks_bells(root: str, filesystem: Filesystem) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
+
+from speed.runtime import locks
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Stats:
     """Thread-safe counters; a name that was never counted reads as zero."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = locks.lock("stats")
         self._counts: dict[str, int] = {}
         self._services: dict[str, ServiceStats] = {}
 

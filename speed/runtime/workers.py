@@ -1,350 +1,302 @@
-"""The threads of a node that read and run: one holds the protocol role, others run tasks (RFC 2.1, 2.3).
+"""The threads that run what a program registered; who runs what next says the Scheduler (T-n).
 
-Whoever holds the role and reads requests gives the role up and runs them itself, one after the other: no
-hand-over between threads where one would do. The relief looks about every millisecond, only while there is
-something to look at: a runner held up in one task is relieved of reading by another thread, and of the
-tasks behind it. So a running service never blocks message processing.
+A worker that waits for another node gives its place to others for that time: ``place_given_up``.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
-from time import monotonic, sleep
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
 from typing import Any, Protocol
 
-from speed.errors import NodeStateError
+from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
+from speed.runtime import locks
 
 log = logging.getLogger("speed.workers")
 
-Task = tuple[Callable[..., None], tuple[Any, ...], bool]
-"""What to run, with what, and whether it must have begun before the next is taken."""
-
-TICK_SECONDS = 0.001
-IDLE_TICKS = 30
-"""The relief sleeps after so many ticks without anything to look at."""
-SLOW_TASKS = 8
-"""Tasks that end in one tick; with fewer the queue gets another runner, with more it would only cost switches."""
-TASK_SECONDS = 1.0
-FLUSH_SECONDS = 0.0005
-FLUSH_ANSWERS = 64
+END_SECONDS = 0.5
+"""How long the end of a node waits for workers that still run something."""
 
 
-class Caller(Protocol):
-    """A thread that waits for an answer."""
+class RequestItem(Protocol):
+    """A request as a worker runs it; requests of one sender are prepared in the order of their arrival (S-5)."""
 
-    done: bool
+    def prepare(self) -> Callable[[], None]: ...
+
+
+class MessageItem(Protocol):
+    """A message or event as a worker runs it."""
+
+    priority: int
+    order: Hashable
+    is_event: bool
+
+    def run(self, work: Work) -> None: ...
+    def finish(self) -> None: ...
+
+
+at_work: ContextVar[tuple[WorkerPool, Work] | None] = ContextVar("speed_at_work", default=None)
+"""What runs here, in a service, a handler or a callback, and in what these await."""
+
+
+@contextmanager
+def place_given_up() -> Iterator[None]:
+    """Let others have this worker's place while it waits for another node; nothing on other threads (T-3)."""
+    here = at_work.get()
+    given = here is not None and here[0].block(here[1])
+    try:
+        yield
+    finally:
+        if given and here is not None:
+            here[0].resume(here[1])
 
 
 class WorkerPool:
-    """``size`` tasks at once at most, on ``size + 1`` daemon threads, started one by one when needed.
-
-    Tasks start in the order of ``submit``. Thread-safe. ``size + 1`` because one thread can always read.
-    ``step(wait)`` is one turn of reading under ``role``; ``flush`` sends answers, ``flush_at_once`` those with room.
-    """
+    """The Scheduler of one node, its lock and its workers, daemon threads started when needed. Thread-safe."""
 
     def __init__(self, name: str, size: int) -> None:
-        self.role = threading.Lock()
-        self.serves = False
-        """Whether others may need this node at any time; if not, a waiting caller may hold the role between times."""
         self._name = name
-        self._size = size
-        self._tasks: deque[Task] = deque()
-        self._lock = threading.Lock()
+        self._most = size + 1
+        self._scheduler = Scheduler(size)
+        self._turn = locks.lock("turn")
+        """Held from taking a request to its beginning, so that requests begin in order."""
+        self._lock = locks.lock("work")
+        self._work_there = threading.Condition(self._lock)
         self._settled = threading.Condition(self._lock)
+        self._arrived = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
-        self._resting: list[threading.Lock] = []
-        self._running = 0
-        self._ended = 0
-        self._turns = 0
+        self._idle = 0
+        self._waits: dict[Work, int] = {}
+        """Work whose worker waits for another node, and for how many at once."""
+        self._lacks_threads = False
         self._stopping = False
-        self._runners: set[int] = set()
-        self._gate = threading.Lock()
-        self._gate_holder = 0
-        self._leader = 0
-        self._caller_waits = False
-        self._relief_sleeps = True
-        self._relief_gate = threading.Lock()
-        self._relief_gate.acquire()
-        self._relief = threading.Thread(target=self._relieve, name=f"speed-{name}-relief", daemon=True)
 
-    def start(
-        self,
-        step: Callable[[bool], None],
-        expect: Callable[[], None],
-        flush: Callable[[], None],
-        flush_at_once: Callable[[], None],
-        waiting: Callable[[], int],
-        calls: Callable[[], int],
-        delayed: Callable[[], int],
-        hurry: Callable[[], None],
-    ) -> None:
-        """Begin to read.
+    # --- arrivals ---
 
-        ``waiting()`` counts unsent answers, ``calls()`` unanswered calls of this node, ``delayed()`` those whose
-        requests wait to leave; ``hurry()`` sends them.
-        """
-        self._step = step
-        self._expect = expect
-        self._flush = flush
-        self._flush_at_once = flush_at_once
-        self._waiting = waiting
-        self._calls = calls
-        self._delayed = delayed
-        self._hurry = hurry
-        self._relief.start()
-        self._call_member()
+    def request(self, sender: str, key: str, item: RequestItem, deadline: float) -> Admission:
+        """Accept a request, whose deadline is in monotonic seconds."""
+        with self._lock:
+            admission, _ = self._scheduler.request(sender, key, item, deadline)
+            if admission is Admission.WAITING:
+                self._wake()
+        return admission
 
-    # --- tasks ---
+    def message(self, sender: str, item: MessageItem, takes: Callable[[Any], bool]) -> Work | None:
+        """Accept a message or event; None once the node leaves. ``takes`` says whether the program takes it by now."""
+        with self._lock:
+            work = self._scheduler.message(
+                sender,
+                item,
+                monotonic(),
+                priority=item.priority,
+                order=item.order,
+                is_event=item.is_event,
+                claimed=takes(item),
+            )
+            if work is not None and work.state is State.UNCLAIMED:
+                self._arrived.notify_all()
+            elif work is not None:
+                self._wake()
+        return work
 
-    def queue(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run a task after the present turn; only for the thread that holds the role.
-
-        The task calls ``entered`` once it has begun: until then no other is taken (S-5).
-        """
-        self._tasks.append((function, arguments, True))
-
-    def submit(self, function: Callable[..., None], *arguments: Any) -> None:
+    def submit(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run ``function(*arguments)`` on a worker; its exceptions are logged, never raised."""
-        self._tasks.append((function, arguments, False))
-        if threading.get_ident() not in self._runners and not self._stopping:
-            self._call_member()
-
-    @property
-    def on_worker(self) -> bool:
-        """Whether this thread runs a task: what it finishes can wait for the flush after it."""
-        return threading.get_ident() in self._runners
-
-    # --- members ---
-
-    def _call_member(self) -> None:
-        """Have one more thread look for work: a resting one, or a new one while there may be more."""
         with self._lock:
-            if self._resting:
-                self._resting.pop().release()
-            elif len(self._threads) <= self._size and not self._stopping:
-                role = f"worker-{len(self._threads)}" if self._threads else "protocol"
-                thread = threading.Thread(target=self._member, name=f"speed-{self._name}-{role}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if not self._stopping:
+                self._scheduler.task((function, arguments))
+                self._wake()
 
-    def _member(self) -> None:
-        gate = threading.Lock()
-        gate.acquire()
-        while not self._stopping:
-            if self.role.acquire(blocking=False):
-                self._hold_role()
-                if not self._tasks and self._rest(gate, yielding=True):
-                    continue
-            if self._tasks and self._begin():
-                self._run()
-            elif self.role.locked():
-                self._rest(gate)
+    def claim(self, register: Callable[[], None], takes: Callable[[Any], bool]) -> None:
+        """Let ``register`` say what the program takes from now on, and hand over what waited for that."""
+        with self._lock:
+            register()
+            self._wake(self._scheduler.claim(takes))
 
-    def _hold_role(self) -> None:
-        """Read until there is something to run, or a caller wants to read its answers itself."""
+    # --- fetching ---
+
+    def fetch(self, timeout_seconds: float | None, is_over: Callable[[], bool]) -> Work | None:
+        """The next message that nothing takes; None after the timeout, or when ``is_over``, which may raise."""
+        deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
+        with self._lock:
+            while (work := self._scheduler.receive()) is None:
+                left = 1.0 if deadline is None else deadline - monotonic()
+                if is_over() or left <= 0:
+                    return None
+                self._arrived.wait(min(left, 1.0))
+            return work
+
+    def put_back(self, work: Work) -> None:
+        """The fetch of ``work`` was cancelled: it is fetched, or handled, next."""
+        with self._lock:
+            if work.state is State.IN_HAND:
+                self._scheduler.put_back(work)
+                self._arrived.notify_all()
+
+    def wake_receivers(self) -> None:
+        with self._lock:
+            self._arrived.notify_all()
+
+    # --- ends ---
+
+    def done(self, work: Work) -> None:
+        """``work`` has ended, by its worker or by who fetched it."""
+        with self._lock:
+            if work.state in (State.RUNNING, State.BLOCKED, State.IN_HAND):
+                self._scheduler.done(work)
+                self._waits.pop(work, None)
+                self._wake()
+                if self._scheduler.is_settled:
+                    self._settled.notify_all()
+
+    def again(self, work: Work, seconds: float) -> None:
+        """Handling failed: try once more after a while, in its place."""
+        with self._lock:
+            if work.state in (State.RUNNING, State.BLOCKED):
+                self._scheduler.again(work, monotonic() + seconds)
+
+    def withdraw(self, sender: str, key: str) -> Work | None:
+        with self._lock:
+            return self._scheduler.withdraw(sender, key)
+
+    def forget(self, sender: str) -> tuple[Work, ...]:
+        with self._lock:
+            return self._scheduler.forget(sender)
+
+    def expire(self, now: float) -> Overdue:
+        """What is over its time; what waited for its next try may be taken."""
+        with self._lock:
+            due = self._scheduler.next_time()
+            if self._lacks_threads:
+                self._lacks_threads = False
+                self._wake()
+            if due is None or due > now:
+                return Overdue()
+            overdue = self._scheduler.expire(now)
+            self._wake()
+        return overdue
+
+    def next_time(self) -> float | None:
+        with self._lock:
+            return self._scheduler.next_time()
+
+    # --- workers ---
+
+    def _wake(self, count: int = 1) -> None:
+        """Have so many more workers look for work: idle ones, or new ones while there may be more."""
+        for _ in range(count):
+            if self._idle:
+                self._idle -= 1
+                self._work_there.notify()
+            elif len(self._threads) < self._most + len(self._waits) and not self._stopping:
+                self._start_one()
+
+    def _start_one(self) -> None:
+        name = f"speed-{self._name}-worker-{len(self._threads) + 1}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
-            while not self._stopping:
-                self._turns += 1
-                self._guarded_step(not self._tasks or self._running >= self._size)
-                if self._tasks and self._running < self._size:
-                    return
-                if self._caller_waits and self._callers_may_read():
-                    return
-        finally:
-            self.role.release()
-
-    def _guarded_step(self, wait: bool) -> None:
-        try:
-            self._step(wait)
-        except Exception:
-            log.exception("protocol step failed")
-            sleep(0.05)
-
-    def _callers_may_read(self) -> bool:
-        return not self.serves and not self._calls() and not self._tasks
-
-    def _rest(self, gate: threading.Lock, *, yielding: bool = False) -> bool:
-        """Sleep until called; not if there is something to do. ``yielding``: leave the free role to callers."""
-        with self._lock:
-            if self._stopping or (self._tasks and self._running < self._size):
-                return False
-            if yielding:
-                if not (self._caller_waits and self._callers_may_read()):
-                    return False
-                self._caller_waits = False
-            elif not self.role.locked():
-                return False
-            self._resting.append(gate)
-        if yielding:
-            self.watch()
-        gate.acquire()
-        return True
-
-    def _begin(self) -> bool:
-        with self._lock:
-            if self._running >= self._size:
-                return False
-            self._running += 1
-        self._runners.add(threading.get_ident())
-        return True
+            thread.start()
+        except RuntimeError as error:  # those that are there go on, and it is tried again
+            log.warning("no further worker can be started: %s", error)
+            self._lacks_threads = True
+            return
+        self._threads.append(thread)
 
     def _run(self) -> None:
-        """Run tasks until none is queued; answers leave in between when they are many or old."""
-        self.watch()
-        tasks = self._tasks
-        looked = flushed = monotonic()
         while not self._stopping:
-            self._gate.acquire()
-            self._gate_holder = threading.get_ident()
-            try:
-                function, arguments, in_order = tasks.popleft()
-            except IndexError:
-                self.entered()
-                self._guarded(self._flush)
-                if not tasks:
-                    break
-                continue
-            if not in_order:
-                self.entered()
-            try:
-                function(*arguments)
-            except BaseException:  # a handler's own exit ends its task, not the worker
-                log.exception("worker task failed")
-            self.entered()
-            self._ended += 1
-            del function, arguments
-            now = monotonic()
-            if now - flushed > FLUSH_SECONDS or self._waiting() >= FLUSH_ANSWERS:
-                self._guarded(self._flush)
-                flushed = now
-            if now - looked > TICK_SECONDS:
-                self._look_in()
-                looked = now
-        self._runners.discard(threading.get_ident())
-        with self._lock:
-            self._running -= 1
-            if not self._running and not tasks:
-                self._settled.notify_all()
-
-    def entered(self) -> None:
-        """The task of this thread has begun: only now the next may be taken, so tasks begin in order (S-5)."""
-        if self._gate_holder == threading.get_ident():
-            self._gate_holder = 0
-            self._gate.release()
-
-    def _look_in(self) -> None:
-        """Read what came meanwhile, without waiting, if nobody else does."""
-        if self.role.acquire(blocking=False):
-            try:
-                self._turns += 1
-                self._guarded_step(False)
-            finally:
-                self.role.release()
-
-    def _guarded(self, send: Callable[[], None]) -> None:
-        try:
-            send()
-        except Exception:
-            log.exception("answers or requests not sent")
-
-    # --- callers ---
-
-    def lead(self, caller: Caller) -> None:
-        """Let a waiting caller read by itself until it is done, if nobody else reads and nobody would miss it.
-
-        Returns early if another thread reads; then that one completes the caller.
-        """
-        worker = self.on_worker
-        if not worker and self.serves:
-            return
-        if not self.role.acquire(blocking=False):
-            if self._leader == threading.get_ident():
-                raise NodeStateError("a signal handler that interrupted a call cannot call and wait: use submit")
-            self._caller_waits = not worker
-            return
-        try:
-            self._leader = threading.get_ident()
-            self._expect()
-            while not caller.done and not self._stopping:
-                self._turns += 1
-                self._guarded_step(True)
-                if self._tasks:
-                    self._call_member()
-        finally:
-            self._leader = 0
-            self.role.release()
-        if self._tasks or self._calls():
-            self._call_member()
-        else:
-            self.watch()
-
-    def ensure_reader(self) -> None:
-        """Have somebody read, since an answer is awaited that no thread waits for."""
-        if not self.role.locked() and not self.on_worker:
-            self._call_member()
-
-    # --- relief ---
-
-    def watch(self) -> None:
-        """Have the relief look on: the role is free for now, and somebody should notice if it stays so."""
-        if self._relief_sleeps:
+            self._turn.acquire()
             with self._lock:
-                if self._relief_sleeps:
-                    self._relief_sleeps = False
-                    self._relief_gate.release()
+                work = None if self._stopping else self._scheduler.take(monotonic())
+                if work is None:
+                    self._turn.release()
+                    if not self._stopping:
+                        self._idle += 1
+                        self._work_there.wait()
+                    continue
+            self._work_on(work)
 
-    def _relieve(self) -> None:
-        idle = 0
-        while not self._stopping:
-            if idle >= IDLE_TICKS:
-                self._relief_sleeps = True
-                if not self._needs_relief():
-                    self._relief_gate.acquire()
-                    idle = 0
-                else:
-                    self.watch()
-                    self._relief_gate.acquire()
-            ended, turns, waiting = self._ended, self._turns, self._waiting()
-            sleep(TICK_SECONDS)
-            idle = 0 if self._needs_relief() else idle + 1
-            if self._delayed():
-                self._guarded(self._hurry)
-            if waiting and self._ended == ended:
-                self._guarded(self._flush_at_once)
-                if not (self._running or self._tasks) and self._waiting():
-                    self.submit(self._flush)  # a worker may wait for room
-            slow = self._ended - ended < SLOW_TASKS
-            if slow and not self.role.locked() and (self._tasks or self._turns == turns):
-                self._call_member()
+    def _work_on(self, work: Work) -> None:
+        token = at_work.set((self, work))
+        try:
+            if work.kind is Kind.REQUEST:
+                try:
+                    go_on = work.item.prepare()
+                finally:
+                    self._turn.release()
+                go_on()
+            else:
+                self._turn.release()
+                self._run_other(work)
+        except BaseException:  # a handler's own exit ends its work, not the worker
+            log.exception("what a worker ran failed")
+        finally:
+            at_work.reset(token)
+            self.done(work)
 
-    def _needs_relief(self) -> bool:
-        return self._running > 0 or not self.role.locked() or self._delayed() > 0
+    def _run_other(self, work: Work) -> None:
+        if work.kind is Kind.MESSAGE:
+            work.item.run(work)
+        else:
+            function, arguments = work.item
+            function(*arguments)
+
+    def block(self, work: Work) -> bool:
+        """The worker of ``work`` waits for another node; False if it keeps its place."""
+        with self._lock:
+            waits = self._waits.get(work, 0)
+            if not waits and not self._scheduler.blocked(work):
+                return False
+            self._waits[work] = waits + 1
+            self._wake()
+            return True
+
+    def resume(self, work: Work) -> None:
+        with self._lock:
+            waits = self._waits.pop(work, 0) - 1
+            if waits > 0:
+                self._waits[work] = waits
+            else:
+                self._scheduler.resumed(work)
 
     # --- the end ---
 
-    def drain(self, timeout_seconds: float) -> bool:
-        """Wait until no task is queued or running; False if the time was not enough."""
-        with self._settled:
-            return self._settled.wait_for(lambda: not self._running and not self._tasks, timeout_seconds)
-
-    def stop(self, wake: Callable[[], None], timeout_seconds: float) -> None:
-        """Let every thread end after its present turn or task; ``wake`` ends the wait of who reads.
-
-        Waits at most ``timeout_seconds`` for the reader and a second for tasks.
-        """
-        self._stopping = True
-        self._tasks.clear()
-        wake()
-        if self.role.acquire(timeout=timeout_seconds):
-            self.role.release()
-        self.watch()
+    def leave(self) -> None:
+        """No request and no message is accepted any more."""
         with self._lock:
-            while self._resting:
-                self._resting.pop().release()
-        deadline = monotonic() + TASK_SECONDS
-        for thread in (self._relief, *self._threads):
+            self._scheduler.leave()
+
+    def drain(self, timeout_seconds: float) -> bool:
+        """Wait until nothing waits or runs, but for what this is called from; False if the time was not enough."""
+        here = at_work.get()
+        if here is not None and here[0] is self:
+            self._let_go(here[1])
+        with self._lock:
+            return self._settled.wait_for(lambda: self._scheduler.is_settled, timeout_seconds)
+
+    def _let_go(self, work: Work) -> None:
+        """The node is closed by ``work`` itself: it is over as far as the node goes; a message was handled."""
+        if work.kind is Kind.MESSAGE:
+            work.item.finish()
+        self.done(work)
+
+    def close(self) -> tuple[Work, ...]:
+        """Nothing is taken any more; returns the requests that still waited."""
+        with self._lock:
+            return self._scheduler.close()
+
+    def stop(self) -> None:
+        """Let every thread end after what it runs; waits a moment for them."""
+        with self._lock:
+            self._scheduler.close()
+            self._stopping = True
+            self._idle = 0
+            self._work_there.notify_all()
+            self._settled.notify_all()
+            threads = list(self._threads)
+        deadline = monotonic() + END_SECONDS
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - monotonic()))

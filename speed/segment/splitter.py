@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -13,12 +13,14 @@ from speed.segment.keccak import hash_all
 from speed.segment.parity import Encoder
 from speed.segment.source import Memory, Source, steps
 from speed.wire.envelope import ENVELOPE_OVERHEAD
-from speed.wire.limits import MAX_SEGMENTS, PARITY_RATE
+from speed.wire.limits import DATA_SEGMENT_BYTES, MAX_SEGMENTS, PARITY_RATE
 
 _PARITY_BYTES = 1 << 24
 """Parity held at a time; what exceeds it is made in further passes over the data."""
 _COLUMN_BYTES = 1 << 22
 """Data read at a time to make parity."""
+_MANY = 240
+"""Segments of a payload at most, where the sender chooses their size (G-18)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,20 @@ class Splitter:
         segments = shape.data_count + shape.parity_count
         return payload_bytes + shape.parity_count * shape.segment_size + segments * (MAX_HEAD_BYTES + ENVELOPE_OVERHEAD)
 
-    def split(self, payload: bytes | bytearray | memoryview | Source) -> Iterator[Segment]:
-        """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity."""
+    def split(self, payload: bytes | bytearray | memoryview | Source, *, unordered: bool = False) -> Iterator[Segment]:
+        """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity.
+
+        ``unordered`` marks them: what comes behind the payload need not wait for it (G-14).
+        """
         source = Memory(payload) if isinstance(payload, bytes | bytearray | memoryview) else payload
-        return cut(source, self.shape(source.size))
+        segments = cut(source, self.shape(source.size))
+        return (replace(segment, unordered=True) for segment in segments) if unordered else segments
+
+
+def splitter_for(payload_bytes: int) -> Splitter:
+    """How a payload is cut that is too large for an envelope, on a link without a segment size (G-18)."""
+    least = -(-payload_bytes // _MANY)
+    return Splitter(max(DATA_SEGMENT_BYTES, -(-least // SHARD_UNIT) * SHARD_UNIT), 0)
 
 
 def cut(source: Source, shape: Shape, digest: bytes | None = None) -> Iterator[Segment]:

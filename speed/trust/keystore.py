@@ -71,7 +71,10 @@ class KeyStore:
             return self._counted(_usable(keys, name, namespace, topic, now_ms))
 
     def find(self, key_id: str) -> MessageKey | None:
-        """The key of that id in any set, to read with; None if there is none (asked of providers again at times)."""
+        """The key of that id in any set, to read with; None if there is none (asked of providers again at times).
+
+        KeyUnavailableError while a provider that may have it does not answer.
+        """
         with self._lock:
             for age in (self._max_age, RETRY_SECONDS):
                 for name, found in self._sets.items():
@@ -79,6 +82,9 @@ class KeyStore:
                     for key in found.keys:
                         if key.id == key_id:
                             return key
+            for found in self._sets.values():
+                if isinstance(found.problem, KeyUnavailableError):
+                    raise KeyUnavailableError(f"key {key_id!r} cannot be looked for: {found.problem}")
         return None
 
     def all(self, name: str) -> tuple[MessageKey, ...]:

@@ -116,10 +116,10 @@ class SchemaRegistry:
         """A registry that does not answer is left alone for a while: each wait for it holds up all messages."""
         until, problem = self._away
         if time.monotonic() < until:
-            raise SchemaError(problem)
+            raise SchemasAwayError(problem)
         try:
             return self._load(name, version)
-        except _AwayError as error:
+        except SchemasAwayError as error:
             self._away = time.monotonic() + AWAY_SECONDS, str(error)
             raise
 
@@ -166,7 +166,7 @@ def _read(path: str) -> bytes | None:
             raise SchemaError(f"{path}: {error.strerror}") from None
 
 
-class _AwayError(SchemaError):
+class SchemasAwayError(SchemaError):
     """The registry does not answer at all."""
 
 
@@ -186,6 +186,7 @@ def _fetch(url: str) -> bytes | None:
     except HTTPError as error:
         if error.code == 404:
             return None
-        raise SchemaError(f"{url}: the registry answers {error.code}") from None
+        answer = f"{url}: the registry answers {error.code}"
+        raise (SchemasAwayError(answer) if error.code >= 500 else SchemaError(answer)) from None
     except OSError as error:
-        raise _AwayError(f"{url}: the registry does not answer ({type(error).__name__})") from None
+        raise SchemasAwayError(f"{url}: the registry does not answer ({type(error).__name__})") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.errors import WireError
-from speed.wire.limits import MAX_CONTROL_BYTES, MAX_REQUEST_ID_BYTES
+from speed.wire.limits import MAX_CONTROL_BYTES, MAX_REQUEST_ID_BYTES, MAX_WITHDRAWN_IDS
 from speed.wire.value import pack, unpack_map
 
 OPERATIONS = ("INFO", "STATS", "SERVICES", "LEAVE", "WITHDRAW")
@@ -35,16 +35,28 @@ def decode(payload: bytes | memoryview, max_bytes: int = MAX_CONTROL_BYTES) -> d
     return body
 
 
-def encode_ack(sequence: int) -> bytes:
-    """An acknowledgement of the envelope ``sequence`` of the link."""
-    return pack({"sequence": sequence})
+def encode_ack(sequence: int, *, waiting: bool = False) -> bytes:
+    """An acknowledgement of the envelope ``sequence`` of the link; ``waiting``: nothing takes it there yet."""
+    return pack({"sequence": sequence, "waiting": True} if waiting else {"sequence": sequence})
 
 
-def decode_ack(payload: bytes | memoryview) -> int:
-    sequence = decode(payload).get("sequence")
+def decode_ack(payload: bytes | memoryview) -> tuple[int, bool]:
+    """The sequence, and whether the message waits for the program to take it."""
+    body = decode(payload)
+    sequence = body.get("sequence")
     if type(sequence) is not int:
         raise WireError("BAD_PAYLOAD", "an ACK names no sequence")
-    return sequence
+    return sequence, body.get("waiting") is True
+
+
+def withdrawn_ids(body: dict[str, Any]) -> list[str]:
+    """The ids of a WITHDRAW (S-16); WireError BAD_PAYLOAD for what is no list of 1 to 64 of them."""
+    ids = body.get("requestIds")
+    if type(ids) is not list or not 0 < len(ids) <= MAX_WITHDRAWN_IDS:
+        raise WireError("BAD_PAYLOAD", f"requestIds is no list of 1 to {MAX_WITHDRAWN_IDS}")
+    if not all(type(one) is str and 0 < len(one.encode()) <= MAX_REQUEST_ID_BYTES for one in ids):
+        raise WireError("BAD_PAYLOAD", "an id of requestIds is no text of 1 to 64 bytes")
+    return ids
 
 
 def encode_error(code: str, message: str, *, sequence: int | None = None, request_id: str | None = None) -> bytes:

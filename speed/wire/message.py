@@ -14,7 +14,6 @@ from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
 from speed.wire.message_form import Form, form_of
 from speed.wire.message_id import new_message_id
-from speed.wire.message_known import Recalled, own_id, own_time, recall, remember
 from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
 from speed.wire.message_rules import check_metadata
 from speed.wire.message_writing import encode_message
@@ -45,24 +44,17 @@ class MessageView:
     Every property may raise WireError(BAD_MESSAGE); after ``validate()`` only ``payload`` still may.
     """
 
-    __slots__ = ("_data", "_head", "_payload", "_places", "_spans", "_type_url")
+    __slots__ = ("_data", "_head", "_payload", "_spans", "_type_url")
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
         self._spans: Form | None = None
         self._head: Any = None
-        self._places: Recalled | None = None
-        """Where this message's own id, time and payload begin, where ``_head`` is shared with others like it."""
         self._payload: memoryview | None = None
         self._type_url = ""
 
     def validate(self) -> MessageView:
         """Check every rule that needs no decoded payload (M-5 to M-9); return self."""
-        data = self._data
-        recalled = recall(data) if type(data) is bytes else None
-        if recalled is not None:
-            self._head, self._places = recalled[0], recalled
-            return self
         head = self._parsed()
         if not head.HasField("metadata"):
             raise WireError("BAD_MESSAGE", "metadata: is required")
@@ -70,8 +62,6 @@ class MessageView:
         self._find_payload()
         if head.metadata.content_type == PROTOBUF and not self._type_url:
             raise WireError("BAD_MESSAGE", "payload.type_url: is required for application/protobuf")
-        if type(data) is bytes:
-            remember(data, self._form(), head)
         return self
 
     @property
@@ -91,8 +81,6 @@ class MessageView:
     @property
     def message_id(self) -> str:
         """Unique id of the message."""
-        if self._places is not None:
-            return own_id(bytes(self._data), self._places[1])
         return str(self._parsed().metadata.message_id)
 
     @property
@@ -110,8 +98,6 @@ class MessageView:
     @property
     def published_at_ms(self) -> int:
         """Publisher's clock, Unix ms."""
-        if self._places is not None:
-            return own_time(bytes(self._data), self._places[2])
         return int(self._parsed().metadata.published_at_ms)
 
     @property
@@ -186,7 +172,7 @@ class MessageView:
     @property
     def security(self) -> Any:
         """The SecurityContext, as protobuf parsed it, without its token; empty when absent."""
-        context = self._own().security
+        context = self._parsed().security
         if context.HasField("auth_token"):  # whoever prints the context must not print the token (M-26)
             context = type(context).FromString(context.SerializeToString())
             context.ClearField("auth_token")
@@ -200,7 +186,7 @@ class MessageView:
     @property
     def schema(self) -> Any:
         """The SchemaContext, as protobuf parsed it; empty when absent."""
-        return self._own().schema
+        return self._parsed().schema
 
     @property
     def uncompressed_bytes(self) -> int:
@@ -239,13 +225,6 @@ class MessageView:
         data = self.plain_bytes
         return decode_content(self.content_type, self.type_url, data)
 
-    def _own(self) -> Any:
-        """As ``_parsed``, but shared with no other message: what is given away may be altered."""
-        if self._places is not None:
-            self._find_payload()
-            self._places = self._head = None
-        return self._parsed()
-
     def _form(self) -> Form:
         if self._spans is None:
             self._spans = form_of(self._data)
@@ -260,8 +239,6 @@ class MessageView:
 
     def _find_payload(self) -> memoryview:
         """The value bytes of the Any; of repeated records the last of each field counts (M-4)."""
-        if self._payload is None and self._places is not None:
-            self._payload = memoryview(self._data)[self._places[3] :]
         if self._payload is None:
             view, payloads = memoryview(self._data), self._form()[1]
             if not payloads:

@@ -1,51 +1,22 @@
-"""All records of a message but its payload, as they are written (M-2, M-5, M-6).
-
-Messages of a program mostly differ in id and time only: their other bytes are made, and checked, once.
-"""
+"""All records of a message but its payload, as they are written (M-2, M-5, M-6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content
 from speed.wire.message_rules import check_metadata
-from speed.wire.records import varint, walk
+from speed.wire.records import walk
 from speed.wire.traceparent import TraceParent, parse_traceparent
 
 _METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
 _ID_BYTES = 36
-_TIMES = range(1 << 35, 1 << 42)
-"""Unix ms of the years 1971 to 2109: varints of one length."""
-_varint_of_high_bits = lru_cache(maxsize=4)(varint)
-"""Of a time without its lowest 14 bits, which stays the same for 16 seconds."""
-
-
-def usual_head(
-    content: Content,
-    topic: str,
-    namespace: str,
-    message_id: str,
-    published_at_ms: int,
-    priority: int | None,
-    ttl_seconds: int | None,
-    publisher_id: str | None,
-) -> bytes | None:
-    """The head of a message of which nothing else is said; None where it has to be made in full."""
-    if not _is_usual(message_id, published_at_ms):
-        return None
-    try:
-        before, between, after = _around(
-            topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id
-        )
-    except TypeError:  # something that is no text nor number: the full way says what
-        return None
-    low = bytes((published_at_ms & 0x7F | 0x80, published_at_ms >> 7 & 0x7F | 0x80))
-    high = _varint_of_high_bits(published_at_ms >> 14)
-    return b"".join((before, message_id.encode(), between, low, high, after))
+_USUAL_TIME = 1 << 35
+"""Unix ms of 1971: varints of the times since then have one length."""
 
 
 def encode_head(
@@ -76,22 +47,11 @@ def head_around(
     publisher_id: str | None,
 ) -> tuple[bytes, bytes, bytes]:
     """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
-    return _around_of((topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id))
-
-
-def _is_usual(message_id: Any, published_at_ms: Any) -> bool:
-    is_id = type(message_id) is str and len(message_id) == _ID_BYTES and message_id.isascii()
-    return is_id and type(published_at_ms) is int and published_at_ms in _TIMES
-
-
-@lru_cache(maxsize=256, typed=True)  # tells 1 from True
-def _around(*plain: Any) -> tuple[bytes, bytes, bytes]:
-    """The bytes before the id, between id and time, and after it."""
-    return _around_of(plain)
-
-
-def _around_of(plain: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
-    head = _encode(plain, "0" * _ID_BYTES, _TIMES.start)
+    head = _encode(
+        (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id),
+        "0" * _ID_BYTES,
+        _USUAL_TIME,
+    )
     start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
     places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
     (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]

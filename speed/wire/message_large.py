@@ -9,7 +9,7 @@ from speed.errors import WireError
 from speed.wire.content import encode_content
 from speed.wire.limits import MAX_SEGMENTED_HEAD_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_frame import PAYLOAD_TAG, frame
+from speed.wire.message_frame import PAYLOAD_TAG, frame_of
 from speed.wire.message_head import encode_head
 from speed.wire.records import LENGTH_DELIMITED, read_varint, varint, walk
 
@@ -27,7 +27,7 @@ def large_front(payload_bytes: int, content_type: str | None = None, **metadata:
     }
     optional |= {name: metadata.pop(name, None) for name in ("labels", "baggage", "extensions")}
     head = encode_head(encode_content(b"", content_type), **metadata, **optional)
-    return head + frame(payload_bytes)
+    return head + frame_of(payload_bytes)
 
 
 class Front:

@@ -7,9 +7,7 @@ from typing import Any
 
 from speed.wire.content import Content, encode_content
 from speed.wire.message_frame import frame_of
-from speed.wire.message_head import encode_head, usual_head
-
-_NOTHING = (None,) * 8
+from speed.wire.message_head import encode_head
 
 
 def encode_message(
@@ -42,30 +40,25 @@ def encode_message(
     Raises WireError(BAD_MESSAGE) naming the field that breaks a rule, UnserialisableError for the payload.
     """
     content = payload if type(payload) is Content else encode_content(payload, content_type)
-    others = (correlation_id, causality_parent, traceparent, labels, baggage, extensions, security, schema)
-    head = None
-    if others == _NOTHING and content_encoding is None and uncompressed_bytes is None:
-        head = usual_head(content, topic, namespace, message_id, published_at_ms, priority, ttl_seconds, publisher_id)
-    if head is None:
-        head = encode_head(
-            content,
-            topic=topic,
-            namespace=namespace,
-            message_id=message_id,
-            published_at_ms=published_at_ms,
-            priority=priority,
-            ttl_seconds=ttl_seconds,
-            publisher_id=publisher_id,
-            correlation_id=correlation_id,
-            causality_parent=causality_parent,
-            traceparent=traceparent,
-            labels=labels,
-            baggage=baggage,
-            extensions=extensions,
-            security=security,
-            schema=schema,
-            content_encoding=content_encoding,
-            uncompressed_bytes=uncompressed_bytes,
-        )
+    head = encode_head(
+        content,
+        topic=topic,
+        namespace=namespace,
+        message_id=message_id,
+        published_at_ms=published_at_ms,
+        priority=priority,
+        ttl_seconds=ttl_seconds,
+        publisher_id=publisher_id,
+        correlation_id=correlation_id,
+        causality_parent=causality_parent,
+        traceparent=traceparent,
+        labels=labels,
+        baggage=baggage,
+        extensions=extensions,
+        security=security,
+        schema=schema,
+        content_encoding=content_encoding,
+        uncompressed_bytes=uncompressed_bytes,
+    )
     frame = frame_of(len(content.data), content.type_url or "")
     return b"".join((head, frame, content.data))  # the one copy of the payload's bytes

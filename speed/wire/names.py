@@ -22,6 +22,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _SEGMENT = re.compile(r"(\d{6,8})-(\d{8,10})\.lane", re.ASCII)
 _CURSOR = re.compile(r"cursor\.(\d{6,8})", re.ASCII)
 _FENCE = re.compile(r"(\d{6,8})\.fence", re.ASCII)
+_DELIVERIES = re.compile(r"deliveries\.(\d{6,8})", re.ASCII)
 _LETTER = re.compile(r"(\d{8,18})\.(letter|retry|trying)", re.ASCII)
 _JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SHARDS = re.compile(r"[0-9a-f]{32}\.shards", re.ASCII)
@@ -230,6 +231,15 @@ def cursor_name(generation: int) -> str:
 
 def parse_cursor(filename: str) -> int | None:
     match = _CURSOR.fullmatch(filename)
+    return _generation(match[1]) if match else None
+
+
+def deliveries_name(generation: int) -> str:
+    return f"deliveries.{generation:06d}"
+
+
+def parse_deliveries(filename: str) -> int | None:
+    match = _DELIVERIES.fullmatch(filename)
     return _generation(match[1]) if match else None
 
 

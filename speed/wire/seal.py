@@ -1,7 +1,6 @@
 """Keys derived from the pre-shared key, and sealing of envelopes (W-9 to W-13; RFC 3).
 
-ChaCha20-Poly1305 (IETF) with the 88 header bytes as associated data. Two backends give the same bytes:
-OpenSSL (default, fast) and libsodium (the reference).
+ChaCha20-Poly1305 (IETF) of libsodium, with the 88 header bytes as associated data.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from speed.errors import ConfigurationError, WireError
 from speed.wire import lazily
 from speed.wire.envelope import Header, make_sequence, pack_header
-from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES, TAG_BYTES
+from speed.wire.limits import AAD_BYTES, COUNTER_BITS, KEY_ID_BYTES, NONCE_BYTES
 
 _NONCE_BATCH = 256
 _MAX_COUNTER = (1 << COUNTER_BITS) - 1
@@ -37,8 +36,8 @@ def link_key(key: bytes, source: bytes, target: bytes, generation: int) -> bytes
     return hkdf(key, b"speed/1 link" + source + target + generation.to_bytes(8, "big"))
 
 
-class _SodiumAead:
-    """libsodium behind the interface of ``cryptography``'s AEAD classes."""
+class Aead:
+    """ChaCha20-Poly1305 under one key; ``decrypt`` raises for what is not authentic. Thread-safe."""
 
     def __init__(self, key: bytes) -> None:
         bindings = lazily.load("nacl.bindings")
@@ -46,31 +45,28 @@ class _SodiumAead:
         self._encrypt = bindings.crypto_aead_chacha20poly1305_ietf_encrypt
         self._decrypt = bindings.crypto_aead_chacha20poly1305_ietf_decrypt
 
-    def encrypt(self, nonce: bytes, data: Any, aad: Any) -> bytes:
+    def encrypt(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview) -> bytes:
         sealed: bytes = self._encrypt(bytes(data), bytes(aad), nonce, self._key)
         return sealed
 
-    def decrypt(self, nonce: bytes, data: Any, aad: Any) -> bytes:
+    def decrypt(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview) -> bytes:
         opened: bytes = self._decrypt(bytes(data), bytes(aad), nonce, self._key)
         return opened
 
 
-def _aead(backend: str, key: bytes) -> Any:
-    if backend == "sodium":
-        return _SodiumAead(key)
-    if backend == "openssl":
-        return lazily.load("cryptography.hazmat.primitives.ciphers.aead").ChaCha20Poly1305(key)
-    raise ConfigurationError(f"unknown AEAD backend {backend!r}: use 'openssl' or 'sodium'")
+def random_bytes(size: int) -> bytes:
+    """Of the generator of libsodium, which asks that of the system."""
+    drawn: bytes = lazily.load("nacl.bindings").randombytes(size)
+    return drawn
 
 
 class Keyring:
     """The accepted pre-shared keys; the first one seals. Immutable; never shows a key."""
 
-    def __init__(self, keys: tuple[bytes, ...], backend: str = "openssl") -> None:
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
         if not keys or any(len(key) != 32 for key in keys):
             raise ConfigurationError("a keyring needs at least one key of 32 bytes")
         self._keys = keys
-        self.backend = backend
         self.key_id = key_id_of(keys[0])
         self.key_ids = tuple(key_id_of(key) for key in keys)
         self.registry_key = hkdf(keys[0], b"speed/1 registry")
@@ -87,21 +83,21 @@ class Keyring:
         """16 bytes that tell nothing about ``name`` without the key (J-2)."""
         return hmac.digest(hkdf(self._keys[0], b"speed/1 journal name"), name, "sha256")[:16]
 
-    def journal_aead(self, key_id: bytes, info: bytes) -> Any:
+    def journal_aead(self, key_id: bytes, info: bytes) -> Aead:
         """For one file of a journal (J-4). WireError UNKNOWN_KEY for a key that is not in the ring."""
-        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 journal" + info))
+        return Aead(hkdf(self._key(key_id), b"speed/1 journal" + info))
 
     def segments_id(self, key_id: bytes, name: bytes) -> bytes:
         """16 bytes that tell nothing about ``name`` without the key (G-14). WireError UNKNOWN_KEY as below."""
         return hmac.digest(hkdf(self._key(key_id), b"speed/1 segments name"), name, "sha256")[:16]
 
-    def segments_aead(self, key_id: bytes, info: bytes) -> Any:
+    def segments_aead(self, key_id: bytes, info: bytes) -> Aead:
         """For what a node keeps of one payload in segments (G-14). WireError UNKNOWN_KEY as above."""
-        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 segments" + info))
+        return Aead(hkdf(self._key(key_id), b"speed/1 segments" + info))
 
     def dead_letters_aead(self, key_id: bytes, node_id: bytes) -> Any:
         """For the dead letters of one node (S-18). WireError UNKNOWN_KEY as above."""
-        return _aead(self.backend, hkdf(self._key(key_id), b"speed/1 dead letters" + node_id))
+        return Aead(hkdf(self._key(key_id), b"speed/1 dead letters" + node_id))
 
     def _key(self, key_id: bytes) -> bytes:
         for known, key in zip(self.key_ids, self._keys, strict=True):
@@ -109,14 +105,11 @@ class Keyring:
                 return key
         raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
 
-    def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Any:
-        return _aead(self.backend, link_key(self._keys[0], source, target, generation))
+    def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Aead:
+        return Aead(link_key(self._keys[0], source, target, generation))
 
-    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int) -> Any:
-        for known, key in zip(self.key_ids, self._keys, strict=True):
-            if known == key_id:
-                return _aead(self.backend, link_key(key, source, target, generation))
-        raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
+    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int) -> Aead:
+        return Aead(link_key(self._key(key_id), source, target, generation))
 
     def __repr__(self) -> str:
         return f"<Keyring {' '.join(key_id.hex() for key_id in self.key_ids)}>"
@@ -128,7 +121,7 @@ class Keyring:
 class NonceSource:
     """Random 96-bit nonces, drawn in batches; the caller's lock guards it, and a fork must drop it."""
 
-    def __init__(self, draw: Callable[[int], bytes]) -> None:
+    def __init__(self, draw: Callable[[int], bytes] = random_bytes) -> None:
         self._draw = draw
         self._batch = b""
         self._offset = 0
@@ -143,35 +136,11 @@ class NonceSource:
         return self._batch[offset : offset + NONCE_BYTES]
 
 
-class ReusedBuffer:
-    """Memory for one large piece of data at a time: fresh memory costs a page fault for every 4 KiB.
-
-    Not thread-safe. Rare giants are not kept.
-    """
-
-    LARGE_BYTES = 64 << 10
-    KEPT_BYTES = 4 << 20
-
-    def __init__(self) -> None:
-        self._memory = bytearray()
-
-    def view(self, size: int) -> memoryview:
-        """``size`` writable bytes, valid until the next call."""
-        if size > self.KEPT_BYTES:
-            return memoryview(bytearray(size))
-        if len(self._memory) < size:
-            self._memory = bytearray(size)
-        return memoryview(self._memory)[:size]
-
-
 class LinkSealer:
     """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
 
     def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int) -> None:
-        aead = keyring.sealing_aead(source, target, generation)
-        self._encrypt = aead.encrypt
-        self._encrypt_into = getattr(aead, "encrypt_into", None)
-        self._buffer = ReusedBuffer()
+        self._aead = keyring.sealing_aead(source, target, generation)
         self._source = source
         self._target = target
         self._base = make_sequence(generation, 0)
@@ -179,16 +148,6 @@ class LinkSealer:
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag; ``counter`` is from 1."""
-        header, sealed = self.seal_parts(type_, flags, counter, timestamp_ms, payload, nonce)
-        return header + bytes(sealed)
-
-    def seal_parts(
-        self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes
-    ) -> tuple[bytes, bytes | memoryview]:
-        """The 88 bytes of both headers, and ciphertext with tag: to be written one after the other.
-
-        A large second part is valid until the next call.
-        """
         if not 0 < counter <= _MAX_COUNTER:
             raise ValueError(f"counter {counter} does not fit: the node needs a new generation")
         header = pack_header(
@@ -202,11 +161,7 @@ class LinkSealer:
             self._key_id,
             nonce,
         )
-        if len(payload) < ReusedBuffer.LARGE_BYTES or self._encrypt_into is None:
-            return header, self._encrypt(nonce, payload, header)
-        sealed = self._buffer.view(len(payload) + TAG_BYTES)
-        self._encrypt_into(nonce, payload, header, sealed)
-        return header, sealed
+        return header + self._aead.encrypt(nonce, payload, header)
 
 
 class LinkOpener:
@@ -218,17 +173,10 @@ class LinkOpener:
             lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation)
         )
 
-    def open(self, header: Header, envelope: bytes | memoryview, into: ReusedBuffer | None = None) -> Any:
-        """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed.
-
-        With ``into`` it may be a view that is valid until that buffer is used again; else bytes.
-        """
+    def open(self, header: Header, envelope: bytes | memoryview) -> bytes:
+        """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed."""
         aead = self._aead(header.key_id, header.sequence >> COUNTER_BITS)
         try:
-            if into is None or not hasattr(aead, "decrypt_into"):
-                return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
-            opened = into.view(header.payload_bytes)
-            aead.decrypt_into(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES], opened)
+            return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])
         except Exception:
             raise WireError("BAD_TAG", "the envelope is not authentic") from None
-        return opened

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import msgpack
 
 from speed.errors import InvalidNameError, UnserialisableError, WireError
-from speed.wire.limits import MAX_HEAD_BYTES, MAX_REQUEST_ID_BYTES
+from speed.wire.limits import MAX_DETAILS_BYTES, MAX_ERROR_CHARACTERS, MAX_HEAD_BYTES, MAX_REQUEST_ID_BYTES
 from speed.wire.names import check_node_name, check_service_name
 from speed.wire.value import check_sound, is_flat, pack, unpack, unpack_unchecked_map
 
 _TEXT = frozenset({str})
+_MAYBE_TEXT = frozenset({str, type(None)})
 _ID_BYTES = 256
 """A first key and an id of the longest kind lie within so many bytes."""
 _MAX_TIME = 1 << 63
+_MAX_CODE_CHARACTERS = 64
 
 
 class RequestHead(NamedTuple):
@@ -91,19 +93,18 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
-    boot_id, boot_deadline = values.get("bootId"), values.get("bootDeadline")
-    if boot_id is None or boot_deadline is None:
-        boot_id, boot_deadline = "", 0
-    traceparent = values.get("traceparent")
-    if type(boot_id) is not str or type(traceparent) not in (str, type(None)):
+    boot_id, boot_deadline, traceparent = (values.get(name) for name in ("bootId", "bootDeadline", "traceparent"))
+    if not _MAYBE_TEXT.issuperset((type(boot_id), type(traceparent))):
         raise WireError("BAD_PAYLOAD", "bootId or traceparent is no text")
+    boot_ms = 0 if boot_deadline is None else _checked_time(boot_deadline, "bootDeadline")
+    is_on_boot = boot_id is not None and boot_deadline is not None
     return RequestHead(
         _checked_id(values.get("requestId")),
         str(service),
         str(caller),
         _checked_time(values.get("deadline"), "deadline"),
-        boot_id,
-        _checked_time(boot_deadline, "bootDeadline"),
+        str(boot_id) if is_on_boot else "",
+        boot_ms if is_on_boot else 0,
         traceparent,
         arguments_at,
     )
@@ -173,21 +174,43 @@ def readable_request_id(payload: bytes | memoryview) -> str | None:
     return None
 
 
+def full_request_id(caller: str, request_id: str) -> str:
+    """The id that a service sees: unique among all callers (S-3)."""
+    return f"{caller}/{request_id}"
+
+
 def encode_success(request_id: str, result: Any) -> bytes:
     """The payload of a successful SPC_RESPONSE."""
     response = {"requestId": request_id, "status": "SUCCESS", "result": result}
     return pack(response, "response", sound=is_flat((result,)))
 
 
-def encode_error(request_id: str, code: str, message: str, details: dict[str, Any] | None = None) -> bytes:
-    """The payload of an SPC_RESPONSE that reports an error of ``codes.json``."""
-    response = {"requestId": request_id, "status": "ERROR", "errorCode": code, "errorMessage": message}
-    if details:
-        try:
-            return pack({**response, "details": details}, "details")
-        except UnserialisableError:
-            pass  # the error itself matters more than what it carries
-    return pack({**response, "errorMessage": message.encode(errors="replace").decode()})
+def encode_error(request_id: str, code: Any, message: Any, details: Any = None) -> bytes:
+    """The payload of an SPC_RESPONSE that reports an error of ``codes.json``, whatever a service made of it (S-3).
+
+    What cannot be sent of it is left out, and the text says so.
+    """
+    text = "" if message is None else str(message)
+    if type(code) is not str or not code:
+        code, text = "INTERNAL_ERROR", f"the service answered an error without a code: {text}"
+    packed, why = _packed_details(details)
+    text = text[: MAX_ERROR_CHARACTERS - len(why)].encode(errors="replace").decode() + why
+    code = code.encode(errors="replace").decode()[:_MAX_CODE_CHARACTERS]
+    response = {"requestId": request_id, "status": "ERROR", "errorCode": code, "errorMessage": text}
+    return pack(response) if packed is None else pack({**response, "details": packed}, "details")
+
+
+def _packed_details(details: Any) -> tuple[dict[str, Any] | None, str]:
+    """Details as they can be sent, and what the text has to say of others."""
+    if not details:
+        return None, ""
+    try:
+        plain = dict(details)
+        if len(pack(plain, "details")) <= MAX_DETAILS_BYTES:
+            return plain, ""
+    except Exception:  # a mapping of the program's own: any exception may come out of it
+        return None, " (its details have no representation, and are left out)"
+    return None, " (its details are too large, and are left out)"
 
 
 def decode_response(payload: bytes | memoryview) -> WireResponse:

@@ -16,7 +16,7 @@ import msgpack
 from speed.errors import UnserialisableError, WireError
 from speed.wire import column
 from speed.wire.column import Column
-from speed.wire.limits import COLUMN_EXTENSION, MAX_VALUE_DEPTH
+from speed.wire.limits import COLUMN_EXTENSION, MAX_VALUE_DEPTH, MAX_VALUE_ITEMS
 
 _SCALARS = (type(None), bool, int, float, str, bytes, bytearray, memoryview)
 _EXACT_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
@@ -51,6 +51,8 @@ def pack(value: Any, what: str = "value", *, sound: bool = False) -> bytes:
     except Exception as error:
         find_unserialisable(value, what)
         raise UnserialisableError(f"{what} cannot be serialised: {error}") from None
+    if len(packed) > MAX_VALUE_ITEMS and _items_of(value) > MAX_VALUE_ITEMS:
+        raise UnserialisableError(f"{what} has more than {MAX_VALUE_ITEMS} items: use columns or bytes, or send less")
     if len(packed) <= _MAX_KEPT_BYTES:
         _packers.append(packer)
     return packed
@@ -82,6 +84,8 @@ def unpack_unchecked_map(data: bytes | bytearray | memoryview, what: str) -> dic
 
 
 def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
+    if len(data) > MAX_VALUE_ITEMS:
+        return _unpack_counted(data, what)
     if len(data) > _WALKED_BYTES:
         _walk(data, what)
     try:
@@ -96,6 +100,41 @@ def _unpack(data: bytes | bytearray | memoryview, what: str) -> Any:
         )
     except Exception as error:
         raise _not_one_value(what, error) from None
+
+
+def _unpack_counted(data: bytes | bytearray | memoryview, what: str) -> Any:
+    """The same where there may be more items than a value can have: each takes a byte at least."""
+    _walk(data, what)
+    items = 0
+
+    def counted(container: Any) -> Any:
+        nonlocal items
+        items += len(container)
+        if items > MAX_VALUE_ITEMS:
+            raise ValueError("too many items")
+        return container
+
+    try:
+        return msgpack.unpackb(
+            data,
+            strict_map_key=False,
+            timestamp=3,
+            ext_hook=_extension,
+            list_hook=counted,
+            object_pairs_hook=lambda pairs: _checked_map(counted(pairs)),
+            max_array_len=MAX_VALUE_ITEMS,
+            max_map_len=MAX_VALUE_ITEMS,
+        )
+    except Exception as error:
+        raise _not_one_value(what, error) from None
+
+
+def _items_of(value: Any) -> int:
+    """Elements of arrays and entries of maps, of all containers in ``value`` together."""
+    if not isinstance(value, dict | list | tuple):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return len(value) + sum(_items_of(item) for item in inner if isinstance(item, dict | list | tuple))
 
 
 def _walk(data: bytes | bytearray | memoryview, what: str) -> None:

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from speed.errors import StorageError
+from speed.fs import lane_reader
 from speed.fs.committed import newest_cursor
+from speed.fs.envelope_reader import CHUNK_BYTES
 from speed.fs.fence import fence_lanes
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import open_directory
-from speed.fs.read_buffer import CHUNK_BYTES, ReadBuffer
 from speed.wire import names
 from speed.wire.cursor import MAX_CURSOR_BYTES
-from speed.wire.envelope import EnvelopeType
 from tests.fs.lanes import KEYRING, LANE_KEY, SOURCE, TARGET, Lane, counters, sealed
 
 
@@ -45,6 +45,27 @@ def test_a_short_write_is_continued(lane: Lane, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "writev", lambda fd, parts: real(fd, [b"".join(parts)[:150]]))
     lane.writer().append([sealed(1, bytes(100)), sealed(2, bytes(100))])
     assert counters(lane.read_all(lane.reader())) == [1, 2]
+
+
+def test_a_batch_that_fails_half_way_tells_how_many_envelopes_are_in_the_lane(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-5: whole envelopes, and none of those that were torn."""
+    batch = [sealed(counter, bytes(100)) for counter in range(1, 11)]
+    room = sum(map(len, batch[:3])) + 50
+    real = os.writev
+
+    def fill(fd: int, parts: list[bytes]) -> int:
+        return real(fd, [b"".join(parts)[:room]])
+
+    writer = lane.writer()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", fill)
+        patch.setattr(os, "write", raising(OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(StorageError) as caught:
+            writer.append(batch)
+    assert caught.value.envelopes_written == 3
+    assert counters(lane.read_all(lane.reader())) == [1, 2, 3]
 
 
 def test_what_a_signal_tore_does_not_lie_before_whole_envelopes(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,32 +234,6 @@ def test_a_lane_that_cannot_be_fenced_is_an_error_and_not_passed_over(
 # --- the receiver ---
 
 
-def test_a_large_request_is_read_into_memory_that_is_used_again(lane: Lane) -> None:
-    """L-11: of one read only the first such payload lies there; a message never does."""
-    writer = lane.writer()
-    large = [bytes([counter]) * 100_000 for counter in range(3)]
-    for _ in range(2):
-        writer.append([sealed(c, payload, type_=EnvelopeType.SPC_REQUEST) for c, payload in enumerate(large, 1)])
-    writer.append(sealed(4, large[0]))
-    reader = lane.reader()
-    lane.now += 1
-    received, _ = reader.read(64, 1 << 24, lane.now)
-    assert [bytes(one.payload) for one in received] == [*large, large[0]]
-    assert [type(one.payload) for one in received] == [memoryview, bytes, bytes, bytes]
-
-
-def test_whether_more_lies_there_is_known_without_reading(lane: Lane) -> None:
-    """L-11."""
-    writer = lane.writer()
-    writer.append(sealed(1))
-    reader = lane.reader()
-    assert not reader.has_more()
-    lane.read_all(reader)
-    assert not reader.has_more()
-    writer.append(sealed(2))
-    assert reader.has_more()
-
-
 def test_what_was_unfinished_and_is_gone_is_counted(lane: Lane) -> None:
     """L-15: a cursor may list what is there no more, or other bytes than were there."""
     writer = lane.writer()
@@ -292,16 +287,41 @@ def test_a_successor_that_is_taken_away_is_waited_for(lane: Lane, monkeypatch: p
     """L-17: the reader had seen it, and reads this segment to its end."""
     lane.raw_segment(sealed(1), segment=1)
     successor = lane.raw_segment(b"", segment=2)
-    reader, fill = lane.reader(), ReadBuffer.fill
+    reader, fill = lane.reader(), lane_reader.read_at
 
-    def remove_first(buffer: ReadBuffer, *place: int) -> int:
+    def remove_first(*place: int) -> bytes:
         successor.unlink(missing_ok=True)
-        return fill(buffer, *place)
+        return fill(*place)
 
-    monkeypatch.setattr(ReadBuffer, "fill", remove_first)
+    monkeypatch.setattr(lane_reader, "read_at", remove_first)
     assert counters(lane.read_all(reader)) == [1]
     lane.raw_segment(sealed(2), segment=3)
     assert counters(lane.read_all(reader, scan=True)) == [2]
+
+
+def test_an_envelope_that_never_completes_is_not_read_again_before_it_grows(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-11, L-16: it is looked through once, and once more when bytes came."""
+    whole = sealed(1, bytes(1 << 20))
+    path = lane.raw_segment(whole[: 1 << 19])
+    reader = lane.reader()
+    lane.read_all(reader)
+    lane.read_all(reader, scan=True)
+    taken: list[int] = []
+    read = lane_reader.read_at
+    monkeypatch.setattr(lane_reader, "read_at", lambda *place: taken.append(place[2]) or read(*place))
+    for _ in range(20):
+        lane.read_all(reader, scan=True)
+        lane.read_all(reader)
+    assert taken == []
+    with path.open("ab") as file:
+        file.write(whole[1 << 19 : -1])
+    lane.read_all(reader, scan=True)
+    assert len(taken) == 1
+    with path.open("ab") as file:
+        file.write(whole[-1:])
+    assert counters(lane.read_all(reader)) == [1]
 
 
 def test_a_segment_that_is_taken_away_before_it_is_opened_is_passed(lane: Lane) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from speed.fs import lane_files
 from speed.fs import open as opening
+from speed.fs.envelope_reader import read_at
 from speed.fs.lane_files import LaneFiles
 
 
@@ -137,3 +138,14 @@ def test_a_lane_whose_owner_cannot_be_told_is_let_go(tmp_path: Path, monkeypatch
     with pytest.raises(OSError, match="no attributes"):
         LaneFiles(str(tmp_path), [bytes(32)])
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_read_that_the_system_cuts_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-10."""
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, want, offset: whole(fd, min(want, 3), offset))
+    with path.open("rb") as file:
+        assert read_at(file.fileno(), 1, 8) == b"12345678"
+        assert read_at(file.fileno(), 6, 8) == b"6789"

@@ -40,7 +40,7 @@ def read_one(data: bytes) -> None:
 def _scan(data: bytes) -> None:
     """L-16: every byte is settled exactly once, in order, and never more of them than there are."""
     scanned = LaneDecoder(SOURCE, TARGET, 1 << 26, LinkOpener(RING, SOURCE, TARGET).open).scan(
-        data, len(data), 0, 7, final=True, suspicious=True
+        data, 0, 7, final=True, suspicious=True
     )
     settled = 0
     for item in scanned.items:

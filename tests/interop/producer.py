@@ -82,6 +82,7 @@ def _request(fields: dict[str, Any]) -> bytes:
         fields["caller"],
         fields["deadline"],
         fields.get("traceparent"),
+        (fields["bootId"], fields["bootDeadline"]) if "bootId" in fields else None,
     )
 
 

@@ -12,6 +12,7 @@ from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
 from speed.segment import Assembler, Splitter, read_segment, write_segment
 from speed.segment.form import MAX_HEAD_BYTES
 from speed.segment.rebuild import trials
+from speed.segment.splitter import splitter_for
 from speed.wire.envelope import ENVELOPE_OVERHEAD
 
 
@@ -47,7 +48,7 @@ def test_any_sufficient_part_gives_the_payload(payload: bytes, zeros: int, units
     assert assembled(random.Random(seed).sample(written, count)) == (payload or None)
 
 
-def test_a_segment_costs_at_most_60_bytes_beside_its_payload() -> None:
+def test_a_segment_costs_at_most_62_bytes_beside_its_payload() -> None:
     """G-1; the source asks for 100."""
     for size, payload in ((1, bytes(255)), (64 * 1000, bytes(64 * 1000 * 220))):
         for segment in Splitter(size, 0.125 if size > 1 else 0).split(payload):
@@ -109,3 +110,9 @@ def test_bytes_that_are_no_segment_give_one_named_error_and_nothing_else(data: b
         read_segment(data)
     except WireError as error:
         assert error.reason == "BAD_SEGMENT"
+
+
+def test_what_is_too_large_for_an_envelope_is_cut_in_at_most_240() -> None:
+    """G-18."""
+    assert splitter_for(65 << 20).shape(65 << 20).data_count == 17
+    assert splitter_for(1 << 30).shape(1 << 30).data_count <= 240

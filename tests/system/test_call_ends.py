@@ -61,26 +61,21 @@ def test_a_call_that_had_begun_when_the_node_closed_ends_and_is_not_written(make
     assert ran == [2]
 
 
-class ExpiredOnSight(dict[Any, Any]):
-    """The requests that a node has in hand; each passes its deadline just after it was found to be there."""
-
-    expire: Callable[[], object]
-
-    def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        if found:
-            self.expire()
-        return found
-
-
-def test_a_request_that_runs_is_never_said_to_have_been_queued_only(make: Make) -> None:
+def test_a_request_that_runs_is_never_said_to_have_been_queued_only(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S-4, S-8: its deadline is noticed between the steps of the worker that begins it."""
     billing, analytics = make("billing", allow=["analytics"]), make("analytics")
     ran = threading.Event()
     billing.register("run", ran.set)
-    serving = billing._engine._parts.serving  # type: ignore[attr-defined]
-    serving._running = in_hand = ExpiredOnSight()
-    in_hand.expire = lambda: serving.expire(math.inf)
+    parts = billing._engine._parts  # type: ignore[attr-defined]
+    find = parts.serving.services.find
+
+    def find_late(*wanted: str) -> Any:
+        parts.serving.time_out(parts.pool.expire(math.inf).running, "running")
+        return find(*wanted)
+
+    monkeypatch.setattr(type(parts.serving.services), "find", lambda _, *wanted: find_late(*wanted))
     with pytest.raises(speed.CallTimeoutError) as caught:
         analytics.call("billing", "run", timeout=PATIENCE)
     assert ran.wait(PATIENCE)

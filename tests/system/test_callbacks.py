@@ -82,15 +82,20 @@ def test_a_callback_of_a_call_that_has_ended_runs_in_the_thread_that_adds_it(mak
     assert ran == [threading.get_ident()]
 
 
-def test_the_callback_of_a_cancelled_call_runs_once_in_the_thread_that_cancels(make: Make, go: threading.Event) -> None:
+def test_the_callback_of_a_cancelled_call_runs_once_when_the_other_side_has_spoken(
+    make: Make, go: threading.Event
+) -> None:
+    """S-16: the call runs already, and its result counts."""
     analytics = make("analytics")
     future = analytics.submit("billing", "held")
-    ran: list[int] = []
-    future.add_done_callback(lambda _: ran.append(threading.get_ident()))
-    assert future.cancel()
+    found: Queue[Any] = Queue()
+    future.add_done_callback(lambda done: found.put(done.result()))
+    analytics.ping("billing", timeout=PATIENCE)
+    assert not future.cancel()
     go.set()
+    assert found.get(timeout=PATIENCE) is True
     assert analytics.call("billing", "echo", {"x": 7}, timeout=PATIENCE) == 7
-    assert ran == [threading.get_ident()]
+    assert found.empty()
 
 
 def test_a_callback_that_waits_for_a_worker_when_the_node_closes_is_run(make: Make, go: threading.Event) -> None:

@@ -182,9 +182,28 @@ def test_events_travel_from_publish_to_subscribe(run: Command) -> None:
     assert run("publish", "orders.created", "7", "--as", "shop", "--json").value == {
         "topic": "orders.created",
         "nodes": 1,
+        "failed": {},
     }
     out, _ = subscriber.communicate(timeout=PATIENCE)
     assert (json.loads(out)["topic"], json.loads(out)["payload"]) == ("orders.created", 7)
+
+
+def test_a_subscriber_that_does_not_allow_the_publisher_is_named(run: Command) -> None:
+    """A-3."""
+    with speed.Node("shelf", root=run.root, key=run.root / "speed.key", allow=["shop"]) as shelf:
+        shelf.subscribe("orders.*", lambda message: None)
+        refused = run("publish", "orders.created", "7", "--as", "stranger")
+        assert (refused.status, refused.out) == (5, "Reached 0 nodes.\n")
+        assert "ACCESS_DENIED: shelf" in refused.err
+        assert run("publish", "orders.created", "7", "--as", "shop").status == 0
+
+
+def test_handled_is_said_of_what_was_handled(run: Command) -> None:
+    """S-11."""
+    with speed.Node("shelf", root=run.root, key=run.root / "speed.key", allow=["shop"]) as shelf:
+        assert run("send", "shelf", "1", "--as", "shop", "--ack").out.startswith("Accepted, and waits")
+        shelf.on_message(lambda message: None)
+        assert run("send", "shelf", "2", "--as", "shop", "--ack").out.startswith("Handled: ")
 
 
 def test_listening_ends_after_a_silence(run: Command) -> None:

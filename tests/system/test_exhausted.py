@@ -50,7 +50,7 @@ def test_no_call_ends_because_its_caller_ran_out_of_descriptors(root: str, analy
     registrar = parts_of(analytics).registrar
     told, registrar._left = registrar._left, left.append
     with no_descriptors():
-        registrar._check_callees()
+        registrar._check_others()
     registrar._left = told
     server.tell("done")
     assert left == []
@@ -100,7 +100,7 @@ def test_a_node_that_cannot_begin_leaves_no_entry_no_thread_and_no_descriptor(
     start = threading.Thread.start
 
     def begin(thread: threading.Thread) -> None:
-        if thread.name.endswith("relief" if what == "first thread" else "registry"):
+        if thread.name.endswith("protocol" if what == "first thread" else "registry"):
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -149,7 +149,7 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
             def heartbeat() -> None:
                 beats.append(clock[0])
 
-    Registrar(Sham, 1.1, print, print, print)._run()  # type: ignore[arg-type]
+    Registrar(Sham, 1.1, print, print, print, list, print)._run()  # type: ignore[arg-type]
     pauses = [later - earlier for earlier, later in pairwise(beats)]
     assert len(pauses) >= 17
     assert max(pauses) < 1.2

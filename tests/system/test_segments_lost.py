@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.runtime.futures import Waiter
 from speed.segment import Limits, Segment, Splitter, write_segment
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -96,7 +97,7 @@ def test_a_message_that_passed_a_payload_and_was_in_hand_comes_again_with_its_ma
 def test_a_lost_payload_is_reported_to_who_waits_for_it(make: Make, outsider: Outsider) -> None:
     """G-15, G-19: after the time of idleness, under any of its sequences."""
     billing = make("billing", allow=["analytics"], segment_limits=Limits(idle_seconds=0.2))
-    waiter = engine(outsider.node)._parts.calls.waiter()
+    waiter = Waiter()
     segment = next(Splitter(64, 0).split(message(b"x" * 1000)))
     engine(outsider.node)._parts.links.granted("billing").send_tracked(
         EnvelopeType.MESSAGE,

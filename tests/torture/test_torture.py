@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture import results
+from tests.steady.ledger import VARIABLE, Ledger
+from tests.torture import program, results
 from tests.torture.program import all_scenarios, main, notices_mutation, play
 from tests.torture.scenario import Report, Scenario
 
@@ -69,3 +70,21 @@ def test_the_table_keeps_the_rows_of_scenarios_that_did_not_run(
     new = results.Result("y", "c", 1, 2, "rounds", 3.0, {}, [], "kept", "m", "d")
     results.update_page([new], ["x", "y"])
     assert page.read_text().splitlines()[4:6] == ["| x | old |", new.row()]
+
+
+def test_what_fails_once_is_played_again_from_its_seed_and_told_as_unsteady(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[int] = []
+
+    def once(seed: int, count: int, report: Report) -> None:
+        played.append(seed)
+        report.check(len(played) > 1, "the first time")
+
+    monkeypatch.setattr(program, "all_scenarios", lambda: {"once": Scenario("once", "", "rounds", 1, 1, 1, "", once)})
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "unsteady"))
+    assert main(["once", "--seed", "8", "--twice"]) == 0
+    assert played == [8, 8]
+    assert Ledger().lines() == ["torture once: the first time; again: scripts/torture once --seed 8"]
+    played.clear()
+    assert main(["once", "--seed", "8"]) == 1

@@ -170,7 +170,7 @@ Json Commands::large(const Json& command) {
 }
 
 Json Commands::publish(const Json& command) {
-  return node_.publish(text(command, "topic"), value_of(command.at("payload")));
+  return node_.publish(text(command, "topic"), value_of(command.at("payload"))).count();
 }
 
 Json Commands::subscribe(const Json& command) {

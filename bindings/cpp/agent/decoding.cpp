@@ -77,7 +77,7 @@ const std::map<std::string, Decoder>& decoders() {
       {"cursor", [](ByteView data) { wire::decode_cursor(data, ring().lane_keys(source(), target())); }},
       {"fence", [](ByteView data) { wire::decode_fence(data, ring().lane_keys(source(), target())); }},
       {"value", [](ByteView data) { wire::unpack(data); }},
-      {"request", [](ByteView data) { wire::decode_request(data); }},
+      {"request", [](ByteView data) { wire::decode_arguments(data, wire::decode_head(data)); }},
       {"response", [](ByteView data) { wire::decode_response(data); }},
       {"control", [](ByteView data) { wire::decode_control(data); }},
       {"message", [](ByteView data) { wire::MessageView(speed::Bytes(data.begin(), data.end())); }},

@@ -15,6 +15,7 @@ using agent::Json;
 struct Arguments {
   std::string name;
   speed::NodeOptions options;
+  std::vector<std::string> allow;
 };
 
 Arguments parse(const std::vector<std::string>& words) {
@@ -25,7 +26,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--name") arguments.name = value;
     if (flag == "--root") arguments.options.root = value;
     if (flag == "--key") arguments.options.key = value;
-    if (flag == "--allow") arguments.options.allow.push_back(value);
+    if (flag == "--allow") arguments.allow.push_back(value);
     if (flag == "--fabric") arguments.options.fabrics.push_back(value);
     if (flag == "--lease") arguments.options.lease_seconds = std::stod(value);
     if (flag == "--heartbeat") arguments.options.heartbeat_seconds = std::stod(value);
@@ -65,6 +66,7 @@ int run(const Arguments& arguments) {
   speed::Node node(arguments.name, arguments.options);
   agent::serve(node);
   agent::Commands commands(node, arguments.options);
+  node.allow(arguments.allow);  // last: what waits in its lanes is for the services that it has by now
   say({{"event", "ready"}, {"generation", node.generation()}, {"pid", getpid()}});
   std::string line;
   while (!commands.is_over() && std::getline(std::cin, line)) {

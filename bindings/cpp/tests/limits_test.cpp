@@ -31,6 +31,14 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"max_name_bytes", limits::max_name_bytes},
                   {"max_topic_bytes", limits::max_topic_bytes},
                   {"max_request_id_bytes", limits::max_request_id_bytes},
+                  {"max_head_bytes", limits::max_head_bytes},
+                  {"max_control_bytes", limits::max_control_bytes},
+                  {"max_discovery_bytes", limits::max_discovery_bytes},
+                  {"max_call_bytes", limits::max_call_bytes},
+                  {"max_error_characters", limits::max_error_characters},
+                  {"max_details_bytes", limits::max_details_bytes},
+                  {"max_withdrawn_ids", limits::max_withdrawn_ids},
+                  {"max_blocked_workers", limits::max_blocked_workers},
                   {"max_keys", limits::max_keys},
                   {"max_entry_bytes", limits::max_entry_bytes},
                   {"min_entry_bytes", limits::min_entry_bytes},
@@ -41,9 +49,13 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"max_lane_segments", limits::max_lane_segments},
                   {"max_unfinished", limits::max_unfinished},
                   {"max_unfinished_bytes", limits::max_unfinished_bytes},
+                  {"max_deliveries", limits::max_deliveries},
+                  {"max_dead_letters", limits::max_dead_letters},
+                  {"max_dead_bytes", limits::max_dead_bytes},
                   {"max_quarantine_files", limits::max_quarantine_files},
                   {"max_quarantine_bytes", limits::max_quarantine_bytes},
                   {"max_value_depth", limits::max_value_depth},
+                  {"max_value_items", limits::max_value_items},
                   {"max_json_depth", limits::max_json_depth},
                   {"max_zstd_window_bytes", limits::max_zstd_window_bytes},
                   {"column_extension", limits::column_extension},
@@ -74,6 +86,9 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"full_scan_seconds", limits::full_scan_seconds},
                   {"remote_late_seconds", limits::remote_late_seconds},
                   {"ungranted_lane_grace_seconds", limits::ungranted_lane_grace_seconds},
+                  {"unclaimed_event_seconds", limits::unclaimed_event_seconds},
+                  {"retry_first_seconds", limits::retry_first_seconds},
+                  {"retry_most_seconds", limits::retry_most_seconds},
                   {"default_priority", limits::default_priority}};
   const Json theirs = test::spec_file("limits.json");
   EXPECT_EQ(ours.size(), theirs.size());
@@ -92,7 +107,7 @@ std::set<std::string> listed(const char* list) {
 
 TEST(Codes, every_spc_code_has_one_exception_class_s_8) {
   EXPECT_EQ((codes_of<ServiceNotFoundError, AccessDeniedError, InvalidArgumentsError, ExecutionFailedError,
-                      CallTimeoutError, InternalError, SegmentsLostError>()),
+                      CallTimeoutError, InternalError, SegmentsLostError, CallWithdrawnError, NodeLeavingError>()),
             listed("spc"));
 }
 

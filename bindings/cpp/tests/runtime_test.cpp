@@ -52,7 +52,7 @@ TEST_F(RuntimeTest, a_call_that_races_the_end_of_its_node_is_refused_and_not_wri
   EXPECT_THROW(client->calls.start({"server", "any", arguments, 300, {}}, nothing), NodeClosedError);
   EXPECT_THROW(client->calls.ask("server", wire::EnvelopeType::heartbeat, {}, 300, nothing), NodeClosedError);
   EXPECT_FALSE(std::filesystem::exists(wire::lane_dir(root_.path, "server", "client")));
-  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, nothing), NodeClosedError);
+  EXPECT_THROW(client->calls.send_acknowledged("server", wire::EnvelopeType::message, {}, 300, false, nothing), NodeClosedError);
   EXPECT_THROW(client->calls.expect("server", 1, until, nothing), NodeClosedError);
   EXPECT_EQ(client->calls.pending(), 0U);
   EXPECT_TRUE(std::filesystem::is_empty(wire::lane_dir(root_.path, "server", "client")));
@@ -98,46 +98,6 @@ class Pool {
  private:
   std::atomic<int> waits_ = 0;
 };
-
-TEST(Workers, who_waits_at_the_gate_goes_on_once_it_is_open_s_5) {
-  for (int round = 0; round < 20; ++round) {
-    const auto pool = Pool::make(3);
-    std::latch enters(1);
-    std::latch ends(1);
-    std::atomic<bool> ran = false;
-    pool->workers.queue_in_order([&] {
-      enters.wait();
-      pool->workers.entered();
-      ends.wait();
-    });
-    pool->workers.queue([&] { ends.wait(); });
-    pool->workers.submit([&] { ran = true; });
-    EXPECT_TRUE(pool->all_run());
-    enters.count_down();
-    const bool went_on = eventually([&] { return ran.load(); });
-    ends.count_down();
-    EXPECT_TRUE(pool->workers.drain(hang_seconds));
-    pool->workers.stop(hang_seconds);
-    ASSERT_TRUE(went_on) << round;
-  }
-}
-
-TEST(Workers, nobody_waits_at_the_gate_for_a_task_that_another_took_s_5) {
-  for (int round = 0; round < 20; ++round) {
-    const auto pool = Pool::make(3);
-    std::latch enters(1);
-    pool->workers.queue_in_order([&] {
-      enters.wait();
-      pool->workers.entered();
-    });
-    pool->workers.submit([] {});
-    EXPECT_TRUE(pool->all_run());
-    enters.count_down();
-    const bool drained = pool->workers.drain(hang_seconds);
-    pool->workers.stop(hang_seconds);
-    ASSERT_TRUE(drained) << round;
-  }
-}
 
 TEST(Workers, only_a_worker_waits_for_the_room_of_an_answer_and_others_read_s_5_s_10) {
   const auto pool = Pool::make(1);

@@ -65,6 +65,7 @@ wire::Entry entry_of(const Json& fields) {
   fields["subscriptions"].get_to(entry.subscriptions);
   fields["language"].get_to(entry.language);
   fields["version"].get_to(entry.version);
+  fields["features"].get_to(entry.features);
   return entry;
 }
 
@@ -122,7 +123,9 @@ void request(const Map& fields, wire::Buffer& out) {
   if (fields.find("traceparent") != nullptr) trace = field<std::string>(fields, "traceparent");
   wire::encode_request(field<std::string>(fields, "requestId"), field<std::string>(fields, "service"),
                        field<Map>(fields, "arguments"), field<std::string>(fields, "caller"),
-                       field<std::int64_t>(fields, "deadline"), trace, out);
+                       {field<std::int64_t>(fields, "deadline"), field<std::string>(fields, "bootId"),
+                        field<std::int64_t>(fields, "bootDeadline")},
+                       trace, out);
 }
 
 void response(const Map& fields, wire::Buffer& out) {

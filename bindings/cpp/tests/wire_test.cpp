@@ -269,7 +269,7 @@ TEST(Values, a_part_without_representation_is_named_by_its_path_w_17) {
 
 void decode(const std::string& kind, ByteView payload) {
   if (kind == "request") {
-    decode_request(payload);
+    decode_arguments(payload, decode_head(payload));
   } else if (kind == "response") {
     decode_response(payload);
   } else {
@@ -290,7 +290,50 @@ TEST(Payloads, are_accepted_and_refused_s_1_s_2_s_11) {
   for (const Json& item : all["invalid"]) {
     EXPECT_EQ(refusal([&] { decode(item["kind"].get<std::string>(), bytes_of(item["hex"])); }), "BAD_PAYLOAD")
         << what(item);
+    if (item["kind"] != "request") continue;
+    const auto id = id_at_front(bytes_of(item["hex"]));
+    EXPECT_EQ(id ? Json(*id) : Json(nullptr), item["answered"]) << what(item);
   }
+}
+
+TEST(Payloads, an_error_is_an_answer_whatever_it_looks_like_s_3) {
+  const auto written = [](std::string_view code, const std::string& text, const Map& details) {
+    Buffer out;
+    encode_error("7.1", code, text, details, out);
+    return decode_response(out.view());
+  };
+  EXPECT_EQ(written("", "why", {}).error_code, "INTERNAL_ERROR");
+  EXPECT_EQ(written("X", std::string("\xff"), {}).error_message, "?");
+  const WireResponse large = written("X", "why", {{"a", Bytes(limits::max_details_bytes)}});
+  EXPECT_TRUE(large.details.empty());
+  EXPECT_NE(large.error_message.find("left out"), std::string::npos);
+  const WireResponse odd = written("X", "why", {{"a", std::string("\xff")}});
+  EXPECT_TRUE(odd.details.empty());
+  std::string text;
+  for (int n = 0; n < 3000; ++n) text += "\xc3\xa9";
+  EXPECT_EQ(written("X", text, {}).error_message.size(), 2 * limits::max_error_characters);
+  EXPECT_EQ(written("X", "why", {{"a", 1}}).details, (Map{{"a", 1}}));
+}
+
+TEST(Payloads, a_value_of_too_many_items_is_neither_read_nor_written_w_16) {
+  Bytes many(limits::max_value_items + 6, std::byte{0xc0});
+  many[0] = std::byte{0xdd};
+  store(many.data() + 1, static_cast<std::uint32_t>(limits::max_value_items + 1));
+  EXPECT_EQ(refusal([&] { unpack(many); }), "BAD_PAYLOAD");
+  EXPECT_THROW(pack(Value(Array(limits::max_value_items + 1))), UnserialisableError);
+}
+
+TEST(Payloads, answers_to_discovery_are_checked_s_12) {
+  EXPECT_EQ(refusal([] { checked_answer("SERVICES", Value(7)); }), "BAD_PAYLOAD");
+  EXPECT_EQ(refusal([] { checked_answer("SERVICES", Map{{"services", Array{1}}}); }), "BAD_PAYLOAD");
+  EXPECT_EQ(refusal([] { checked_answer("INFO", Map{}); }), "BAD_PAYLOAD");
+  EXPECT_EQ(refusal([] { checked_answer("STATS", Map{{"counters", 1}}); }), "BAD_PAYLOAD");
+  EXPECT_EQ(refusal([] { checked_answer("SERVICES", Map{{"services", Array{"a"}}}); }), "");
+}
+
+TEST(Payloads, a_large_control_payload_is_refused_unread_s_11) {
+  const Bytes large(limits::max_control_bytes + 1);
+  EXPECT_EQ(refusal([&] { decode_control(large); }), "BAD_PAYLOAD");
 }
 
 }  // namespace

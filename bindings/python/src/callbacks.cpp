@@ -3,9 +3,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <condition_variable>
+#include <mutex>
+
 #include "convert.hpp"
 #include "errors.hpp"
 #include "runtime/message_state.hpp"
+#include "runtime/opening.hpp"
+#include "speed/log.hpp"
 
 namespace speed::python {
 
@@ -17,15 +22,25 @@ nb::object call(const Kept& callable, nb::handle arguments) {
   return nb::steal(answer);
 }
 
+// A text whatever it holds; none is the empty one.
+std::string text_of(nb::handle given) {
+  if (given.is_none()) return {};
+  const nb::object bytes = nb::str(given).attr("encode")("utf-8", "replace");
+  return {nb::cast<nb::bytes>(bytes).c_str(), nb::cast<nb::bytes>(bytes).size()};
+}
+
 Response response_of(nb::handle answer) {
   const nb::tuple parts = nb::cast<nb::tuple>(answer);
   if (parts[1].is_none()) return to_value(parts[0], "result");
-  Response response = Response::error(nb::cast<std::string>(parts[1]), nb::cast<std::string>(nb::str(parts[2])));
+  Response response = Response::error(nb::isinstance<nb::str>(parts[1]) ? text_of(parts[1]) : "", text_of(parts[2]));
+  if (parts[3].is_none()) return response;
   try {
     const Value details = to_value(nb::dict(parts[3]), "details");
     if (const auto* const map = details.get_if<Map>()) response.details = *map;
   } catch (const UnserialisableError&) {
-    // The error itself matters more than what it carries.
+    response.error_message += " (its details have no representation and are left out)";
+  } catch (const nb::python_error&) {  // the error itself matters more than what it carries
+    response.error_message += " (its details have no representation and are left out)";
   }
   return response;
 }
@@ -44,6 +59,7 @@ auto translated(Run run) {
     return run();
   } catch (const nb::python_error& error) {
     if (is_wire_error(error)) throw wire_error(error);
+    if (is_away(error)) throw runtime::Unavailable(described(error));
     failure = described(error);
   }
   throw ExecutionFailedError(failure);
@@ -56,9 +72,13 @@ Response PythonService::invoke(const Request& request) {
   return translated([&] {
     const nb::tuple arguments =
         nb::make_tuple(request.service, python::to_object(request.arguments), request.caller, request.request_id,
-                       request.deadline_ms, request.traceparent);
+                       request.deadline_ms, request.traceparent, request.redelivered(),
+                       Cancellation(request.cancellation()));
+    const nb::object answered = call(answer_, arguments);
     try {
-      return response_of(call(answer_, arguments));
+      return response_of(answered);
+    } catch (const nb::python_error& error) {
+      return Response::error("INTERNAL_ERROR", "the answer could not be made: " + described(error));
     } catch (const UnserialisableError& error) {
       return Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + error.what());
     }
@@ -94,9 +114,55 @@ Node::NodeHandler node_handler(nb::handle handle) {
   };
 }
 
+Node::LostHandler lost_handler(nb::handle handle) {
+  return [kept = Kept(handle.ptr())](const std::exception_ptr& error) {
+    const Taken taken;
+    translated([&] { return call(kept, nb::make_tuple(to_exception(error))); });
+  };
+}
+
+// --- cancellation ---
+
+bool Cancellation::wait(std::optional<double> timeout) const {
+  const Released released;
+  std::mutex lock;
+  std::condition_variable_any changed;
+  std::unique_lock guard(lock);
+  const auto is_over = [&] { return token_.stop_requested(); };
+  if (!timeout) return changed.wait(guard, token_, is_over);
+  return changed.wait_for(guard, token_, std::chrono::duration<double>(*timeout), is_over);
+}
+
+void Cancellation::call_when_set(nb::handle hook) {
+  auto run = [kept = Kept(hook.ptr())] {
+    const Taken taken;
+    PyObject* const done = guarded([&] { return PyObject_CallNoArgs(kept.get()); });
+    if (done == nullptr) PyErr_WriteUnraisable(kept.get());
+    Py_XDECREF(done);
+  };
+  hooks_.push_back(std::make_unique<Hook>(token_, std::move(run)));
+}
+
+// --- the log ---
+
+void log_to(nb::handle write) {
+  constexpr int levels[] = {10, 20, 30, 40};
+  set_log([kept = Kept(write.ptr()), levels](LogLevel level, std::string_view logger, std::string_view text) {
+    if (is_finalizing()) return;
+    const Taken taken;
+    const nb::str name(logger.data(), logger.size());
+    PyObject* const line = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+    if (line == nullptr) return PyErr_Clear();
+    const nb::tuple arguments = nb::make_tuple(levels[static_cast<std::size_t>(level)], name, nb::steal(line));
+    PyObject* const done = guarded([&] { return PyObject_Call(kept.get(), arguments.ptr(), nullptr); });
+    if (done == nullptr) PyErr_WriteUnraisable(kept.get());
+    Py_XDECREF(done);
+  });
+}
+
 nb::object to_tuple(const Message& message) {
   return nb::make_tuple(message, bytes_of(message.state().view.bytes()), message.source(), message.sequence(),
-                        message.timestamp_ms(), message.redelivered());
+                        message.timestamp_ms(), message.redelivered(), message.deliveries());
 }
 
 nb::object to_object(const NodeInfo& info) {
@@ -119,6 +185,7 @@ nb::object to_object(const NodeInfo& info) {
   entry["subscriptions"] = texts(info.subscriptions);
   entry["language"] = info.language;
   entry["version"] = info.version;
+  entry["features"] = texts(info.features);
   return entry;
 }
 

@@ -3,6 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <stop_token>
+#include <vector>
+
 #include "gil.hpp"
 #include "speed/node.hpp"
 
@@ -10,8 +14,25 @@ namespace speed::python {
 
 namespace nb = nanobind;
 
-// `answer(service, arguments, caller, request_id, deadline_ms, traceparent)` gives (result, code, message, details);
-// it raises nothing.
+// Tells a Python service that nobody waits for its answer any more (S-16).
+class Cancellation {
+ public:
+  explicit Cancellation(std::stop_token token) : token_(std::move(token)) {}
+  Cancellation(Cancellation&&) = default;
+  Cancellation(const Cancellation&) = delete;
+
+  bool is_set() const { return token_.stop_requested(); }
+  bool wait(std::optional<double> timeout) const;  // whether it is set then
+  void call_when_set(nb::handle hook);             // which must be brief; now, if it is
+
+ private:
+  using Hook = std::stop_callback<std::function<void()>>;
+  std::stop_token token_;
+  std::vector<std::unique_ptr<Hook>> hooks_;
+};
+
+// `answer(service, arguments, caller, request_id, deadline_ms, traceparent, redelivered, cancellation)` gives (result,
+// code, message, details); it raises nothing.
 class PythonService : public Service {
  public:
   explicit PythonService(nb::handle answer) : answer_(answer.ptr()) {}
@@ -21,7 +42,7 @@ class PythonService : public Service {
   Kept answer_;
 };
 
-// `handle(received, data, source, sequence, timestamp_ms, redelivered)`.
+// `handle(received, data, source, sequence, timestamp_ms, redelivered, deliveries)`.
 Node::MessageHandler message_handler(nb::handle handle);
 
 // `handle(batch)`: a list of what the handler of a message gets; it gives (place, text) pairs of those to refuse.
@@ -29,6 +50,12 @@ Node::BatchHandler batch_handler(nb::handle handle);
 
 // `handle(fields)`: a registry entry as a dict.
 Node::NodeHandler node_handler(nb::handle handle);
+
+// `handle(error)`.
+Node::LostHandler lost_handler(nb::handle handle);
+
+// `write(level, logger, text)`, a level being that of Python's logging.
+void log_to(nb::handle write);
 
 nb::object to_object(const NodeInfo& info);
 // What `handle` of a message gets; `data` of a large one has an empty payload.

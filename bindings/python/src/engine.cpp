@@ -1,6 +1,7 @@
 #include "engine.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
 #include "callbacks.hpp"
@@ -8,6 +9,7 @@
 #include "fs/clock.hpp"
 #include "large.hpp"
 #include "options.hpp"
+#include "wire/control.hpp"
 
 namespace speed::python {
 
@@ -106,10 +108,10 @@ void Engine::deny(const Names& patterns) {
   node_->deny(patterns);
 }
 
-void Engine::serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow) {
+void Engine::serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow, bool idempotent) {
   auto service = std::make_shared<PythonService>(answer);
   const Released released;
-  node_->serve(name, std::move(service), allow);
+  node_->serve(name, std::move(service), {.allow = allow, .idempotent = idempotent});
 }
 
 // --- calls ---
@@ -121,14 +123,20 @@ nb::object Engine::call(nb::handle target, nb::handle service, nb::handle argume
   const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
   const Value result = without_lock([&] {
     Waiter waiter;
-    runtime_->calls.start(asked, waiter.completion());
-    return waiter.result(runtime_->workers, is_interrupted);
+    const std::string id = runtime_->calls.start(asked, waiter.completion());
+    try {
+      return waiter.result(runtime_->workers, is_interrupted);
+    } catch (const runtime::Interrupted&) {
+      runtime_->calls.withdraw(asked.target, id);
+      runtime_->workers.ensure_reader();
+      throw;
+    }
   });
   return to_object(result);
 }
 
-void Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
-                    nb::handle traceparent, nb::handle future) {
+std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                           nb::handle traceparent, nb::handle future) {
   check();
   const Map members = to_arguments(arguments);
   const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
@@ -136,7 +144,14 @@ void Engine::submit(nb::handle target, nb::handle service, nb::handle arguments,
     settling->add(kept, std::move(outcome));
   };
   const Released released;
-  runtime_->calls.start(asked, std::move(settled));
+  std::string id = runtime_->calls.start(asked, std::move(settled));
+  runtime_->workers.ensure_reader();
+  return id;
+}
+
+void Engine::withdraw(const std::string& target, const std::string& id) {
+  const Released released;
+  runtime_->calls.withdraw(target, id);
   runtime_->workers.ensure_reader();
 }
 
@@ -156,31 +171,38 @@ double Engine::ping(nb::handle target, double timeout) {
 }
 
 nb::object Engine::discover(nb::handle target, const char* operation, double timeout) {
-  return to_object(ask(name_in(target), wire::EnvelopeType::discovery, {{"op", operation}}, timeout));
+  const Value answer = ask(name_in(target), wire::EnvelopeType::discovery, {{"op", operation}}, timeout);
+  return to_object(Value(wire::checked_answer(operation, answer)));
 }
 
 nb::object Engine::stats() const { return to_object(node_->stats()); }
 
 // --- messages and events ---
 
-std::string Engine::send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options) {
+nb::tuple Engine::send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
+                       bool unordered) {
   check();
   const std::string name = name_in(target);
   const Value value = to_value(payload, "payload");
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
-  return without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+  settings.unordered = unordered;
+  const Runtime::Sent sent = without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+  return nb::make_tuple(sent.id, sent.waiting);
 }
 
-std::string Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
-                               const nb::dict& options, nb::handle progress) {
+nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, double timeout,
+                               const nb::dict& options, nb::handle progress, bool unordered) {
   check();
   const std::string name = name_in(target);
   const PythonSource payload(source);
   const Progress report = progress_of(progress);
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
-  return without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+  settings.unordered = unordered;
+  const Runtime::Sent sent =
+      without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+  return nb::make_tuple(sent.id, sent.waiting);
 }
 
 void Engine::cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate) {
@@ -219,17 +241,25 @@ void Engine::forward(nb::handle target, const nb::list& messages, bool event, bo
     if (!acknowledged) return Value();
     Waiter waiter;
     const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
-    runtime_->calls.send_acknowledged(name, type, views.back(), seconds, waiter.completion());
+    runtime_->calls.send_acknowledged(name, type, views.back(), seconds, false, waiter.completion());
     return waiter.result(runtime_->workers, is_interrupted);
   });
 }
 
-std::size_t Engine::publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options) {
+nb::tuple Engine::publish(const std::string& topic, nb::handle payload, double timeout, bool waits,
+                          const nb::dict& options) {
   check();
   const Value value = to_value(payload, "payload");
-  const SendOptions settings = send_options(options, timeout);
-  const Released released;
-  return node_->publish(topic, value, settings);
+  SendOptions settings = send_options(options, timeout);
+  if (!waits) settings.on_full = SendOptions::OnFull::drop;
+  Published published;
+  {
+    const Released released;
+    published = node_->publish(topic, value, settings);
+  }
+  nb::dict failed;
+  for (const auto& [name, code] : published.failed) failed[name.c_str()] = code;
+  return nb::make_tuple(published.delivered, failed);
 }
 
 void Engine::on_message(nb::handle handle) {
@@ -265,6 +295,32 @@ nb::object Engine::receive(std::optional<double> timeout) {
   }
 }
 
+nb::object Engine::fetch(std::optional<double> timeout, nb::handle is_abandoned) {
+  const double deadline = fs::monotonic_seconds() + timeout.value_or(0);
+  while (!nb::cast<bool>(is_abandoned())) {
+    const double left = timeout ? deadline - fs::monotonic_seconds() : slice_seconds;
+    std::optional<Message> message;
+    {
+      const Released released;
+      runtime_->check_usable();
+      message = runtime_->delivery.fetch(std::clamp(left, 0.0, slice_seconds));
+    }
+    if (message) return to_tuple(*message);
+    if (timeout && left <= slice_seconds) break;
+  }
+  return nb::none();
+}
+
+void Engine::put_back(const Message& message) {
+  const Released released;
+  runtime_->delivery.put_back(message);
+}
+
+void Engine::wake_receivers() {
+  const Released released;
+  runtime_->delivery.wake_receivers();
+}
+
 // --- other nodes ---
 
 nb::object Engine::nodes() {
@@ -294,6 +350,12 @@ void Engine::on_leave(nb::handle handle) {
   auto handler = node_handler(handle);
   const Released released;
   node_->on_leave(std::move(handler));
+}
+
+void Engine::on_lost(nb::handle handle) {
+  auto handler = lost_handler(handle);
+  const Released released;
+  node_->on_lost(std::move(handler));
 }
 
 Engine::Names Engine::remove_stale() {

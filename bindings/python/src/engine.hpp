@@ -29,31 +29,41 @@ class Engine {
   void allow(const Names& patterns);
   void deny(const Names& patterns);
   Names allowed() const { return node_->allowed(); }
-  void serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow);
+  void serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow, bool idempotent);
 
   nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent);
-  void submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent,
-              nb::handle future);
+  // Its id, by which it is withdrawn.
+  std::string submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
+                     nb::handle traceparent, nb::handle future);
+  void withdraw(const std::string& target, const std::string& id);
   double ping(nb::handle target, double timeout);
   nb::object discover(nb::handle target, const char* operation, double timeout);
   nb::object stats() const;
 
-  std::string send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options);
-  std::string send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
-                         nb::handle progress);
+  // Its id, and whether it waits there for the program to take it; likewise the next.
+  nb::tuple send(nb::handle target, nb::handle payload, bool ack, double timeout, const nb::dict& options,
+                 bool unordered);
+  nb::tuple send_large(nb::handle target, nb::handle source, bool ack, double timeout, const nb::dict& options,
+                         nb::handle progress, bool unordered);
   void cut(nb::handle target, std::optional<std::size_t> segment_size, double parity_rate);
   void send_all(nb::handle target, const nb::list& payloads, double timeout, const nb::dict& options);
   void forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout);
-  std::size_t publish(const std::string& topic, nb::handle payload, double timeout, const nb::dict& options);
+  // Who got it, and by name the code of why others did not.
+  nb::tuple publish(const std::string& topic, nb::handle payload, double timeout, bool waits, const nb::dict& options);
   void on_message(nb::handle handle);
   void on_batch(const Names& topics, nb::handle handle);
   void subscribe(const std::string& pattern, nb::handle handle);
   nb::object receive(std::optional<double> timeout);  // what `handle` of a message gets, or None
+  // Likewise, but nothing finishes it except its own `done`; ends early once `is_abandoned()`.
+  nb::object fetch(std::optional<double> timeout, nb::handle is_abandoned);
+  void put_back(const Message& message);
+  void wake_receivers();
 
   nb::object nodes();
   nb::object wait_for(nb::handle target, double timeout);
   void on_join(nb::handle handle);
   void on_leave(nb::handle handle);
+  void on_lost(nb::handle handle);
   Names remove_stale();
 
   std::uint32_t generation() const { return node_->generation(); }

@@ -53,6 +53,8 @@ std::string class_name(const Error& error) {
       {"EXECUTION_FAILED", "ExecutionFailedError"},
       {"TIMEOUT", "CallTimeoutError"},
       {"SEGMENTS_LOST", "SegmentsLostError"},
+      {"WITHDRAWN", "CallWithdrawnError"},
+      {"LEAVING", "NodeLeavingError"},
       {"INTERNAL_ERROR", "InternalError"},
   };
   if (const char* const shared = shared_code(error)) return shared;
@@ -60,7 +62,12 @@ std::string class_name(const Error& error) {
   return found == names.end() ? "SpeedError" : found->second;
 }
 
-nb::object made(const Error& error) {
+const char* name_of(Execution execution) {
+  if (execution == Execution::not_begun) return "NOT_BEGUN";
+  return execution == Execution::ran ? "RAN" : "MAY_HAVE_RUN";
+}
+
+nb::object plain(const Error& error) {
   const nb::object kind = class_of(class_name(error).c_str());
   const std::string text = error.what();
   if (const auto* const wire = dynamic_cast<const WireError*>(&error)) {
@@ -71,6 +78,12 @@ nb::object made(const Error& error) {
   if (const auto* const storage = dynamic_cast<const StorageError*>(&error)) {
     exception.attr("envelopes_written") = storage->envelopes_written();
   }
+  return exception;
+}
+
+nb::object made(const Error& error) {
+  nb::object exception = plain(error);
+  if (error.execution()) exception.attr("execution") = class_of("Execution").attr(name_of(*error.execution()));
   return exception;
 }
 
@@ -91,6 +104,10 @@ std::string described(const nb::python_error& error) {
   const auto text = nb::cast<std::string>(failure_text(error.value()));
   if (error.matches(class_of("SpeedError"))) return text;
   return nb::cast<std::string>(error.type().attr("__name__")) + ": " + text;
+}
+
+bool is_away(const nb::python_error& error) {
+  return error.matches(nb::module_::import_("speed.message.errors").attr("AwayError"));
 }
 
 bool is_wire_error(const nb::python_error& error) { return error.matches(class_of("WireError")); }

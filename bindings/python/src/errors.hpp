@@ -15,7 +15,8 @@ nb::object to_exception(const std::exception_ptr& error);
 // What a handler raised, as its sender is to read it: the text of a SpeedError, "Kind: text" of any other.
 std::string described(const nb::python_error& error);
 
-bool is_wire_error(const nb::python_error& error);  // the message broke a rule when the handler looked at it
+bool is_wire_error(const nb::python_error& error);
+bool is_away(const nb::python_error& error);  // what a message is judged by cannot be reached for the moment  // the message broke a rule when the handler looked at it
 WireError wire_error(const nb::python_error& error);  // the same, with its reason
 
 void translate_errors();  // once, at import

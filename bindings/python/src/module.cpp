@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "contract.hpp"
+#include "callbacks.hpp"
 #include "convert.hpp"
 #include "engine.hpp"
 #include "errors.hpp"
@@ -19,7 +20,8 @@ namespace {
 void make_engine(Engine* self, const std::string& name, const std::string& root, const std::string& key,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
-                 std::uint64_t max_lane_bytes, double spin_seconds, const nb::dict& limits, nb::handle settle) {
+                 std::uint64_t max_lane_bytes, double spin_seconds, const nb::dict& limits, const std::string& on_error,
+                 unsigned max_deliveries, nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -35,9 +37,34 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.spin_seconds = spin_seconds;
   options.segment_limits = segment_limits(limits);
   options.language = "python";
+  options.on_error = on_error == "retry" ? OnError::retry : on_error == "drop" ? OnError::drop : OnError::dead_letter;
+  options.max_deliveries = max_deliveries;
   options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
+
+// What this thread runs: any thread may give its place up for it, and take it back.
+class Present {
+ public:
+  bool block(nb::handle) { return here_.job != nullptr && here_.workers->give_place(here_.job); }
+  void resume(nb::handle) { here_.workers->take_place(here_.job); }
+
+ private:
+  runtime::Workers::Present here_ = runtime::Workers::present();
+};
+
+// A place that is given up; entered and left on one thread.
+class Place {
+ public:
+  void enter() { away_.emplace(); }
+  void exit(const nb::args&) {
+    const Released released;
+    away_.reset();
+  }
+
+ private:
+  std::optional<runtime::Workers::Away> away_;
+};
 
 }  // namespace
 
@@ -64,33 +91,54 @@ NB_MODULE(speed_native, module) {
       .def_prop_ro("message_id", &speed::Message::message_id)
       .def_prop_ro("traceparent", &speed::Message::traceparent);
 
+  nb::class_<Cancellation>(module, "Cancellation")
+      .def("is_set", &Cancellation::is_set)
+      .def("wait", &Cancellation::wait, arg("timeout").none() = nb::none())
+      .def("call_when_set", &Cancellation::call_when_set);
+  // While it is entered, the work that this thread runs holds no place (T-3).
+  nb::class_<Place>(module, "Place")
+      .def(nb::init<>())
+      .def("__enter__", &Place::enter)
+      .def("__exit__", &Place::exit);
+  nb::class_<Present>(module, "Present")
+      .def(nb::init<>())
+      .def("block", &Present::block)
+      .def("resume", &Present::resume);
+  module.def("set_log", &log_to);
+
   nb::class_<Engine>(module, "Engine")
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
-           arg("namespace"), arg("max_lane_bytes"), arg("spin_seconds"), arg("segment_limits"), arg("settle"))
+           arg("namespace"), arg("max_lane_bytes"), arg("spin_seconds"), arg("segment_limits"), arg("on_error"),
+           arg("max_deliveries"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
-      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("allow").none())
+      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("allow").none(), arg("idempotent"))
       .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none())
       .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg())
+      .def("withdraw", &Engine::withdraw)
       .def("ping", &Engine::ping)
       .def("discover", &Engine::discover)
       .def("stats", &Engine::stats)
-      .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg())
-      .def("send_large", &Engine::send_large, arg(), arg(), arg(), arg(), arg(), arg("progress").none())
+      .def("send", &Engine::send, arg(), arg().none(), arg(), arg(), arg(), arg())
+      .def("send_large", &Engine::send_large, arg(), arg(), arg(), arg(), arg(), arg("progress").none(), arg())
       .def("cut", &Engine::cut, arg(), arg("segment_size").none(), arg())
       .def("send_all", &Engine::send_all)
       .def("forward", &Engine::forward)
-      .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg())
+      .def("publish", &Engine::publish, arg(), arg().none(), arg(), arg(), arg())
       .def("on_message", &Engine::on_message)
       .def("on_batch", &Engine::on_batch)
       .def("subscribe", &Engine::subscribe)
       .def("receive", &Engine::receive, arg().none())
+      .def("fetch", &Engine::fetch, arg().none(), arg())
+      .def("put_back", &Engine::put_back)
+      .def("wake_receivers", &Engine::wake_receivers)
       .def("nodes", &Engine::nodes)
       .def("wait_for", &Engine::wait_for)
       .def("on_join", &Engine::on_join)
       .def("on_leave", &Engine::on_leave)
+      .def("on_lost", &Engine::on_lost)
       .def("remove_stale", &Engine::remove_stale)
       .def("check", &Engine::check)
       .def("close", &Engine::close)

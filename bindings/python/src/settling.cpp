@@ -6,6 +6,7 @@
 #include "convert.hpp"
 #include "errors.hpp"
 #include "fs/bell.hpp"
+#include "runtime/calls.hpp"
 
 namespace speed::python {
 
@@ -57,10 +58,11 @@ void Settling::settle() {
 void Settling::settle_one(const Ended& one) {
   nb::object result = nb::none();
   nb::object error = nb::none();
-  if (const auto* const failure = std::get_if<std::exception_ptr>(&one.outcome)) {
+  const core::Outcome outcome = runtime::read(one.outcome);
+  if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) {
     error = to_exception(*failure);
   } else {
-    result = to_object(std::get<Value>(one.outcome));
+    result = to_object(std::get<Value>(outcome));
   }
   PyObject* const arguments[] = {one.future.get(), result.ptr(), error.ptr()};
   PyObject* const done =

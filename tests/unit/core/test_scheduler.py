@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed.core.scheduler import Overdue, Scheduler, State, Work
+from speed.core.scheduler import Life, Overdue, Scheduler, State, Work
 from tests.vectors import case_name, load
 
 CASES = load("scheduling")["cases"]
@@ -183,3 +183,33 @@ def test_nothing_is_kept_once_all_is_settled() -> None:
         scheduler.done(work)
     kept = (scheduler._accepted, scheduler._requests, scheduler._queues, scheduler._busy, scheduler._ready)
     assert [len(one) for one in kept] == [0, 0, 0, 0, 0]
+
+
+def test_an_event_that_the_table_does_not_have_changes_nothing() -> None:
+    """T-2."""
+    scheduler = Scheduler(1)
+    _, work = scheduler.request("a", 1, 1, 30)
+    assert work is not None
+    scheduler.resumed(work)
+    assert work.state is State.WAITING
+    assert not scheduler.blocked(work)
+    scheduler.close()
+    scheduler.leave()
+    assert scheduler.life is Life.CLOSED
+
+
+def test_one_of_several_withdrawn_leaves_the_others_waiting() -> None:
+    """T-8."""
+    scheduler = Scheduler(1)
+    for key in (1, 2, 3):
+        scheduler.request("a", key, key, 30)
+    scheduler.withdraw("a", 2)
+    assert [work.item for work in (scheduler.take(0), scheduler.take(0)) if work] == [1]
+
+
+def test_the_deadline_of_what_was_claimed_means_nothing() -> None:
+    """T-2, T-9."""
+    scheduler = Scheduler(1)
+    scheduler.message("a", "e", 0, is_event=True, claimed=False)
+    scheduler.claim(lambda item: True)
+    assert scheduler.expire(100) == Overdue()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
 
-from speed.core.services import FunctionService, Request, Response, ServiceRegistry
+from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, run
 from speed.errors import (
     CallTimeoutError,
+    CallWithdrawnError,
     ConfigurationError,
     ExecutionFailedError,
     InvalidArgumentsError,
@@ -79,15 +81,13 @@ def test_an_unregistered_service_is_gone():
 
 
 def test_what_is_no_service_is_refused_at_registration():
-    async def coroutine() -> None: ...
-
     def positional(x: int, /) -> int:
         return x
 
     class NotAnInstance:
         def invoke(self, request: Request) -> None: ...
 
-    for thing in (42, coroutine, positional, NotAnInstance):
+    for thing in (42, positional, NotAnInstance):
         with pytest.raises(ConfigurationError):
             registry_with(thing)
     with pytest.raises(InvalidNameError):
@@ -311,3 +311,26 @@ def test_a_failure_that_cannot_say_why_is_told_by_its_kind():
 
     response = registry_with(fail).invoke(request())
     assert (response.error_code, response.error_message) == ("EXECUTION_FAILED", "Unspeakable")
+
+
+def test_a_request_of_a_test_is_never_withdrawn_and_is_not_waited_for() -> None:
+    """S-16."""
+    asked = request("tax")
+    assert not asked.cancelled
+    with pytest.raises(RuntimeError, match="cannot be withdrawn"):
+        asked.cancellation.wait(0)
+
+
+def test_a_service_that_ends_because_its_call_was_withdrawn_says_so() -> None:
+    """S-16."""
+
+    class Withdrawn(Service):
+        def invoke(self, request: Request) -> object:
+            raise CallWithdrawnError("enough")
+
+    cancellation = threading.Event()
+    asked = Request("tax", {}, "analytics", "analytics/1", 0, cancellation=cancellation)
+    assert run(Withdrawn(), asked).error_code == "EXECUTION_FAILED"
+    cancellation.set()
+    answer = run(Withdrawn(), asked)
+    assert (answer.error_code, dict(answer.details)) == ("WITHDRAWN", {"phase": "running"})

@@ -61,3 +61,10 @@ def test_no_byte_of_a_letter_can_change(at: int) -> None:
     data[at % len(data)] ^= 1
     with pytest.raises(WireError):
         read(bytes(data))
+
+
+def test_a_payload_larger_than_any_is_not_believed() -> None:
+    """S-18."""
+    letter = DeadLetter("MESSAGE", "a", 1, 2, 3, "X", "", 4, (1 << 30) + 1)
+    with pytest.raises(WireError, match="larger than any"):
+        read(b"".join(write_letter(letter, [], RING, NODE, bytes)))

@@ -238,7 +238,8 @@ def test_any_map_is_a_payload_or_one_named_error(fields: dict[str, Any]) -> None
 
 def test_an_ack_names_a_sequence() -> None:
     """S-11."""
-    assert control.decode_ack(control.encode_ack(2**63 + 1)) == 2**63 + 1
+    assert control.decode_ack(control.encode_ack(2**63 + 1)) == (2**63 + 1, False)
+    assert control.decode_ack(control.encode_ack(7, waiting=True)) == (7, True)
     with pytest.raises(WireError):
         control.decode_ack(pack({"requestId": "1"}))
 
@@ -261,3 +262,65 @@ def test_values_of_any_size_one_after_the_other_are_packed_alone() -> None:
         assert unpack(pack(value)) == value
         with pytest.raises(UnserialisableError):
             pack({"a": 1 << 80})
+
+
+@pytest.mark.parametrize("value", [[0] * 9, [[0] * 4, [0] * 3], {number: [] for number in range(9)}, [{1: 1}] * 5])
+def test_a_value_of_too_many_items_is_neither_written_nor_read(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-16: elements of arrays and entries of maps, all together."""
+    from speed.wire import value as values
+
+    data = values.pack(value)
+    monkeypatch.setattr(values, "MAX_VALUE_ITEMS", 8)
+    with pytest.raises(UnserialisableError, match="more than 8 items"):
+        values.pack(value)
+    with pytest.raises(WireError, match="BAD_PAYLOAD"):
+        values.unpack(data)
+    assert values.unpack(values.pack([[0] * 3, [0] * 3])) == [[0] * 3, [0] * 3]
+
+
+def test_a_control_payload_above_the_limit_is_refused_unread() -> None:
+    """S-11."""
+    large = control.encode({"requestId": "1", "padding": "p" * 65536})
+    with pytest.raises(WireError, match="the limit is 65536"):
+        control.decode(large)
+    assert control.decode(large, 1 << 20)["requestId"] == "1"
+
+
+@pytest.mark.parametrize("ids", [None, "1", [], ["1"] * 65, [1], [""], ["i" * 65]])
+def test_a_withdrawal_of_what_is_no_list_of_ids_is_refused(ids: Any) -> None:
+    """S-16."""
+    with pytest.raises(WireError, match="requestIds"):
+        control.withdrawn_ids({"op": "WITHDRAW", "requestIds": ids})
+
+
+def test_a_withdrawal_names_its_calls() -> None:
+    """S-16."""
+    assert control.withdrawn_ids({"op": "WITHDRAW", "requestIds": ["1", "2"]}) == ["1", "2"]
+
+
+def test_what_a_service_sees_as_id_is_unique_among_callers() -> None:
+    """S-3."""
+    assert spc.full_request_id("etl.1", "7.1") == "etl.1/7.1" != spc.full_request_id("etl", "1/7.1")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "details", "told"),
+    [
+        ("", "x", None, ("INTERNAL_ERROR", "the service answered an error without a code: x", {})),
+        (7, None, {}, ("INTERNAL_ERROR", "the service answered an error without a code: ", {})),
+        ("X", None, None, ("X", "", {})),
+        ("X", "y" * 3000, None, ("X", "y" * 2000, {})),
+        ("X", "y", {"a": {1}}, ("X", "y (its details have no representation, and are left out)", {})),
+        ("X", "y", {"a": bytes(65537)}, ("X", "y (its details are too large, and are left out)", {})),
+        ("X", "y", {"a": 1}, ("X", "y", {"a": 1})),
+    ],
+)
+def test_an_error_can_be_sent_whatever_a_service_made_of_it(code: Any, message: Any, details: Any, told: Any) -> None:
+    """S-3."""
+    read = spc.decode_response(spc.encode_error("7.1", code, message, details))
+    assert (read.error_code, read.error_message, read.details) == told
+
+
+def test_a_large_value_of_one_piece_has_no_items_to_count() -> None:
+    """W-16."""
+    assert len(pack(bytes(9 << 20))) == (9 << 20) + 5

@@ -4,15 +4,16 @@
 // ├── ConfigurationError   KeyFileError RootError InvalidNameError DurabilityError ServiceExistsError
 // ├── RegistrationError    NameTakenError LeaseLostError
 // ├── NodeStateError       NodeClosedError ForkedNodeError
-// ├── DeliveryError        UnknownNodeError NodeLeftError InboxFullError StorageError PayloadTooLargeError
+// ├── DeliveryError        UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
 // │                        UnserialisableError NotAcknowledgedError SegmentStoreError
 // ├── CallError            ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError
-// │                        CallTimeoutError InternalError SegmentsLostError
+// │                        CallTimeoutError InternalError SegmentsLostError CallWithdrawnError
 // └── WireError            bytes of a peer break a rule of registry_spec/
 //
 // Threads: an error is plain data; the one that a call, future or callback throws belongs to whoever catches it.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,17 +22,27 @@
 
 namespace speed {
 
+// Whether the service of a call that failed has run: whether it is safe to call again (S-8).
+enum class Execution {
+  not_begun,     // nothing ran: call again
+  may_have_run,  // look before you repeat it
+  ran,
+};
+
 // Base of all. `code` is stable; the message says what happened and what to do, never a key or a payload.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : Error("SPEED_ERROR", message) {}
   std::string_view code() const noexcept { return code_; }
+  std::optional<Execution> execution() const noexcept { return execution_; }  // null unless it ended a call
+  void set_execution(Execution execution) noexcept { execution_ = execution; }
 
  protected:
   Error(std::string_view code, const std::string& message) : std::runtime_error(message), code_(code) {}
 
  private:
   std::string_view code_;  // a literal
+  std::optional<Execution> execution_;
 };
 
 // One class: its name, its base, its code, and what it means.
@@ -66,6 +77,7 @@ SPEED_ERROR_CLASS(ForkedNodeError, NodeStateError, "FORKED_NODE");
 SPEED_ERROR_CLASS(DeliveryError, Error, "DELIVERY");
 SPEED_ERROR_CLASS(UnknownNodeError, DeliveryError, "UNKNOWN_NODE");
 SPEED_ERROR_CLASS(NodeLeftError, DeliveryError, "NODE_LEFT");
+SPEED_ERROR_CLASS(NodeLeavingError, NodeLeftError, "LEAVING");  // it takes nothing more: the call never began
 SPEED_ERROR_CLASS(InboxFullError, DeliveryError, "INBOX_FULL");
 SPEED_ERROR_CLASS(PayloadTooLargeError, DeliveryError, "PAYLOAD_TOO_LARGE");
 SPEED_ERROR_CLASS(UnserialisableError, DeliveryError, "UNSERIALISABLE");
@@ -115,6 +127,8 @@ SPEED_CALL_ERROR_CLASS(CallTimeoutError, "TIMEOUT");  // details: phase = queued
 SPEED_CALL_ERROR_CLASS(InternalError, "INTERNAL_ERROR");
 // The other side could not put a payload together from its segments: lost, expired, or no room.
 SPEED_CALL_ERROR_CLASS(SegmentsLostError, "SEGMENTS_LOST");
+// The caller took the call back; details: phase = queued (it never began) or running (it was told to end).
+SPEED_CALL_ERROR_CLASS(CallWithdrawnError, "WITHDRAWN");
 
 #undef SPEED_CALL_ERROR_CLASS
 

@@ -28,6 +28,7 @@ class Message {
   std::uint64_t sequence() const;
   std::int64_t timestamp_ms() const;  // Unix time of the sender
   ByteView bytes() const;             // the whole message exactly as received
+  unsigned deliveries() const;  // how often it was begun, this time included
   bool redelivered() const;  // an earlier process of this name may already have handled it
 
   std::string message_id() const;
@@ -55,7 +56,8 @@ class Message {
   // Finishes it: it is never delivered again. Called by the next `receive`, or after the handler returned.
   void done();
 
-  const State& state() const { return *state_; }  // for bindings
+  const State& state() const { return *state_; }  // for bindings, as the next
+  const std::shared_ptr<State>& shared() const { return state_; }
 
  private:
   std::shared_ptr<State> state_;

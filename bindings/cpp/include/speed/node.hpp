@@ -1,6 +1,6 @@
 // The Node: one participant, found by others under its name, reached by those it allows.
 // Threads: all methods may be called from any thread. Services, handlers and callbacks run on the node's own worker
-// threads, which take no signals; a callback may call the node, but must not close it. After fork, the child's copy
+// threads, which take no signals. They may close the node, which waits for others but not for them. After fork, the child's copy
 // throws ForkedNodeError and does nothing else.
 // Errors: each method that needs the node at work throws NodeClosedError after `close`, and LeaseLostError once another
 // process holds the name; what else it throws stands beside it. Time spans are in seconds; a timeout of 0 does not wait.
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ namespace runtime {
 class Runtime;
 }
 
+// What becomes of a message whose handler failed, or whose handling ended the process too often (S-17).
+enum class OnError {
+  dead_letter,  // it is kept, for `speed dead`
+  retry,        // it is tried again, up to `max_deliveries` times in all; then it is kept
+  drop,         // it is counted, logged and gone
+};
+
 struct NodeOptions {
   std::string root = {};  // communication directory; $SPEED_ROOT, else a directory of this user
   std::string key = {};   // key file; $SPEED_KEY, else <root>/speed.key
@@ -38,15 +46,27 @@ struct NodeOptions {
   std::string name_space = "default";     // in the metadata of messages
   double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
   std::string language = "c++";            // what the entry says
+  OnError on_error = OnError::dead_letter;
+  unsigned max_deliveries = 5;            // of one message, before it is given up
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
   segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
   // How messages are signed, encrypted and checked; without it they are handed out as they came.
   std::optional<MessageSecurity> security = MessageSecurity();
 };
 
+struct ServiceOptions {
+  std::optional<std::vector<std::string>> allow = {};  // narrows who may call
+  // A call runs at most once, unless its service is idempotent: then it may run again after a crash, and says so
+  // (Request::redelivered).
+  bool idempotent = false;
+};
+
 struct CallOptions {
   double timeout_seconds = 30.0;  // the deadline, on both sides
   std::optional<std::string> traceparent = {};
+  // Withdraws the call: what waits there never begins, what runs is told. It ends as the other side says: with
+  // CallWithdrawnError, or a result that came first. One that is stopped already is not written.
+  std::stop_token stop = {};
 };
 
 struct SendOptions {
@@ -61,7 +81,17 @@ struct SendOptions {
   std::map<std::string, std::string> labels = {};
   std::map<std::string, std::string> baggage = {};
   std::map<std::string, Bytes> extensions = {};
+  bool unordered = false;  // of a payload in segments: what is sent behind it need not wait for it
+  enum class OnFull { wait, drop } on_full = OnFull::wait;  // of `publish`, for a subscriber without room
   Protection protection = {};  // of messages and events; what is absent is as the node's security says
+};
+
+// What became of an event.
+struct Published {
+  std::vector<std::string> delivered;         // who got it
+  std::map<std::string, std::string> failed;  // who should have: the code of why not
+
+  std::size_t count() const noexcept { return delivered.size(); }
 };
 
 // Another node, as its registry entry tells.
@@ -84,6 +114,7 @@ struct NodeInfo {
   std::int64_t lease = 0;  // ms, as the next
   std::int64_t heartbeat_interval = 0;
   std::string version;
+  std::vector<std::string> features;
 };
 
 class Node {
@@ -92,6 +123,7 @@ class Node {
   using Refusals = std::map<std::size_t, std::string>;  // by place in the batch: why its sender is refused
   using BatchHandler = std::function<Refusals(std::vector<Message>&)>;
   using NodeHandler = std::function<void(const NodeInfo&)>;
+  using LostHandler = std::function<void(const std::exception_ptr&)>;
   // Gets the result, or the error that takes its place.
   using CallHandler = std::function<void(std::future<Value>)>;
 
@@ -107,11 +139,9 @@ class Node {
   void deny(const std::vector<std::string>& patterns);
   std::vector<std::string> allowed() const;  // the grants in force, sorted
 
-  // --- services; `allow` narrows who may call. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
-  void serve(const std::string& name, std::shared_ptr<Service> service,
-             const std::optional<std::vector<std::string>>& allow = std::nullopt);
-  void serve(const std::string& name, ServiceFunction function,
-             const std::optional<std::vector<std::string>>& allow = std::nullopt);
+  // --- services. ServiceExistsError, InvalidNameError, ConfigurationError for null ---
+  void serve(const std::string& name, std::shared_ptr<Service> service, const ServiceOptions& options = {});
+  void serve(const std::string& name, ServiceFunction function, const ServiceOptions& options = {});
 
   // --- calls. Before anything is written: UnknownNodeError, AccessDeniedError, UnserialisableError,
   // PayloadTooLargeError; not written: InboxFullError, StorageError, NodeLeftError. `submit` throws these as well.
@@ -143,7 +173,8 @@ class Node {
   std::optional<Message> receive(std::optional<double> timeout_seconds = std::nullopt);
 
   // --- events. InvalidNameError; `publish` also UnserialisableError ---
-  std::size_t publish(const std::string& topic, const Value& payload, SendOptions options = {});  // how many got it
+  // To those with room at once, then to the others as they find room, within one timeout for all.
+  Published publish(const std::string& topic, const Value& payload, SendOptions options = {});
   // Messages, and events of `topics` (patterns), many at a time, in order for each sender. All are acknowledged and
   // finished when the handler returned. If it throws, the batch is handed over again after a moment; if the node closes
   // meanwhile, it waits for the next start. After a crash what was not finished comes again, with the same `sequence`.
@@ -162,6 +193,8 @@ class Node {
   NodeInfo wait_for(const std::string& target, double timeout_seconds = 10.0);
   void on_join(NodeHandler handler);
   void on_leave(NodeHandler handler);
+  // Told once if the lease is lost, with the LeaseLostError, on a thread of its own.
+  void on_lost(LostHandler handler);
   std::vector<std::string> remove_stale();  // entries of the dead; the names of those removed
 
   // --- life ---

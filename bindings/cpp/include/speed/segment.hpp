@@ -16,7 +16,7 @@
 namespace speed::segment {
 
 inline constexpr std::size_t shard_unit = 64;      // shards are whole units of so many bytes (G-2, G-6)
-inline constexpr std::size_t max_head_bytes = 60;  // all of a segment but its payload (G-1)
+inline constexpr std::size_t max_head_bytes = 62;  // all of a segment but its payload (G-1)
 
 using Hash = std::array<std::byte, 32>;
 
@@ -32,6 +32,7 @@ struct Segment {
   unsigned index = 0;  // among the data segments, or among the parity segments
   bool is_parity = false;
   ByteView payload = {};
+  bool is_unordered = false;  // what its sender wrote behind the payload need not wait for it
 
   unsigned slot() const { return is_parity ? data_count + index : index; }
   bool is_last_data() const { return !is_parity && index + 1 == data_count; }  // it may be shorter than the others

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ namespace speed {
 
 using Columns = std::vector<std::pair<std::string, Column>>;
 
-// One call as a service sees it. `caller` is an authenticated node name.
+// One call as a service sees it. `caller` is an authenticated node name; `request_id` is unique across callers.
 struct Request {
   std::string service;
   Map arguments;
@@ -26,6 +27,18 @@ struct Request {
   std::string request_id;
   std::int64_t deadline_ms = 0;  // Unix time
   std::optional<std::string> traceparent;
+  bool is_redelivered = false;
+  std::stop_token stop = {};
+
+  // An earlier process of this name may have run it already; only where the service is registered as idempotent.
+  bool redelivered() const noexcept { return is_redelivered; }
+  // Nobody waits for the answer any more: the caller withdrew the call or is gone, or its deadline passed.
+  bool cancelled() const noexcept { return stop.stop_requested(); }
+  std::stop_token cancellation() const { return stop; }
+  // Ends the service if so, as its answer should then be.
+  void throw_if_cancelled() const {
+    if (cancelled()) throw CallWithdrawnError(service + ": the call was withdrawn", {{"phase", "running"}});
+  }
 
   // The argument of that name as a T; InvalidArgumentsError names it when it is missing or of another kind.
   template <class T>
@@ -67,7 +80,8 @@ struct Request {
 // What a service answers: a result, or an `spc` code of codes.json with a message and details.
 struct Response {
   Value result;
-  std::string error_code;  // empty: success
+  bool failed = false;
+  std::string error_code;  // one that is empty reads as INTERNAL_ERROR
   std::string error_message;
   Map details;
 
@@ -75,12 +89,13 @@ struct Response {
   Response(Value value) : result(std::move(value)) {}
   static Response error(std::string_view code, std::string message, Map details = {}) {
     Response response;
+    response.failed = true;
     response.error_code = code;
     response.error_message = std::move(message);
     response.details = std::move(details);
     return response;
   }
-  bool ok() const noexcept { return error_code.empty(); }
+  bool ok() const noexcept { return !failed && error_code.empty(); }
 };
 
 // The RFC's interface. An InvalidArgumentsError answers INVALID_ARGUMENTS, any other exception EXECUTION_FAILED.

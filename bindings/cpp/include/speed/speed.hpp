@@ -6,6 +6,7 @@
 #include "speed/column.hpp"
 #include "speed/error.hpp"
 #include "speed/large.hpp"
+#include "speed/log.hpp"
 #include "speed/message.hpp"
 #include "speed/message_error.hpp"
 #include "speed/message_key.hpp"

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,13 +18,19 @@
 
 namespace speed::core {
 
-using Outcome = std::variant<Value, std::exception_ptr>;
+// An answer as it came: whoever waits for it decodes it (S-2).
+struct Unread {
+  std::string source;
+  std::shared_ptr<const std::vector<std::byte>> payload;
+};
+
+using Outcome = std::variant<Value, std::exception_ptr, Unread>;
 using Completion = std::function<void(Outcome)>;
 
 struct PendingCall {
   std::string target;
   double deadline = 0;  // monotonic seconds
-  bool is_acknowledgement = false;
+  enum class Kind { call, question, acknowledgement } kind = Kind::call;
   Completion completion;
 };
 
@@ -40,6 +47,7 @@ class PendingCalls {
     if (found == calls_.end() || found->second.target != source) return {};
     return take(found);
   }
+  bool holds(const std::string& key) const { return calls_.contains(key); }
   bool forget(const std::string& key) { return calls_.erase(key) != 0; }
 
   // Takes those that match; their caller completes them.

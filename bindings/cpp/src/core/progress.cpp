@@ -15,6 +15,10 @@ std::deque<Progress::Pending>::iterator Progress::find(std::uint64_t sequence) {
   return found != pending_.end() && found->sequence == sequence ? found : pending_.end();
 }
 
+bool Progress::holds(std::uint64_t sequence) const {
+  return std::ranges::binary_search(pending_, sequence, {}, &Pending::sequence);
+}
+
 void Progress::found_again(std::uint64_t sequence, std::uint64_t end) {
   const auto found = find(sequence);
   if (found == pending_.end()) return;

@@ -33,6 +33,7 @@ class Progress {
   // The cursor to commit; a 65th unfinished envelope moves the position back to its start.
   wire::Cursor cursor(std::uint32_t receiver_generation, bool clean = false) const;
 
+  bool holds(std::uint64_t sequence) const;  // it was handed out and is not finished
   std::size_t unfinished() const { return pending_.size(); }
   // So much is unfinished, by number or by bytes, that nothing more is read (L-19).
   bool is_full() const { return pending_.size() >= max_in_hand || bytes_ > wire::limits::max_unfinished_bytes; }

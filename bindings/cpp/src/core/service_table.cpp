@@ -23,42 +23,29 @@ std::string kind_of(const std::exception& error) {
 }
 
 // EXECUTION_FAILED with the kind and text of the failure; never a stack trace, which may show payloads and paths.
-Response failed(const std::exception& error) {
+Response failed(const std::exception& error, std::string& thrown) {
   const std::string kind = kind_of(error);
   Map details{{"exception", kind}};
   if (const auto* const cause = dynamic_cast<const CallError*>(&error)) details.set("cause", cause->code());
   const std::string what = wire::readable(error.what(), max_error_bytes);
-  return Response::error("EXECUTION_FAILED", what.empty() ? kind : kind + ": " + what, std::move(details));
-}
-
-Response run(Service& service, const Request& request) {
-  try {
-    return service.invoke(request);
-  } catch (const InvalidArgumentsError& error) {
-    return Response::error(error.code(), error.what(), error.details());
-  } catch (const ExecutionFailedError& error) {
-    return Response::error(error.code(), error.what(), error.details());
-  } catch (const std::exception& error) {
-    return failed(error);
-  } catch (...) {
-    return Response::error("EXECUTION_FAILED", "the service threw what is no std::exception");
-  }
+  thrown = what.empty() ? kind : kind + ": " + what;
+  return Response::error("EXECUTION_FAILED", thrown, std::move(details));
 }
 
 }  // namespace
 
 void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service,
-                       const std::optional<std::vector<std::string>>& allow) {
+                       const std::optional<std::vector<std::string>>& allow, bool idempotent) {
   wire::check_service_name(name);
   if (service == nullptr) throw ConfigurationError("service '" + name + "' is null: register an object");
-  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr};
+  Row row{std::move(service), allow ? std::make_shared<AccessPolicy>(*allow) : nullptr, idempotent};
   const std::lock_guard guard(lock_);
   if (!rows_.try_emplace(name, std::move(row)).second) {
     throw ServiceExistsError("service '" + name + "' is already registered on this node: choose another name");
   }
 }
 
-std::optional<ServiceTable::Row> ServiceTable::find(const std::string& name) const {
+std::optional<ServiceTable::Row> ServiceTable::row(const std::string& name) const {
   const std::lock_guard guard(lock_);
   const auto found = rows_.find(name);
   return found == rows_.end() ? std::nullopt : std::optional(found->second);
@@ -73,16 +60,36 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
   return names;
 }
 
-Response ServiceTable::invoke(const Request& request, const std::function<void()>& entering) const {
-  const std::optional<Row> row = find(request.service);
-  if (!row) return Response::error("SERVICE_NOT_FOUND",
-                                   "no service '" + request.service + "' here: `speed services` lists those you may call");
-  if (!row->allows(request.caller)) {
-    return Response::error("ACCESS_DENIED",
-                           "service '" + request.service + "' does not allow node '" + request.caller + "'");
+ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
+  const std::optional<Row> known = row(name);
+  if (!known) {
+    return {nullptr, false,
+            Response::error("SERVICE_NOT_FOUND",
+                            "no service '" + name + "' here: `speed services` lists those you may call")};
   }
-  entering();
-  return run(*row->service, request);
+  if (!known->allows(caller)) {
+    return {nullptr, false,
+            Response::error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'")};
+  }
+  return {known->service, known->idempotent, {}};
+}
+
+Response ServiceTable::run(Service& service, const Request& request, std::string& thrown) {
+  try {
+    return service.invoke(request);
+  } catch (const InvalidArgumentsError& error) {
+    return Response::error(error.code(), error.what(), error.details());
+  } catch (const ExecutionFailedError& error) {
+    return Response::error(error.code(), error.what(), error.details());
+  } catch (const CallWithdrawnError& error) {
+    if (request.cancelled()) return Response::error(error.code(), error.what(), {{"phase", "running"}});
+    return failed(error, thrown);
+  } catch (const std::exception& error) {
+    return failed(error, thrown);
+  } catch (...) {
+    thrown = "the service threw what is no std::exception";
+    return Response::error("EXECUTION_FAILED", thrown);
+  }
 }
 
 }  // namespace speed::core

@@ -15,25 +15,35 @@ namespace speed::core {
 
 class ServiceTable {
  public:
-  // `allow` narrows who may call it. InvalidNameError, ServiceExistsError.
+  // `allow` narrows who may call it; an idempotent one may run twice. InvalidNameError, ServiceExistsError.
   void add(const std::string& name, std::shared_ptr<Service> service,
-           const std::optional<std::vector<std::string>>& allow);
+           const std::optional<std::vector<std::string>>& allow, bool idempotent = false);
 
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
 
-  // Steps 3 to 8 of S-3; never throws for what a service or a caller does wrong. `entering` runs right before the
-  // service, if one is found that allows the caller.
-  Response invoke(const Request& request, const std::function<void()>& entering = [] {}) const;
+  // A service that was found and allows its caller, or why not.
+  struct Found {
+    std::shared_ptr<Service> service;
+    bool idempotent = false;
+    Response refusal;  // where `service` is null
+  };
+  // Steps 3 and 4 of S-3.
+  Found find(const std::string& name, const std::string& caller) const;
+
+  // Step 7; never throws for what a service or a caller does wrong. `thrown` says what the service failed with, where it
+  // did not mean to.
+  static Response run(Service& service, const Request& request, std::string& thrown);
 
  private:
   struct Row {
     std::shared_ptr<Service> service;
     std::shared_ptr<AccessPolicy> policy;  // null: whoever may write to the node may call
+    bool idempotent = false;
 
     bool allows(const std::string& caller) const { return policy == nullptr || policy->allows(caller); }
   };
-  std::optional<Row> find(const std::string& name) const;
+  std::optional<Row> row(const std::string& name) const;
 
   mutable std::mutex lock_;
   std::map<std::string, Row> rows_;

@@ -90,6 +90,7 @@ void Bell::wake(const wire::NodeId& id) noexcept {
 }
 
 RingResult Ringer::ring(const wire::NodeId& source) noexcept {
+  if (is_shut_) return RingResult::rung;
   for (int tries = 0; tries < 2; ++tries) {
     if (!fd_ && !open()) return RingResult::nobody;
     if (write_without_signal(fd_.get(), source) >= 0) return RingResult::rung;
@@ -100,11 +101,17 @@ RingResult Ringer::ring(const wire::NodeId& source) noexcept {
 }
 
 bool Ringer::open() noexcept {
+  if (is_shut_) return false;
   // ENXIO: nobody reads; ENOENT: never started; ELOOP: a link.
   Fd fd(::open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
   if (!fd || !is_fifo(fd.get(), nullptr)) return false;
   fd_ = std::move(fd);
   return true;
+}
+
+void Ringer::shut() noexcept {
+  is_shut_ = true;
+  close();
 }
 
 int Ringer::fd() noexcept { return fd_ || open() ? fd_.get() : -1; }

@@ -40,12 +40,14 @@ class Ringer {
   RingResult ring(const wire::NodeId& source) noexcept;
   int fd() noexcept;  // for polling POLLERR (the reader died); -1 where nobody listens
   void close() noexcept { fd_.close(); }
+  void shut() noexcept;  // for good: it is not opened again, and no ring is missed
 
  private:
   bool open() noexcept;
 
   std::string path_;
   Fd fd_;
+  bool is_shut_ = false;
 };
 
 // Keeps all signals from the calling thread: a library's own threads take none, so SIGPIPE cannot reach them either.

@@ -20,6 +20,13 @@ inline std::int64_t monotonic_ms() {
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+// One clock for all processes of a boot, which goes on while the machine sleeps and never jumps.
+inline std::int64_t boot_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
 // Modification times are taken from this clock, which ticks every few milliseconds.
 inline std::int64_t file_clock_ns() {
   timespec now{};

@@ -26,6 +26,8 @@ class Inbox {
   // Opens the lane of `sender`; std::system_error if it is gone, LeaseLostError if this node was replaced.
   std::unique_ptr<LaneReader> lane(const std::string& sender);
 
+  void close() noexcept { quarantine_.close(); }  // nothing is put aside any more
+
   std::uint64_t junk() const { return junk_; }              // foreign things put aside
   std::size_t over_limit() const { return over_limit_; }    // lanes not looked at in the last scan
 

@@ -34,6 +34,8 @@ void sort_in(Listing& listing, const std::string& filename) {
     listing.cursors.push_back(*cursor);
   } else if (const auto fence = wire::parse_fence(filename)) {
     listing.fences.push_back(*fence);
+  } else if (const auto deliveries = wire::parse_deliveries(filename)) {
+    listing.deliveries.push_back(*deliveries);
   } else if (!wire::is_temporary(filename)) {
     listing.foreign.push_back(filename);
   }
@@ -58,6 +60,7 @@ Listing LaneFiles::list() {
   std::ranges::sort(listing.segments);
   std::ranges::sort(listing.fences, std::greater<>());
   std::ranges::sort(listing.cursors, std::greater<>());
+  std::ranges::sort(listing.deliveries, std::greater<>());
   return listing;
 }
 
@@ -100,6 +103,22 @@ std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const
     if (is_gone(error)) return std::nullopt;
     throw;
   }
+}
+
+std::optional<wire::Deliveries> LaneFiles::read_deliveries(std::uint32_t generation) const {
+  try {
+    const std::string name = wire::deliveries_name(generation);
+    return wire::decode_deliveries(read_small(directory_.get(), name, owners_, wire::max_deliveries_bytes + 1), keys_);
+  } catch (const WireError&) {
+    return std::nullopt;
+  } catch (const std::system_error& error) {
+    if (is_gone(error)) return std::nullopt;
+    throw;
+  }
+}
+
+void LaneFiles::write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const {
+  replace_file(directory_.get(), wire::deliveries_name(generation), wire::encode_deliveries(deliveries, keys_.front()));
 }
 
 std::optional<wire::Cursor> LaneFiles::read_cursor(std::uint32_t generation) const {

@@ -14,6 +14,7 @@ struct Listing {
   std::vector<wire::SegmentName> segments;
   std::vector<std::uint32_t> fences;
   std::vector<std::uint32_t> cursors;
+  std::vector<std::uint32_t> deliveries;
   std::vector<std::string> foreign;
 };
 
@@ -32,6 +33,8 @@ class LaneFiles {
   void put_aside(const std::string& filename, std::string_view reason);
 
   std::optional<wire::Fence> read_fence(std::uint32_t generation) const;    // null: missing or not authentic
+  std::optional<wire::Deliveries> read_deliveries(std::uint32_t generation) const;  // likewise
+  void write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const;
   std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise
   void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
   // The same bytes again where they lie, which needs no space, but for the mark of a clean end (L-15).

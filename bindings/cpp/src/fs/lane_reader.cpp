@@ -62,6 +62,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
       listing_(files_.list()),
       progress_({}, 0) {
   const std::optional<wire::Cursor> before = recover();
+  read_deliveries();
   if (!write_cursor(progress_.cursor(generation_))) {
     if (before && before->clean) files_.rewrite_unclean(*before);
     return;
@@ -95,6 +96,7 @@ std::optional<wire::Cursor> LaneReader::recover() {
   if (!cursor.clean || suspect_all_) {
     suspect_until_ = lane_end();
     // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
+    lost_track_ = suspect_all_ || cursor.unfinished.size() >= wire::limits::max_unfinished;
     suspect_all_ = suspect_all_ || cursor.receiver_generation == generation_ ||
                    cursor.unfinished.size() >= wire::limits::max_unfinished;
   }
@@ -144,7 +146,7 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
   }
   if (scan.items.empty() || scan.items[0].is_damage() || scan.items[0].header.sequence != entry.sequence) return false;
   progress_.found_again(entry.sequence, scan.items[0].end);
-  received.push_back({scan.items[0].header, scan.items[0].payload, true});
+  received.push_back({scan.items[0].header, scan.items[0].payload, true, false});
   return true;
 }
 
@@ -186,6 +188,7 @@ bool LaneReader::grew() const {
 LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
                                            bool last) {
   const wire::Position from = position_;
+  if (scan && !last && is_as_it_was()) return {0, true};
   const std::size_t want = window_bytes(scan || last);
   buffer_.clear();
   const std::span<std::byte> room = buffer_.extend(want);
@@ -200,6 +203,8 @@ LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std:
   const core::Window window{buffer_.view().first(visible), from.offset, from.generation, ended, scan};
   const core::Scan scanned = decoder_.scan(window, most, opened_);
   take(scanned, ended);
+  suspected_ = scan && scanned.consumed == 0 ? seen_ : 0;
+  suspected_fences_ = fences_.size();
   accept(scanned, from, received);
   if (buffer_.capacity() > kept_bytes) buffer_.trim(kept_bytes);
   if (scanned.more) {
@@ -210,6 +215,13 @@ LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std:
   // An incomplete envelope fills the window. More of it may be there, and in a segment that nobody writes to any more
   // the next window is all that is left.
   return {0, !last && file_bytes(segment_.get()) - from.offset < scanned.needed};
+}
+
+// Whether a large envelope that was incomplete at the last periodic look, and seemed to tell no lie (L-16), has neither
+// grown since nor met a fence.
+bool LaneReader::is_as_it_was() const {
+  return suspected_ > 0 && needed_ > chunk_bytes && suspected_ == file_bytes(segment_.get()) &&
+         suspected_fences_ == fences_.size();
 }
 
 // How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it.
@@ -259,7 +271,7 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
     if (verdict > core::SequenceVerdict::gap) continue;
     const wire::Position start{from.generation, from.segment, item.start};
     progress_.dispatched(item.header.sequence, start, item.end);
-    received.push_back({item.header, item.payload, may_be_repeated(item.header, start)});
+    received.push_back({item.header, item.payload, may_be_repeated(item.header, start), is_doubtful(start)});
   }
   if (scan.consumed > 0 && progress_.tail() != position_) {
     progress_.skip_to(position_);
@@ -280,6 +292,7 @@ bool LaneReader::may_be_repeated(const wire::Header& header, const wire::Positio
 
 void LaneReader::finish(std::uint64_t sequence, bool lazy) {
   const std::uint64_t bytes = progress_.finish(sequence);
+  if (deliveries_.erase(sequence) != 0 && deliveries_.empty()) files_.remove(wire::deliveries_name(generation_));
   if (lazy) {
     dirty_ += bytes;
     if (dirty_ < lazy_bytes) return;
@@ -287,15 +300,20 @@ void LaneReader::finish(std::uint64_t sequence, bool lazy) {
   commit();
 }
 
-// Writes the cursor, then removes segments that nothing needs any more (L-14, L-17).
-void LaneReader::commit() {
+bool LaneReader::begin(std::uint64_t sequence) {
+  progress_.finish(sequence);
+  return commit();
+}
+
+// Writes the cursor, then removes segments that nothing needs any more (L-14, L-17). False: it could not be written.
+bool LaneReader::commit() {
   const wire::Cursor cursor = progress_.cursor(generation_);
   const bool written = write_cursor(cursor);
-  if (listing_.segments.empty() || listing_.segments.front() >= cursor.position.file()) return;
-  if (!written && unfinished() > 0) return;
+  if (listing_.segments.empty() || listing_.segments.front() >= cursor.position.file()) return written;
+  if (!written && unfinished() > 0) return false;
   // Without space for a cursor only this frees some; the next start begins at what is left.
   remove_passed(cursor);
-  if (!written) write_cursor(cursor);
+  return written || write_cursor(cursor);
 }
 
 // A failure is counted and tried again by the next scan: until then a crash redelivers.

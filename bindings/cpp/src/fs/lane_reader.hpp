@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "core/lane_decoder.hpp"
@@ -20,6 +21,8 @@ struct Received {
   wire::Header header;
   ByteView payload;
   bool redelivered = false;
+  bool doubtful = false;  // whether a former process began it is not known: its cursor was lost, or too short to say
+  std::shared_ptr<const Bytes> owner = nullptr;  // of the payload, where it outlives the next read
 };
 
 // What a lane reader needs from its inbox, which outlives it.
@@ -46,7 +49,14 @@ class LaneReader {
 
   // Marks an envelope as done and commits, unless `lazy`: then with the next commit or scan.
   void finish(std::uint64_t sequence, bool lazy);
-  void commit();
+  // Marks an envelope as done and commits, before what it asks for is begun; false if that could not be written.
+  bool begin(std::uint64_t sequence);
+  bool commit();
+
+  // How often a message that came again was begun before (L-25), and that it is begun once more.
+  std::uint32_t deliveries(std::uint64_t sequence) const;
+  void begin_again(std::uint64_t sequence, std::uint32_t count);
+
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
 
   std::size_t unfinished() const { return progress_.unfinished(); }
@@ -68,12 +78,14 @@ class LaneReader {
   bool find_again(const wire::Unfinished& entry, std::vector<Received>& received);
 
   Passed read_window(std::vector<Received>& received, std::size_t most, double now, bool scan, bool last);
+  bool is_as_it_was() const;
   std::size_t window_bytes(bool whole) const;
   std::size_t fill(int fd, std::uint64_t offset, std::size_t want);
   void take(const core::Scan& scan, bool ended);
   void put_aside(const core::Item& damage, std::uint64_t base, bool torn);
   void accept(const core::Scan& scan, const wire::Position& from, std::vector<Received>& received);
   bool may_be_repeated(const wire::Header& header, const wire::Position& start);
+  bool is_doubtful(const wire::Position& start) const { return lost_track_ && start < suspect_until_; }
 
   void look_if_due(double now);
   void look(double now);
@@ -84,6 +96,8 @@ class LaneReader {
   void leave_segment();
   bool open_next(double now);
   bool write_cursor(const wire::Cursor& cursor);
+  void read_deliveries();
+  void write_deliveries();
   void remove_passed(const wire::Cursor& cursor);
   void count(const std::string& what) { ++counts_[what]; }
 
@@ -100,6 +114,7 @@ class LaneReader {
   std::deque<wire::Unfinished> again_;  // begun and not finished by a former process
   wire::Position suspect_until_;        // what lies before it may have been handled by a former process
   bool suspect_all_ = false;
+  bool lost_track_ = false;  // what was begun behind the cursor's position is not known
   std::array<bool, 9> seen_types_{};
   wire::Position position_;
   core::LinkReceiver link_;
@@ -107,6 +122,9 @@ class LaneReader {
   Fd segment_;
   std::uint64_t seen_ = 0;  // end of what was read of it
   std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
+  std::uint64_t suspected_ = 0;       // end of the file when an incomplete envelope was looked through for a lie
+  std::size_t suspected_fences_ = 0;  // that were known then
+  wire::Deliveries deliveries_;
   std::vector<wire::Fence> fences_;
   std::optional<wire::SegmentName> fenced_;
   double looked_ = -1e9;

@@ -119,6 +119,7 @@ bool LaneReader::open_next(double now) {
   }
   needed_ = 0;
   seen_ = 0;
+  suspected_ = 0;
   return true;
 }
 

@@ -17,6 +17,7 @@ class Quarantine {
   void take(int dir_fd, const std::string& name, std::string_view reason);
   // Keeps damaged bytes that begin at `offset` of the lane file `origin`.
   void put(ByteView data, const std::string& origin, std::string_view reason, std::uint64_t offset);
+  void close() noexcept { directory_.close(); }
 
  private:
   struct Reason {

@@ -111,6 +111,7 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
   entry.heartbeat_interval = wish.heartbeat_ms;
   entry.fabrics = wish.fabrics;
   entry.language = wish.language;
+  entry.features = wish.features;
   entry.allow = wish.allow;
   return entry;
 }

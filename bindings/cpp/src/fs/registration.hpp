@@ -22,6 +22,7 @@ class Registration {
     std::vector<std::string> fabrics;
     std::vector<std::string> allow;
     std::string language;
+    std::vector<std::string> features = {};
   };
 
   // Claims the name and publishes its entry; `before_publish(generation)` runs in between.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "fs/clock.hpp"
 #include "fs/entry_file.hpp"
@@ -34,6 +35,14 @@ void check_directory(const std::string& path) {
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     throw RootError(path + " is not writable for this user: choose another root");
   }
+}
+
+std::string utc(std::int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
 bool is_absence(int error) { return error == ENOENT || error == ENOTDIR; }
@@ -77,6 +86,11 @@ bool Registry::is_unreadable(const std::string& name) {
 std::string Registry::absence(const std::string& name) {
   if (is_unreadable(name)) {
     return "the entry of '" + name + "' is not authentic: use the key of " + root_ + ", or see `speed doctor`";
+  }
+  if (const EntryPtr entry = read(name)) {
+    return "no live node named '" + name + "' in " + root_ + ": the entry of process " + std::to_string(entry->pid) +
+           " on " + entry->host + " is stale, its last heartbeat was at " + utc(entry->last_heartbeat) +
+           ": start it, or see `speed nodes`";
   }
   return "no live node named '" + name + "' in " + root_ + ": start it, or see `speed nodes`";
 }
@@ -235,7 +249,7 @@ std::optional<std::uint32_t> Registry::granted_lately(const std::string& name, c
     found->second = fresh;
     known = fresh;
   }
-  if (known->entry == nullptr || !grants(*known->entry, sender)) return std::nullopt;
+  if (known->entry == nullptr || known->entry->status == "leaving" || !grants(*known->entry, sender)) return std::nullopt;
   return static_cast<std::uint32_t>(known->entry->generation);
 }
 

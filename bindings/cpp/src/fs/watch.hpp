@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <string>
 
 #include "fs/files.hpp"
@@ -17,6 +18,7 @@ class Watch {
   // Waits for a hint, the time, or `wake`.
   void wait(double seconds);
   void wake() noexcept;
+  void close() noexcept;  // once nobody waits any more; a later `wake` does nothing
   void watch() noexcept;  // has the waiting thread watch from now on; without it only time and `wake` end a wait
 
   bool is_polling() const { return watching_ && !notify_; }
@@ -28,6 +30,7 @@ class Watch {
   std::atomic<bool> wanted_ = false;
   bool watching_ = false;
   Fd notify_;
+  std::mutex lock_;  // no wake may reach another file that has the number of a closed one
   Fd woken_;
 };
 

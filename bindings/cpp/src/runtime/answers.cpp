@@ -4,6 +4,7 @@
 
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
+#include "wire/spc.hpp"
 
 namespace speed::runtime {
 
@@ -70,26 +71,57 @@ std::vector<std::span<Answer>> Answers::send_where_room(std::vector<Answer>& ans
 
 // False if there is no room and `wait_seconds` is 0.
 bool Answers::send(std::span<Answer> group, double wait_seconds) {
-  const Answer& any = group.front();
-  std::vector<ByteView> payloads;
-  std::vector<std::uint64_t> sequences;
-  for (const Answer& one : group) {
-    payloads.push_back(one.payload.view());
-    sequences.push_back(one.sequence);
-  }
   try {
-    const LinkPtr link = links_.open(any.lane->source(), any.generation);
-    link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads,
-                fs::monotonic_seconds() + wait_seconds, wait_seconds == 0});
-  } catch (const InboxFullError&) {
+    write(group, wait_seconds);
+  } catch (const InboxFullError& error) {
     if (wait_seconds == 0) return false;
-    context_.stats.count("answers_undelivered", payloads.size());
-  } catch (const std::exception&) {
-    context_.stats.count("answers_undelivered", payloads.size());
+    undelivered(group.size(), error);
+  } catch (const PayloadTooLargeError&) {
+    send_each(group, wait_seconds);
+  } catch (const std::exception& error) {
+    undelivered(group.size(), error);
   }
-  any.lane->finish(sequences);
-  for (Answer& one : group) context_.buffers.give(std::move(one.payload));
+  std::vector<std::uint64_t> sequences;
+  for (Answer& one : group) {
+    if (!one.committed) sequences.push_back(one.sequence);
+    context_.buffers.give(std::move(one.payload));
+  }
+  if (!sequences.empty()) group.front().lane->finish(sequences);
   return true;
+}
+
+void Answers::write(std::span<Answer> group, double wait_seconds) {
+  std::vector<ByteView> payloads;
+  for (const Answer& one : group) payloads.push_back(one.payload.view());
+  const LinkPtr link = links_.open(group.front().lane->source(), group.front().generation);
+  link->send({wire::EnvelopeType::spc_response, wire::flag_reply, payloads, fs::monotonic_seconds() + wait_seconds,
+              wait_seconds == 0});
+}
+
+// One of them cannot be sent: it harms no other, and its caller is told (S-3).
+void Answers::send_each(std::span<Answer> group, double wait_seconds) {
+  for (Answer& one : group) {
+    try {
+      write({&one, 1}, wait_seconds);
+      continue;
+    } catch (const PayloadTooLargeError& error) {
+      one.payload.clear();
+      wire::encode_error(one.request_id, "INTERNAL_ERROR", error.what(), {}, one.payload);
+    } catch (const std::exception& error) {
+      undelivered(1, error);
+      continue;
+    }
+    try {
+      write({&one, 1}, wait_seconds);
+    } catch (const std::exception& error) {
+      undelivered(1, error);
+    }
+  }
+}
+
+void Answers::undelivered(std::size_t count, const std::exception& error) {
+  context_.stats.count("answers_undelivered", count);
+  context_.log.rarely(LogLevel::warning, "speed.spc", "answers_undelivered", std::string("an answer is lost: ") + error.what());
 }
 
 }  // namespace speed::runtime

@@ -1,6 +1,7 @@
 // Answers of services on their way out: those of one run leave in one write, one ring, one commit.
 // Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that is
-// held up in a service, and never waits: while it does, nobody might read. An envelope is committed after its answer was appended (L-15).
+// held up in a service, and never waits: while it does, nobody might read. An envelope that is not committed yet is so
+// after its answer was appended (L-15).
 // Threads: all methods may be called from any thread.
 #pragma once
 
@@ -17,6 +18,8 @@ struct Answer {
   std::uint32_t generation = 0;  // of the asker
   std::uint64_t sequence = 0;
   wire::Buffer payload;
+  bool committed = false;       // before it was begun
+  std::string request_id = {};  // for another answer in the place of one that cannot be sent
 };
 
 class Answers {
@@ -33,6 +36,9 @@ class Answers {
   std::vector<Answer> take();
   std::vector<std::span<Answer>> send_where_room(std::vector<Answer>& answers);
   bool send(std::span<Answer> group, double wait_seconds);
+  void send_each(std::span<Answer> group, double wait_seconds);
+  void write(std::span<Answer> group, double wait_seconds);
+  void undelivered(std::size_t count, const std::exception& error);
 
   Context& context_;
   Links& links_;

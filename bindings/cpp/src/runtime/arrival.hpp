@@ -14,7 +14,7 @@ using Arrival = std::shared_ptr<Message::State>;
 
 // To a sender that wants an answer.
 struct Replies {
-  std::function<void(const Message::State&)> acknowledge;
+  std::function<void(const Message::State&, bool waiting)> acknowledge;
   std::function<void(const Message::State&, std::string_view code, const std::string& text)> refuse;
 };
 

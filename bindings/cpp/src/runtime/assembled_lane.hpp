@@ -15,6 +15,15 @@ class AssembledLane : public Lane {
     completed_();
     lane_->finish(sequences);
   }
+  // The commit is what begins a request; a crash behind it leaves a payload that nobody asks for.
+  bool begin(std::uint64_t sequence) override {
+    if (!lane_->begin(sequence)) return false;
+    completed_();
+    return true;
+  }
+  unsigned deliveries(std::uint64_t sequence) const override { return lane_->deliveries(sequence); }
+  void begin_again(std::uint64_t sequence, unsigned count) override { lane_->begin_again(sequence, count); }
+  bool is_closed() const override { return lane_->is_closed(); }
   void drop(std::uint64_t sequence) override {
     completed_();
     lane_->drop(sequence);

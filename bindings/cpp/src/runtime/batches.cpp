@@ -17,12 +17,8 @@ constexpr std::size_t max_error_bytes = 2000;
 
 }  // namespace
 
-void Batches::begin() {
-  {
-    const std::lock_guard guard(lock_);
-    if (waiting_.empty() || std::exchange(running_, true)) return;
-  }
-  workers_.submit([this] { run(); });
+bool Batches::wants(std::string_view topic) const {
+  return std::ranges::any_of(patterns_, [&](const std::string& pattern) { return wire::matches(pattern, topic); });
 }
 
 void Batches::add(Arrival arrival) {
@@ -48,7 +44,6 @@ void Batches::run() {
 
 std::vector<Arrival> Batches::take() {
   std::vector<Arrival> batch;
-  std::vector<Arrival> unwanted;
   {
     const std::lock_guard guard(lock_);
     std::size_t size = 0;
@@ -56,20 +51,24 @@ std::vector<Arrival> Batches::take() {
       Arrival arrival = std::move(waiting_.front());
       waiting_.pop_front();
       size += arrival->view.bytes().size();
-      (is_wanted(*arrival) ? batch : unwanted).push_back(std::move(arrival));
+      batch.push_back(std::move(arrival));
     }
   }
-  for (const Arrival& arrival : unwanted) {
-    context_.stats.count("events_unsubscribed");
-    arrival->done();
-  }
-  std::erase_if(batch, [this](const Arrival& arrival) { return !open_message(context_, replies_, *arrival); });
+  std::erase_if(batch, [this](const Arrival& arrival) { return !opened(*arrival); });
   return batch;
 }
 
-bool Batches::is_wanted(const Message::State& message) const {
-  const auto covers = [&](const std::string& pattern) { return wire::matches(pattern, message.view.topic()); };
-  return !message.is_event || std::ranges::any_of(patterns_, covers);
+// What it is checked with may be away for a while: nothing is lost meanwhile.
+bool Batches::opened(Message::State& message) const {
+  while (!leaving_ && !context_.stop.requested()) {
+    try {
+      return open_message(context_, replies_, message);
+    } catch (const Unavailable&) {
+      context_.stats.count("messages_waiting_for_trust");
+    }
+    context_.stop.wait_for(again_seconds);
+  }
+  return false;  // it waits in its lane for the next start
 }
 
 void Batches::handle(const std::vector<Arrival>& batch) {
@@ -93,7 +92,7 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
     const auto refusal = refused.find(place);
     const bool wants_answer = std::exchange(message.wants_answer, false);
     if (refusal != refused.end()) context_.stats.count("messages_refused");
-    if (wants_answer && refusal == refused.end()) replies_.acknowledge(message);
+    if (wants_answer && refusal == refused.end()) replies_.acknowledge(message, false);
     if (wants_answer && refusal != refused.end()) {
       replies_.refuse(message, "EXECUTION_FAILED", wire::readable(refusal->second, max_error_bytes));
     }

@@ -17,22 +17,21 @@ namespace speed::runtime {
 class Batches {
  public:
   Batches(Context& context, Workers& workers, const Replies& replies, std::vector<std::string> patterns,
-          Node::BatchHandler handler, std::deque<Arrival> waiting)
+          Node::BatchHandler handler)
       : context_(context),
         workers_(workers),
         replies_(replies),
         patterns_(std::move(patterns)),
-        handler_(std::move(handler)),
-        waiting_(std::move(waiting)) {}
+        handler_(std::move(handler)) {}
 
-  void begin();                      // with what waited before there was a handler
+  bool wants(std::string_view topic) const;  // events of it
   void add(Arrival arrival);         // in order for each sender
   void leave() { leaving_ = true; }  // the node leaves: a batch that was not taken is not tried again
 
  private:
   void run();
   std::vector<Arrival> take();
-  bool is_wanted(const Message::State& message) const;
+  bool opened(Message::State& message) const;
   void handle(const std::vector<Arrival>& batch);
   void finish(const std::vector<Arrival>& batch, const Node::Refusals& refused);
 

@@ -25,25 +25,48 @@ std::string hex(std::uint64_t number) {
 // Acknowledgements wait under a key that no request id has: ours hold no '#'.
 std::string key_of(const std::string& target, std::uint64_t sequence) { return target + '#' + hex(sequence); }
 
+template <class CallFailure>
+std::exception_ptr failure_of(const std::string& message, const Map& details, Execution execution) {
+  CallFailure failure = [&] {
+    if constexpr (std::is_constructible_v<CallFailure, std::string, Map>) return CallFailure(message, details);
+    else return CallFailure(message);
+  }();
+  failure.set_execution(execution);
+  return std::make_exception_ptr(failure);
+}
+
+// Whether what it says it was in leaves open whether the service ran (S-8).
+Execution by_phase(const Map& details) {
+  const Value* const phase = details.find("phase");
+  return phase != nullptr && *phase == Value("queued") ? Execution::not_begun : Execution::may_have_run;
+}
+
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
 std::exception_ptr call_error(const std::string& code, const std::string& message, const Map& details) {
-  if (code == "SERVICE_NOT_FOUND") return std::make_exception_ptr(ServiceNotFoundError(message, details));
-  if (code == "ACCESS_DENIED") return std::make_exception_ptr(AccessDeniedError(message, details));
-  if (code == "INVALID_ARGUMENTS") return std::make_exception_ptr(InvalidArgumentsError(message, details));
-  if (code == "EXECUTION_FAILED") return std::make_exception_ptr(ExecutionFailedError(message, details));
-  if (code == "TIMEOUT") return std::make_exception_ptr(CallTimeoutError(message, details));
-  if (code == "SEGMENTS_LOST") return std::make_exception_ptr(SegmentsLostError(message, details));
-  return std::make_exception_ptr(InternalError(message, details));
+  using enum Execution;
+  if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
+  if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
+  if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);
+  if (code == "EXECUTION_FAILED") return failure_of<ExecutionFailedError>(message, details, ran);
+  if (code == "TIMEOUT") return failure_of<CallTimeoutError>(message, details, by_phase(details));
+  if (code == "SEGMENTS_LOST") return failure_of<SegmentsLostError>(message, details, not_begun);
+  if (code == "WITHDRAWN") return failure_of<CallWithdrawnError>(message, details, by_phase(details));
+  if (code == "LEAVING") return failure_of<NodeLeavingError>(message, details, not_begun);
+  return failure_of<InternalError>(message, details, may_have_run);
 }
 
 // What the deadline of a call, question or acknowledgement means for its caller.
 std::exception_ptr overdue(const core::PendingCall& call) {
-  if (call.is_acknowledgement) {
+  if (call.kind == core::PendingCall::Kind::acknowledgement) {
     return std::make_exception_ptr(
         NotAcknowledgedError("'" + call.target + "' did not acknowledge in time; it may still handle the message"));
   }
-  return std::make_exception_ptr(CallTimeoutError(
-      "'" + call.target + "' did not answer in time; the request may still run there", {{"phase", "unanswered"}}));
+  if (call.kind == core::PendingCall::Kind::question) {
+    return std::make_exception_ptr(
+        CallTimeoutError("'" + call.target + "' did not answer in time", {{"phase", "unanswered"}}));
+  }
+  return failure_of<CallTimeoutError>("'" + call.target + "' did not answer in time: it may have run, look before you repeat it",
+                                      {{"phase", "unanswered"}}, Execution::may_have_run);
 }
 
 }  // namespace
@@ -58,6 +81,8 @@ core::Completion Waiter::completion() {
 }
 
 Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted) {
+  std::optional<Workers::Away> away;
+  if (!state_->done) away.emplace();
   if (!state_->done) workers.lead(state_->done, interrupted);
   std::unique_lock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
@@ -65,10 +90,25 @@ Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted)
   while (!state_->changed.wait_for(guard, interruption_period, done)) {
     if (interrupted()) throw Interrupted{};
   }
-  auto* const error = std::get_if<std::exception_ptr>(&state_->outcome);
   // Taken out: the thread that completed the call may be the last to drop the state, and must not drop this with it.
-  if (error != nullptr) std::rethrow_exception(std::exchange(*error, nullptr));
-  return std::move(std::get<Value>(state_->outcome));
+  core::Outcome outcome = std::exchange(state_->outcome, Value());
+  guard.unlock();
+  outcome = read(std::move(outcome));
+  if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
+  return std::move(std::get<Value>(outcome));
+}
+
+core::Outcome read(core::Outcome outcome) {
+  const auto* const unread = std::get_if<core::Unread>(&outcome);
+  if (unread == nullptr) return outcome;
+  try {
+    wire::WireResponse response = wire::decode_response(*unread->payload);
+    if (response.ok) return std::move(response.result);
+    return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
+  } catch (const std::exception& error) {
+    return failure_of<InternalError>("'" + unread->source + "' answered what cannot be read: " + error.what(), {},
+                                     Execution::may_have_run);
+  }
 }
 
 core::Completion answered_once(core::Completion completion) {
@@ -81,25 +121,42 @@ core::Completion answered_once(core::Completion completion) {
 Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)
     : context_(context), links_(links), heed_(std::move(heed)) {}
 
-void Calls::start(const Call& call, core::Completion completion) {
-  const LinkPtr link = links_.granted(call.target);
+// What fails here was not written: nothing ran.
+std::string Calls::start(const Call& call, core::Completion completion) {
+  try {
+    return write(links_.granted(call.target), call, std::move(completion));
+  } catch (StorageError& error) {
+    error.set_execution(error.envelopes_written() > 0 ? Execution::may_have_run : Execution::not_begun);
+    throw;
+  } catch (Error& error) {
+    error.set_execution(Execution::not_begun);
+    throw;
+  }
+}
+
+std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion completion) {
   const std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
-  wire::encode_request(id, call.service, call.arguments, context_.name, fs::unix_ms() + timeout_ms,
+  const wire::Deadline until{fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,
+                             fs::boot_ms() + timeout_ms};
+  wire::encode_request(id, call.service, call.arguments, context_.name, until,
                        call.traceparent ? call.traceparent : current_traceparent, payload);
+  links_.check_size(call.target, payload.size());
   const double deadline = fs::monotonic_seconds() + call.timeout_seconds;
-  track(id, {call.target, deadline + answer_grace_seconds, false, std::move(completion)});
+  track(id, {call.target, deadline + answer_grace_seconds, core::PendingCall::Kind::call, std::move(completion)});
   try {
     const ByteView one = payload.view();
     Outgoing request{wire::EnvelopeType::spc_request, 0, {&one, 1}, deadline};
-    if (link->splitter() != nullptr) request.track = losses(link, id, deadline + answer_grace_seconds);
+    const bool is_cut = link->splitter() != nullptr || payload.size() > wire::limits::max_payload_bytes;
+    if (is_cut) request.track = losses(link, id, deadline + answer_grace_seconds);
     link->send(request);
   } catch (...) {
     forget(id);
     throw;
   }
   context_.buffers.give(std::move(payload));
+  return id;
 }
 
 // An ERROR under any sequence of a request in segments ends its call (G-19).
@@ -125,7 +182,7 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
   body.set("requestId", id);
   const Bytes payload = wire::pack(body);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
-  track(id, {target, deadline, false, std::move(completion)});
+  track(id, {target, deadline, core::PendingCall::Kind::question, std::move(completion)});
   try {
     const ByteView one(payload);
     link->send({type, 0, {&one, 1}, deadline});
@@ -136,7 +193,7 @@ void Calls::ask(const std::string& target, wire::EnvelopeType type, Map body, do
 }
 
 void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload,
-                              double timeout_seconds, core::Completion completion) {
+                              double timeout_seconds, bool unordered, core::Completion completion) {
   const LinkPtr link = links_.granted(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
   if (link->splitter() != nullptr) completion = answered_once(std::move(completion));
@@ -146,7 +203,7 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
     expect(target, sequence, deadline, completion);
   };
   try {
-    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter});
+    link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter, unordered});
   } catch (...) {
     for (const std::uint64_t sequence : entered) forget(target, sequence);
     throw;
@@ -154,7 +211,8 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
 }
 
 void Calls::expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
-  track(key_of(target, sequence), {target, deadline, true, std::move(completion)});
+  track(key_of(target, sequence),
+        {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
 }
 
 void Calls::forget(const std::string& target, std::uint64_t sequence) { forget(key_of(target, sequence)); }
@@ -170,7 +228,7 @@ void Calls::track(std::string key, core::PendingCall call) {
   const double deadline = call.deadline;
   {
     const std::lock_guard guard(lock_);
-    if (ended_ != nullptr) std::rethrow_exception(ended_);  // nobody would complete it
+    if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
   heed_(deadline);
@@ -195,19 +253,64 @@ void Calls::complete(const std::string& key, const std::string& source, core::Ou
   }
 }
 
-void Calls::answered(const std::string& source, ByteView payload) {
-  wire::WireResponse response = wire::decode_response(payload);
-  core::Outcome outcome = std::move(response.result);
-  if (!response.ok) outcome = call_error(response.error_code, source + ": " + response.error_message, response.details);
-  complete(response.request_id, source, std::move(outcome));
+void Calls::answered(const std::string& source, const fs::Received& received) {
+  const std::optional<std::string> id = wire::id_at_front(received.payload);
+  if (!id) throw WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
+  {
+    const std::lock_guard guard(lock_);
+    if (!table_.holds(*id)) return context_.stats.count("answers_unexpected");
+  }
+  complete(*id, source,
+           core::Unread{source, received.owner != nullptr ? received.owner
+                                                          : std::make_shared<const Bytes>(received.payload.begin(),
+                                                                                          received.payload.end())});
+}
+
+// --- withdrawal ---
+
+void Calls::withdraw(const std::string& target, const std::string& id) {
+  {
+    const std::lock_guard guard(lock_);
+    if (!table_.holds(id)) return;
+    withdrawn_[target].push_back(id);
+  }
+  heed_(0);  // whoever reads tells
+}
+
+void Calls::tell_withdrawn() {
+  std::map<std::string, std::vector<std::string>> withdrawn;
+  {
+    const std::lock_guard guard(lock_);
+    if (withdrawn_.empty()) return;
+    withdrawn.swap(withdrawn_);
+  }
+  for (const auto& [target, ids] : withdrawn) {
+    const fs::EntryPtr entry = context_.registry->live(target);
+    if (entry == nullptr || !wire::has_feature(*entry, "withdraw")) continue;
+    for (std::size_t first = 0; first < ids.size(); first += wire::limits::max_withdrawn_ids) {
+      tell_withdrawn(target, std::span(ids).subspan(first, std::min(wire::limits::max_withdrawn_ids, ids.size() - first)));
+    }
+  }
+}
+
+// A word that finds no room is lost: the calls end by their deadlines then.
+void Calls::tell_withdrawn(const std::string& target, std::span<const std::string> ids) {
+  const Bytes payload = wire::pack(Map{{"op", "WITHDRAW"}, {"requestIds", Array(ids.begin(), ids.end())}});
+  const ByteView one(payload);
+  try {
+    links_.granted(target)->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+    context_.stats.count("calls_withdrawn", ids.size());
+  } catch (const std::exception&) {
+    context_.stats.count("withdrawals_undelivered", ids.size());
+  }
 }
 
 void Calls::replied(const std::string& source, const std::string& request_id, Value result) {
   complete(request_id, source, std::move(result));
 }
 
-void Calls::acknowledged(const std::string& source, std::uint64_t sequence) {
-  complete(key_of(source, sequence), source, Value());
+void Calls::acknowledged(const std::string& source, const wire::Ack& ack) {
+  complete(key_of(source, ack.sequence), source, Value(ack.waiting));
 }
 
 void Calls::refused(const std::string& source, const Map& body) {
@@ -220,6 +323,7 @@ void Calls::refused(const std::string& source, const Map& body) {
 }
 
 void Calls::expire(double now) {
+  tell_withdrawn();
   std::vector<core::PendingCall> late;
   {
     const std::lock_guard guard(lock_);
@@ -235,8 +339,13 @@ void Calls::node_left(const std::string& name) {
     lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
   }
   for (const core::PendingCall& call : lost) {
-    call.completion(std::make_exception_ptr(
-        NodeLeftError("'" + name + "' left or died before it answered; start it again, then repeat the call")));
+    if (call.kind != core::PendingCall::Kind::call) {
+      call.completion(std::make_exception_ptr(NodeLeftError("'" + name + "' left or died before it answered")));
+      continue;
+    }
+    call.completion(failure_of<NodeLeftError>("'" + name + "' left or died before it answered: the call may have run, " +
+                                                  "look before you repeat it",
+                                              {}, Execution::may_have_run));
   }
 }
 
@@ -247,7 +356,10 @@ void Calls::fail_all(const std::exception_ptr& why) {
     ended_ = why;
     all = table_.take_if([](const core::PendingCall&) { return true; });
   }
-  for (const core::PendingCall& call : all) call.completion(why);
+  for (const core::PendingCall& call : all) {
+    const bool is_call = call.kind == core::PendingCall::Kind::call;  // it was written: nobody here knows what became of it
+    call.completion(is_call ? afresh(why, Execution::may_have_run) : afresh(why));
+  }
 }
 
 double Calls::next_deadline() const {

@@ -4,9 +4,13 @@
 // Threads: all methods may be called from any thread; completions run on the thread that reads and must not block.
 #pragma once
 
+#include <map>
+
 #include "core/pending_calls.hpp"
+#include "fs/lane_reader.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
+#include "wire/control.hpp"
 
 namespace speed::runtime {
 
@@ -17,8 +21,8 @@ class Waiter {
  public:
   core::Completion completion();
   bool done() const { return state_->done; }
-  // Blocks until completed; the deadline bounds the wait. Throws Interrupted when `interrupted`, which is asked now
-  // and then, says so: the answer is then nobody's.
+  // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). Throws Interrupted
+  // when `interrupted`, which is asked now and then, says so: the answer is then nobody's.
   Value result(Workers& workers, const std::function<bool()>& interrupted = {});
 
  private:
@@ -31,6 +35,9 @@ class Waiter {
   // Shared: a call that could not be written may be completed while its thread goes away.
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+// An outcome that is decoded; one that cannot be is an InternalError.
+core::Outcome read(core::Outcome outcome);
 
 // What many sequences lead to: the first outcome counts.
 core::Completion answered_once(core::Completion completion);
@@ -48,12 +55,14 @@ class Calls {
     std::optional<std::string> traceparent;
   };
 
-  // Each sends; `completion` runs once unless this throws.
-  void start(const Call& call, core::Completion completion);
+  // Each sends; `completion` runs once unless this throws. A call is known by the id that is returned.
+  std::string start(const Call& call, core::Completion completion);
+  // Nobody wants the answer of a call any more: who serves it is told, soon (S-16). It ends as any other.
+  void withdraw(const std::string& target, const std::string& id);
   void ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout_seconds,
            core::Completion completion);
   void send_acknowledged(const std::string& target, wire::EnvelopeType type, ByteView payload, double timeout_seconds,
-                         core::Completion completion);
+                         bool unordered, core::Completion completion);
 
   // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
   void expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
@@ -61,11 +70,11 @@ class Calls {
   bool waits_for(const std::string& source) const;  // an answer of this node is awaited
 
   // --- what the reader brings; what nobody waits for is counted ---
-  void answered(const std::string& source, ByteView payload);                            // SPC_RESPONSE
+  void answered(const std::string& source, const fs::Received& received);                // SPC_RESPONSE
   void replied(const std::string& source, const std::string& request_id, Value result);  // HEARTBEAT, DISCOVERY
-  void acknowledged(const std::string& source, std::uint64_t sequence);                  // ACK
+  void acknowledged(const std::string& source, const wire::Ack& ack);                    // ACK
   void refused(const std::string& source, const Map& body);                              // ERROR
-  void expire(double now);
+  void expire(double now);  // and tells who is to be told of withdrawn calls
   void node_left(const std::string& name);
 
   void fail_all(const std::exception_ptr& why);  // what comes later throws `why`, before it is written
@@ -75,6 +84,9 @@ class Calls {
 
  private:
   std::string next_id();
+  std::string write(const LinkPtr& link, const Call& call, core::Completion completion);
+  void tell_withdrawn();
+  void tell_withdrawn(const std::string& target, std::span<const std::string> ids);
   void track(std::string key, core::PendingCall call);
   void forget(const std::string& key);
   void complete(const std::string& key, const std::string& source, core::Outcome outcome,
@@ -86,6 +98,7 @@ class Calls {
   std::function<void(double)> heed_;
   mutable std::mutex lock_;
   core::PendingCalls table_;
+  std::map<std::string, std::vector<std::string>> withdrawn_;  // by target: ids that it is to be told
   std::exception_ptr ended_;  // why nothing is entered any more
   std::atomic<std::uint64_t> number_ = 0;
 };

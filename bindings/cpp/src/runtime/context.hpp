@@ -5,6 +5,8 @@
 //   InboundLane   reading, finishing and committing one lane
 //   OutgoingLink  counting, sealing and appending of one link; its bell has a lock of its own
 //   Registration  the node's own entry
+//   Delivery      what the program takes, so that nothing comes in between when it says so
+//   Workers       the Scheduler
 //   all others    guard one table each and take no lock under them
 #pragma once
 
@@ -17,11 +19,30 @@
 #include "fs/registration.hpp"
 #include "message/guard.hpp"
 #include "runtime/buffers.hpp"
+#include "runtime/log.hpp"
 #include "runtime/stats.hpp"
 #include "speed/access_policy.hpp"
+#include "speed/node.hpp"
 #include "speed/segment.hpp"
 
 namespace speed::runtime {
+
+// The error that ended a node, as an object of its own for whoever gets it: each says for itself what it means for a call.
+inline std::exception_ptr afresh(const std::exception_ptr& why, std::optional<Execution> execution = std::nullopt) {
+  const auto copy = [&](auto error) {
+    if (execution) error.set_execution(*execution);
+    return std::make_exception_ptr(error);
+  };
+  try {
+    std::rethrow_exception(why);
+  } catch (const NodeClosedError& error) {
+    return copy(error);
+  } catch (const LeaseLostError& error) {
+    return copy(error);
+  } catch (...) {
+    return why;
+  }
+}
 
 // The end of a node: requested once, with the error that its methods throw from then on.
 // Threads: all methods may be called from any thread.
@@ -40,7 +61,7 @@ class Stop {
   void check() const {
     if (!requested_) return;
     const std::lock_guard guard(lock_);
-    std::rethrow_exception(why_);
+    std::rethrow_exception(afresh(why_));
   }
   std::exception_ptr why() const {
     const std::lock_guard guard(lock_);
@@ -74,9 +95,12 @@ struct Context {
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
   segment::Limits segment_limits;
+  OnError on_error = OnError::dead_letter;
+  unsigned max_deliveries = wire::limits::max_deliveries;
   std::unique_ptr<const message::Guard> guard;  // null: messages are handed out as they came
   AccessPolicy policy;
   Stats stats;
+  Log log;
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader

@@ -1,7 +1,6 @@
 #include "runtime/delivery.hpp"
 
 #include <algorithm>
-#include <deque>
 
 #include "fs/clock.hpp"
 #include "runtime/opening.hpp"
@@ -15,35 +14,63 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::size_t max_error_bytes = 2000;
-constexpr double turn_seconds = 0.0005;  // how long the messages of one sender are handled before other work
+constexpr const char* too_often = "its handling ended its process too often";
+constexpr double look_seconds = 0.5;  // between two looks for a subscription to an event of many segments
+
+double back_off(unsigned tries) {
+  const double seconds = wire::limits::retry_first_seconds * static_cast<double>(1ULL << std::min(tries, 20U));
+  return std::min(seconds, wire::limits::retry_most_seconds);
+}
 
 }  // namespace
 
+// One message or event on its way.
+struct Delivery::Delivered : Job {
+  explicit Delivered(Delivery& by) : Job(core::Kind::message), delivery(by) {}
+  void run() override { delivery.run(self.lock()); }
+
+  Delivery& delivery;
+  std::weak_ptr<Delivered> self;
+  Arrival arrival;      // null until it is made
+  Make make;            // for one that is put together when it is its turn
+  double arrived_at = fs::monotonic_seconds();
+  unsigned begun = 0;   // how often, in this life and before; 0: not looked at yet
+  unsigned tries = 0;   // that failed in this life
+  bool is_waiting_for_trust = false;
+};
+
+// --- what takes them ---
+
+// What waited for it is handled before what came later: it is claimed under the lock under which arrivals look.
 void Delivery::on_message(Node::MessageHandler handler) {
   workers_.serve();
-  std::size_t runnable = 0;
   {
-    // Under one lock: what arrives from now on comes after those that waited, which were acknowledged when they came.
     const std::lock_guard guard(lock_);
     if (handler_ != nullptr || batches_ != nullptr) {
       throw ConfigurationError("this node already has a message handler: use one");
     }
     handler_ = std::move(handler);
-    while (!received_.empty()) runnable += make_runnable(received_.pop()) ? 1 : 0;
+    claim();
   }
-  while (runnable-- > 0) workers_.submit([this] { run(); });
+  workers_.notice();
 }
 
 std::vector<std::string> Delivery::subscribe(const std::string& pattern, Node::MessageHandler handler) {
   wire::check_topic_pattern(pattern);
   workers_.serve();
-  const std::lock_guard guard(lock_);
-  if (batches_ != nullptr) throw ConfigurationError("this node already has a handler: one for batches is the only one");
-  subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler)}));
   std::vector<std::string> patterns;
-  for (const auto& one : subscriptions_) {
-    if (std::ranges::find(patterns, one->pattern) == patterns.end()) patterns.push_back(one->pattern);
+  {
+    const std::lock_guard guard(lock_);
+    if (batches_ != nullptr) {
+      throw ConfigurationError("this node already has a handler: one for batches is the only one");
+    }
+    subscriptions_.push_back(std::make_shared<const Subscription>(Subscription{pattern, std::move(handler)}));
+    for (const auto& one : subscriptions_) {
+      if (std::ranges::find(patterns, one->pattern) == patterns.end()) patterns.push_back(one->pattern);
+    }
+    claim();
   }
+  workers_.notice();
   return patterns;
 }
 
@@ -55,12 +82,28 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
     if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
-    std::deque<Arrival> waiting;
-    while (!received_.empty()) waiting.push_back(received_.pop());
-    batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler),
-                                         std::move(waiting));
+    batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler));
+    before_batches_ = claim();
   }
-  batches_->begin();
+  workers_.notice();
+}
+
+// With the lock held.
+bool Delivery::takes(bool is_event, std::string_view topic) const {
+  if (batches_ != nullptr) return !is_event || batches_->wants(topic);
+  if (!is_event) return handler_ != nullptr;
+  return std::ranges::any_of(subscriptions_, [&](const auto& one) { return wire::matches(one->pattern, topic); });
+}
+
+// With the lock held.
+std::size_t Delivery::claim() {
+  return workers_.scheduling([&](core::Scheduler& scheduler) {
+    return scheduler.claim([&](const core::Work& work) {
+      const auto& waiting = static_cast<const Delivered&>(work);
+      if (waiting.arrival == nullptr) return takes(false, {});
+      return takes(waiting.is_event, waiting.arrival->view.topic());
+    });
+  });
 }
 
 void Delivery::stop_waiting() {
@@ -68,35 +111,154 @@ void Delivery::stop_waiting() {
   if (batches_ != nullptr) batches_->leave();
 }
 
+// --- arrival ---
+
+Delivery::DeliveredPtr Delivery::delivered(Arrival arrival) {
+  const auto work = std::make_shared<Delivered>(*this);
+  work->self = work;
+  work->sender = arrival->source();
+  work->order = work->sender;
+  work->priority = arrival->view.priority();
+  work->is_event = arrival->is_event;
+  work->arrival = std::move(arrival);
+  return work;
+}
+
+void Delivery::arrive(Arrival arrival) {
+  const auto work = delivered(std::move(arrival));
+  const std::string_view topic = work->arrival->view.topic();
+  bool is_claimed = false;
+  {
+    const std::lock_guard guard(lock_);
+    is_claimed = takes(work->is_event, topic);
+    const bool is_open =
+        workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.life() == core::Life::open; });
+    if (batches_ != nullptr && is_claimed && before_batches_ == 0 && is_open) return batches_->add(work->arrival);
+    if (!put(work, is_claimed)) return;
+    if (batches_ != nullptr && is_claimed) ++before_batches_;
+  }
+  if (is_claimed) {
+    workers_.notice();
+  } else if (!work->is_event) {
+    acknowledge(*work->arrival, true);
+    arrived_.notify_one();
+  }
+}
+
+// What an event of many segments is about is known once it is put together: a worker looks for who takes it then.
+void Delivery::arrive(const LanePtr& lane, const wire::Header& header, bool unordered, Make make) {
+  const auto work = std::make_shared<Delivered>(*this);
+  work->self = work;
+  work->sender = lane->source();
+  work->is_event = header.type == wire::EnvelopeType::event;
+  work->make = std::move(make);
+  if (unordered) work->order = work->sender + "#" + std::to_string(header.sequence);
+  bool is_claimed = work->is_event;
+  {
+    const std::lock_guard guard(lock_);
+    is_claimed = is_claimed || takes(false, {});
+    if (!put(work, is_claimed)) return;
+    if (batches_ != nullptr && is_claimed) ++before_batches_;
+  }
+  if (is_claimed) {
+    workers_.notice();
+  } else {
+    arrived_.notify_one();
+  }
+}
+
+// False for one that comes while the node leaves: it stays in its lane.
+bool Delivery::put(const DeliveredPtr& work, bool claimed) {
+  return workers_.scheduling(
+      [&](core::Scheduler& scheduler) { return scheduler.message(work, fs::monotonic_seconds(), claimed); });
+}
+
+void Delivery::unclaimed(const std::vector<core::WorkPtr>& events) {
+  for (const core::WorkPtr& event : events) {
+    Message::State& message = *std::static_pointer_cast<Delivered>(event)->arrival;
+    context_.stats.count("events_unsubscribed");
+    context_.log.rarely(LogLevel::warning, "speed.messages", "events_unsubscribed",
+                        "an event '" + std::string(message.view.topic()) + "' of '" + message.source() +
+                            "' waited for a subscription in vain");
+    acknowledge(message);
+    message.done();
+  }
+}
+
+// --- receive ---
+
 std::optional<Message> Delivery::receive(std::optional<double> timeout_seconds) {
+  finish_in_hand(std::this_thread::get_id());
+  std::optional<Message> message = fetch(timeout_seconds);
+  if (!message) return std::nullopt;
+  const std::lock_guard guard(lock_);
+  in_hand_.insert_or_assign(std::this_thread::get_id(), *message);
+  return message;
+}
+
+std::optional<Message> Delivery::fetch(std::optional<double> timeout_seconds) {
   workers_.serve();
-  finish_in_hand();
   const double until = fs::monotonic_seconds() + timeout_seconds.value_or(0);
   while (true) {
-    const auto left = [&] { return std::max(0.0, until - fs::monotonic_seconds()); };
-    const Arrival arrival = next_received(timeout_seconds ? std::optional(left()) : std::nullopt);
-    if (arrival == nullptr) return std::nullopt;
-    if (!open_message(context_, replies_, *arrival)) continue;
-    const std::lock_guard guard(lock_);
-    in_hand_ = arrival;
-    return Message(arrival);
+    const double left = std::max(0.0, until - fs::monotonic_seconds());
+    const DeliveredPtr work = next_received(timeout_seconds ? std::optional(left) : std::nullopt);
+    if (work == nullptr) return std::nullopt;
+    const bool was_made = work->make != nullptr;
+    if (!make(work) || is_buried(work)) continue;
+    count_delivery(work);
+    try {
+      if (!open_message(context_, replies_, *work->arrival)) continue;
+    } catch (const Unavailable&) {  // it waits in its place
+      context_.stats.count("messages_waiting_for_trust");
+      put_back(Message(work->arrival));
+      if (timeout_seconds && left <= 0) return std::nullopt;
+      context_.stop.wait_for(wire::limits::retry_first_seconds);
+      continue;
+    }
+    if (was_made) acknowledge(*work->arrival, true);
+    return Message(work->arrival);
   }
 }
 
 // Null after the timeout.
-Arrival Delivery::next_received(std::optional<double> timeout_seconds) {
+Delivery::DeliveredPtr Delivery::next_received(std::optional<double> timeout_seconds) {
+  const Workers::Away away;
   std::unique_lock guard(lock_);
-  const auto ready = [&] { return !received_.empty() || context_.stop.requested(); };
+  DeliveredPtr work;
+  const auto ready = [&] {
+    work = std::static_pointer_cast<Delivered>(
+        workers_.scheduling([](core::Scheduler& scheduler) { return scheduler.receive(); }));
+    return work != nullptr || context_.stop.requested();
+  };
   if (timeout_seconds) {
     arrived_.wait_for(guard, std::chrono::duration<double>(*timeout_seconds), ready);
   } else {
     arrived_.wait(guard, ready);
   }
-  if (received_.empty()) {
-    context_.stop.check();
-    return nullptr;
+  if (work == nullptr) context_.stop.check();
+  return work;
+}
+
+// It is fetched next, or handled if there is a handler by now.
+void Delivery::put_back(const Message& message) {
+  const auto work = delivered(message.shared());
+  work->begun = work->arrival->deliveries - 1;
+  {
+    const std::lock_guard guard(lock_);
+    workers_.scheduling([&](core::Scheduler& scheduler) { scheduler.put_back(work); });
+    claim();
+    arrived_.notify_one();
   }
-  return received_.pop();
+  workers_.notice();
+}
+
+// One that ended its process too often is given up; where there is no room for dead letters it is given out.
+bool Delivery::is_buried(const DeliveredPtr& work) {
+  Message::State& message = *work->arrival;
+  if (!was_begun_too_often(work) || !dead_->add(message, "EXECUTION_FAILED", too_often)) return false;
+  context_.stats.count("dead_letters");
+  message.done();
+  return true;
 }
 
 void Delivery::wake_receivers() {
@@ -104,100 +266,152 @@ void Delivery::wake_receivers() {
   arrived_.notify_all();
 }
 
+void Delivery::finish_in_hand(std::thread::id of) {
+  std::optional<Message> finished;
+  {
+    const std::lock_guard guard(lock_);
+    const auto found = in_hand_.find(of);
+    if (found == in_hand_.end()) return;
+    finished.emplace(std::move(found->second));
+    in_hand_.erase(found);
+  }
+  finished->done();
+}
+
+void Delivery::finish(const JobPtr& job) {
+  const auto work = std::dynamic_pointer_cast<Delivered>(job);
+  if (work != nullptr && work->arrival != nullptr) work->arrival->done();
+}
+
 void Delivery::finish_in_hand() {
-  Arrival finished;
+  std::map<std::thread::id, Message> finished;
   {
     const std::lock_guard guard(lock_);
     finished.swap(in_hand_);
   }
-  if (finished != nullptr) finished->done();
+  for (auto& [thread, message] : finished) message.done();
 }
 
-void Delivery::arrive(Arrival arrival) {
-  bool answer = false;
+// --- on a worker ---
+
+void Delivery::run(const DeliveredPtr& work) {
+  const bool is_made = make(work);
+  if (is_made && awaits_subscription(work)) return;
   {
-    std::unique_lock guard(lock_);
+    const std::lock_guard guard(lock_);
     if (batches_ != nullptr) {
-      guard.unlock();
-      return batches_->add(std::move(arrival));
+      if (is_made) batches_->add(work->arrival);
+      if (before_batches_ > 0) --before_batches_;
+      return;
     }
-    if (arrival->is_event || handler_ != nullptr) {
-      guard.unlock();
-      return enqueue(std::move(arrival));
-    }
-    answer = std::exchange(arrival->wants_answer, false);
-    received_.push(arrival->source(), arrival->view.priority(), arrival);
-    arrived_.notify_one();
   }
-  if (answer) replies_.acknowledge(*arrival);
+  if (!is_made) return;
+  if (was_begun_too_often(work)) {
+    if (give_up(work, "EXECUTION_FAILED", too_often)) work->arrival->done();
+    return;
+  }
+  count_delivery(work);
+  if (handle(work)) work->arrival->done();
 }
 
-void Delivery::enqueue(Arrival arrival) {
+// False if there is no message after all.
+bool Delivery::make(const DeliveredPtr& work) {
+  if (work->make == nullptr) return true;
+  work->arrival = std::exchange(work->make, nullptr)();
+  return work->arrival != nullptr;
+}
+
+// An event that was put together and that nothing takes yet is looked at again for a while.
+bool Delivery::awaits_subscription(const DeliveredPtr& work) {
+  const Arrival& arrival = work->arrival;
   {
     const std::lock_guard guard(lock_);
-    if (!make_runnable(std::move(arrival))) return;
+    if (takes(work->is_event, arrival->view.topic())) return false;
   }
-  workers_.submit([this] { run(); });
-}
-
-// Under the lock. False: it waits behind its sender's message that runs.
-bool Delivery::make_runnable(Arrival arrival) {
-  const std::string& source = arrival->source();
-  std::optional<Arrival> first = order_.push(source, std::move(arrival));
-  if (first) runnable_.push((*first)->view.priority(), *first);
-  return first.has_value();
-}
-
-// Handles the most urgent message and for a while those of its sender, then queues the rest behind other work: no sender
-// starves others.
-void Delivery::run() {
-  const double until = fs::monotonic_seconds() + turn_seconds;
-  for (std::optional<Arrival> arrival = most_urgent(); arrival;) {
-    handle(*arrival);
-    arrival = following((*arrival)->source(), fs::monotonic_seconds() < until);
+  const double now = fs::monotonic_seconds();
+  if (now - work->arrived_at < wire::limits::unclaimed_event_seconds) {
+    workers_.again(work, now + look_seconds);
+  } else {
+    unclaimed({work});
   }
+  return true;
 }
 
-Arrival Delivery::most_urgent() {
-  const std::lock_guard guard(lock_);
-  return runnable_.pop();
+// Each time its process ended.
+bool Delivery::was_begun_too_often(const DeliveredPtr& work) const {
+  const Message::State& message = *work->arrival;
+  if (work->begun == 0 && message.redelivered) work->begun = message.lane->deliveries(message.sequence);
+  const bool too_many = message.redelivered && work->tries == 0 && work->begun >= context_.max_deliveries;
+  if (too_many) work->arrival->deliveries = work->begun + 1;  // as it would be
+  return too_many;
 }
 
-// The sender's next message, if it has one and nothing keeps this worker from going on with it.
-std::optional<Arrival> Delivery::following(const std::string& source, bool goes_on) {
-  {
-    const std::lock_guard guard(lock_);
-    std::optional<Arrival> next = order_.done(source);
-    if (!next) return std::nullopt;
-    const int priority = (*next)->view.priority();
-    if (goes_on && !runnable_.has_above(priority)) return next;
-    runnable_.push(priority, std::move(*next));
-  }
-  workers_.submit([this] { run(); });
-  return std::nullopt;
+// Notes that it begins once more, before it does (L-25).
+void Delivery::count_delivery(const DeliveredPtr& work) const {
+  Message::State& message = *work->arrival;
+  if (!work->is_waiting_for_trust) ++work->begun;
+  message.deliveries = work->begun;
+  if (message.redelivered) message.lane->begin_again(message.sequence, work->begun);
 }
 
-void Delivery::handle(const Arrival& arrival) {
+// False if it is tried again.
+bool Delivery::handle(const DeliveredPtr& work) {
+  const Arrival& arrival = work->arrival;
   const TraceScope trace(arrival->view.traceparent());
-  if (!open_message(context_, replies_, *arrival)) return;
   try {
+    work->is_waiting_for_trust = false;
+    if (!open_message(context_, replies_, *arrival)) return true;
     call_handlers(arrival);
     acknowledge(*arrival);
+    return true;
+  } catch (const Unavailable& error) {  // what it is checked with is away for the moment (S-17)
+    context_.stats.count("messages_waiting_for_trust");
+    context_.log.rarely(LogLevel::warning, "speed.messages", "trust", std::string("a message waits: ") + error.what());
+    work->is_waiting_for_trust = true;
+    return retry(work);
   } catch (const WireError& error) {
     context_.stats.count("messages_malformed");
     refuse(*arrival, "INVALID_ARGUMENTS", error.what());
+    return true;
   } catch (const std::exception& error) {
-    context_.stats.count("handler_failures");
-    refuse(*arrival, "EXECUTION_FAILED", wire::readable(error.what(), max_error_bytes));
+    return failed(work, "EXECUTION_FAILED", wire::readable(error.what(), max_error_bytes));
   } catch (...) {
-    context_.stats.count("handler_failures");
-    refuse(*arrival, "EXECUTION_FAILED", "the handler threw what is no std::exception");
+    return failed(work, "EXECUTION_FAILED", "the handler threw what is no std::exception");
   }
-  arrival->done();
 }
 
-void Delivery::acknowledge(Message::State& message) {
-  if (std::exchange(message.wants_answer, false)) replies_.acknowledge(message);
+bool Delivery::failed(const DeliveredPtr& work, std::string_view code, const std::string& text) {
+  context_.stats.count("handler_failures");
+  const bool again = context_.on_error == OnError::retry && work->begun < context_.max_deliveries;
+  context_.log.rarely(LogLevel::error, "speed.messages", "handler_failures",
+                      "the handler failed for a message of '" + work->sender + "': " + text);
+  return again ? retry(work) : give_up(work, code, text);
+}
+
+// True once it is gone for good, and its sender told; false if it is tried again.
+bool Delivery::give_up(const DeliveredPtr& work, std::string_view code, const std::string& text) {
+  Message::State& message = *work->arrival;
+  if (context_.on_error == OnError::drop) {
+    context_.stats.count("messages_dropped");
+    context_.log.rarely(LogLevel::warning, "speed.messages", "messages_dropped",
+                        "a message of '" + work->sender + "' was dropped: " + text);
+  } else if (!message.lane->is_dead_letter() && !dead_->add(message, code, text)) {
+    return retry(work);  // no room: nothing is lost
+  } else {
+    context_.stats.count("dead_letters");
+    message.lane->failed(message.sequence);
+  }
+  refuse(message, code, text);
+  return true;
+}
+
+bool Delivery::retry(const DeliveredPtr& work) {
+  workers_.again(work, fs::monotonic_seconds() + back_off(work->tries++));
+  return false;
+}
+
+void Delivery::acknowledge(Message::State& message, bool waiting) {
+  if (std::exchange(message.wants_answer, false)) replies_.acknowledge(message, waiting);
 }
 
 void Delivery::refuse(Message::State& message, std::string_view code, const std::string& text) {
@@ -218,9 +432,7 @@ void Delivery::tell_subscribers(const Arrival& arrival) {
     subscriptions = subscriptions_;
   }
   const std::string_view topic = arrival->view.topic();
-  const auto is_other = [&](const auto& one) { return !wire::matches(one->pattern, topic); };
-  std::erase_if(subscriptions, is_other);
-  if (subscriptions.empty()) context_.stats.count("events_unsubscribed");
+  std::erase_if(subscriptions, [&](const auto& one) { return !wire::matches(one->pattern, topic); });
   Message message(arrival);
   for (const auto& one : subscriptions) one->handler(message);
 }

@@ -1,5 +1,7 @@
 #include "runtime/dispatch.hpp"
 
+#include <cmath>
+
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
@@ -19,8 +21,12 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
       left_(std::move(left)),
       segments_(std::make_shared<Segments>(
           parts.context, parts.workers, parts.calls,
-          Segments::Told{[this](const auto& lane, const auto& received, const auto& large) {
-                           assembled(lane, received, large);
+          Segments::Told{[this](const auto& lane, const auto& received) { handle(lane, received); },
+                         [this](const auto& lane, const auto& header, bool unordered, auto put_together) {
+                           to_.delivery.arrive(lane, header, unordered, std::move(put_together));
+                         },
+                         [this](const auto& lane, const auto& received, const auto& large) {
+                           return made(lane, received, large);
                          },
                          [this](const auto& source, std::uint64_t sequence) {
                            reply(source, sequence, EnvelopeType::ack, wire::encode_ack(sequence));
@@ -28,13 +34,14 @@ Dispatch::Dispatch(const Parts& parts, std::function<void(const std::string&)> l
                          [this](const auto& source, std::uint64_t sequence, const auto& why) {
                            refuse(source, sequence, "SEGMENTS_LOST", why);
                          }})) {
-  const auto acknowledge = [this](const Message::State& message) {
-    reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence));
+  const auto acknowledge = [this](const Message::State& message, bool waiting) {
+    reply(message.source(), message.sequence, EnvelopeType::ack, wire::encode_ack(message.sequence, waiting));
   };
   const auto refusing = [this](const Message::State& message, std::string_view code, const std::string& text) {
     refuse(message.source(), message.sequence, code, text);
   };
   to_.delivery.reply_with({acknowledge, refusing});
+  to_.dead.deliver_to([this](const LanePtr& lane, const fs::Received& received) { handle(lane, received); });
 }
 
 bool Dispatch::may_read(const std::string& source) const {
@@ -57,40 +64,49 @@ void Dispatch::dispatch(const LanePtr& lane, const fs::Received& received) {
   } else if ((received.header.flags & wire::flag_segment) != 0) {
     segments_->accept(lane, received);
   } else {
-    (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
+    handle(lane, received);
   }
+}
+
+void Dispatch::handle(const LanePtr& lane, const fs::Received& received) {
+  (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
 }
 
 // Discarded; only a request is told, since its caller waits.
 void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count("unauthorised");
+  to_.context.log.rarely(LogLevel::warning, "speed.protocol", "unauthorised",
+                         "an envelope of '" + lane->source() + "' is refused: it has no grant");
   lane->drop(received.header.sequence);
   if (received.header.type == EnvelopeType::spc_request) to_.serving.refuse(lane->source(), received);
 }
 
-// What came in segments, handed on as if it had come whole; a large message lies in the store.
-void Dispatch::assembled(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
-  if (large == nullptr) return (this->*handlers[static_cast<std::size_t>(received.header.type)])(lane, received);
-  take_message(lane, std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
-                                                      received.redelivered));
-}
-
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
-  take_message(lane,
-               std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered));
+  auto arrival =
+      std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered);
+  if (is_alive(*arrival)) to_.delivery.arrive(std::move(arrival));
 }
 
-void Dispatch::take_message(const LanePtr& lane, Arrival arrival) {
-  if (arrival->view.ttl_seconds() > 0 && arrival->view.is_expired(fs::unix_ms())) {  // M-7
+// A message that was put together; a large one lies in the store. Null if it came too late.
+Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
+  auto arrival = large == nullptr
+                     ? std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered)
+                     : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
+                                                        received.redelivered);
+  return is_alive(*arrival) ? arrival : nullptr;
+}
+
+bool Dispatch::is_alive(Message::State& message) {
+  if (message.view.ttl_seconds() > 0 && message.view.is_expired(fs::unix_ms())) {  // M-7
     to_.context.stats.count("messages_expired");
-    if (arrival->wants_answer) {
-      refuse(lane->source(), arrival->sequence, "EXECUTION_FAILED", "the message expired before it was handled");
+    if (message.wants_answer) {
+      refuse(message.source(), message.sequence, "EXECUTION_FAILED", "the message expired before it was handled");
     }
-    arrival->done();
-    return;
+    message.done();
+    return false;
   }
   to_.context.stats.count("messages_received");
-  to_.delivery.arrive(std::move(arrival));
+  return true;
 }
 
 void Dispatch::refuse(const std::string& source, std::uint64_t sequence, std::string_view code,
@@ -110,7 +126,7 @@ void Dispatch::reply(const std::string& source, std::uint64_t sequence, Envelope
 void Dispatch::request(const LanePtr& lane, const fs::Received& received) { to_.serving.accept(lane, received); }
 
 void Dispatch::response(const LanePtr& lane, const fs::Received& received) {
-  to_.calls.answered(lane->source(), received.payload);
+  to_.calls.answered(lane->source(), received);
 }
 
 void Dispatch::ack(const LanePtr& lane, const fs::Received& received) {
@@ -131,7 +147,8 @@ void Dispatch::heartbeat(const LanePtr& lane, const fs::Received& received) {
 }
 
 void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
-  const Map body = wire::decode_control(received.payload);
+  const std::size_t most = is_reply(received) ? wire::limits::max_discovery_bytes : wire::limits::max_control_bytes;
+  const Map body = wire::decode_control(received.payload, most);
   const Value* const result = body.find("result");
   if (is_reply(received)) {
     to_.calls.replied(lane->source(), wire::text_of(body, "requestId"), result == nullptr ? Value() : *result);
@@ -139,6 +156,7 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
   }
   const std::string operation = wire::text_of(body, "op");
   if (operation == "LEAVE") return left_(lane->source());
+  if (operation == "WITHDRAW") return to_.serving.withdraw(lane->source(), wire::withdrawn_ids(body));
   const Value* const id = body.find("requestId");
   const std::optional<Map> answer = to_.introspection.answer(operation, lane->source());
   if (!answer) {
@@ -152,12 +170,24 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
         wire::pack(Map{{"op", operation}, {"requestId", id == nullptr ? Value() : *id}, {"result", *answer}}));
 }
 
+void Dispatch::node_died(const std::string& name) {
+  to_.calls.node_left(name);
+  to_.serving.forget(name);
+}
+
 void Dispatch::expire(double now) {
   to_.calls.expire(now);
-  to_.serving.expire(now);
+  const core::Overdue found =
+      to_.workers.scheduling([&](core::Scheduler& scheduler) { return scheduler.expire(now); });
+  to_.serving.overdue(found);
+  to_.delivery.unclaimed(found.unclaimed);
   segments_->expire(now);
 }
 
-double Dispatch::next_deadline() const { return std::min(to_.calls.next_deadline(), to_.serving.next_deadline()); }
+double Dispatch::next_deadline() const {
+  const std::optional<double> next =
+      to_.workers.scheduling([](core::Scheduler& scheduler) { return scheduler.next_time(); });
+  return std::min(to_.calls.next_deadline(), next.value_or(HUGE_VAL));
+}
 
 }  // namespace speed::runtime

@@ -26,6 +26,7 @@ class Dispatch {
     Introspection& introspection;
     Workers& workers;
     Answers& answers;
+    DeadLetters& dead;
   };
 
   // `left(name)` hears of leave notices.
@@ -39,7 +40,7 @@ class Dispatch {
 
   void close() { segments_->close(); }
 
-  void node_died(const std::string& name) { to_.calls.node_left(name); }
+  void node_died(const std::string& name);
   void expire(double now);
   double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do
 
@@ -55,8 +56,9 @@ class Dispatch {
   void error(const LanePtr& lane, const fs::Received& received);
   void ack(const LanePtr& lane, const fs::Received& received);
   void unauthorised(const LanePtr& lane, const fs::Received& received);
-  void assembled(const LanePtr& lane, const fs::Received& received, const LargePtr& large);
-  void take_message(const LanePtr& lane, Arrival arrival);
+  void handle(const LanePtr& lane, const fs::Received& received);
+  Arrival made(const LanePtr& lane, const fs::Received& received, const LargePtr& large);
+  bool is_alive(Message::State& message);
   void refuse(const std::string& source, std::uint64_t sequence, std::string_view code, const std::string& text);
   void reply(const std::string& source, std::uint64_t sequence, wire::EnvelopeType type, ByteView payload);
 

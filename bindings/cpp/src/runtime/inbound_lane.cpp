@@ -43,6 +43,39 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
   if (resume) resume_(id_);
 }
 
+bool InboundLane::begin(std::uint64_t sequence) {
+  bool resume = false;
+  bool written = false;
+  {
+    const std::lock_guard guard(lock_);
+    if (reader_ == nullptr) return false;
+    written = reader_->begin(sequence);
+    resume = paused_ && !reader_->is_full();
+  }
+  if (resume) resume_(id_);
+  return written;
+}
+
+bool InboundLane::is_closed() const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr;
+}
+
+unsigned InboundLane::deliveries(std::uint64_t sequence) const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr ? 1 : reader_->deliveries(sequence);
+}
+
+void InboundLane::begin_again(std::uint64_t sequence, unsigned count) {
+  const std::lock_guard guard(lock_);
+  if (reader_ != nullptr) reader_->begin_again(sequence, count);
+}
+
+std::size_t InboundLane::unfinished() const {
+  const std::lock_guard guard(lock_);
+  return reader_ == nullptr ? 0 : reader_->unfinished();
+}
+
 bool InboundLane::has_more() const {
   const std::lock_guard guard(lock_);
   return reader_ != nullptr && (paused_ || more_);

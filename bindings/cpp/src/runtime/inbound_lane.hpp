@@ -20,6 +20,14 @@ class Lane {
 
   // Commits that these envelopes are done. A failing filesystem is counted: they may be redelivered.
   virtual void finish(std::span<const std::uint64_t> sequences) = 0;
+  // Commits that this request is begun; false if that could not be written: then it must not be (S-16).
+  virtual bool begin(std::uint64_t sequence) = 0;
+  virtual bool is_closed() const = 0;  // nothing of it can be committed any more: it is read again elsewhere
+  // How often a message that came again was begun before, and that it is begun once more (L-25).
+  virtual unsigned deliveries(std::uint64_t) const { return 1; }
+  virtual void begin_again(std::uint64_t, unsigned) {}
+  virtual bool is_dead_letter() const { return false; }  // what comes from here was one, and is one again if it fails
+  virtual void failed(std::uint64_t) {}
   virtual void drop(std::uint64_t sequence) = 0;  // a refused envelope is done; it is committed with the next ones
 
   const std::string& source() const { return source_; }
@@ -38,8 +46,13 @@ class InboundLane : public Lane {
   bool read(std::vector<fs::Received>& received, std::size_t most, double now, bool scan);
 
   void finish(std::span<const std::uint64_t> sequences) override;
+  bool begin(std::uint64_t sequence) override;
+  bool is_closed() const override;
+  unsigned deliveries(std::uint64_t sequence) const override;
+  void begin_again(std::uint64_t sequence, unsigned count) override;
   void drop(std::uint64_t sequence) override;
   bool has_more() const;   // the last read left something, or was not made because too much is unfinished
+  std::size_t unfinished() const;
   bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
   void close(bool clean);  // with `clean` its position is committed
 

@@ -30,7 +30,8 @@ Map Introspection::info(const std::string& asker) const {
           {"host", entry.host},
           {"fabrics", Array(entry.fabrics.begin(), entry.fabrics.end())},
           {"startupTimestamp", entry.startup_timestamp},
-          {"services", services(asker)}};
+          {"services", services(asker)},
+          {"features", Array(entry.features.begin(), entry.features.end())}};
 }
 
 Map Introspection::stats(const std::string& asker) const {

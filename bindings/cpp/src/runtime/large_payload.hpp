@@ -50,6 +50,7 @@ class LargeMessage {
   wire::MessageView take_head() { return std::move(front_.head); }  // once
   std::size_t size() const { return whole_.size(); }  // of all of it
   const segment::Source& payload() const { return payload_; }
+  const segment::Source& whole() const { return whole_; }
   ByteView payload_bytes() const;  // in memory from the first call on; so is the next
   ByteView bytes() const;
 

@@ -10,8 +10,6 @@ namespace speed::runtime {
 
 namespace {
 
-constexpr std::size_t many = 240;  // segments at most, where the sender chooses their size (G-18)
-
 struct AnsweredAlready {};
 
 segment::Splitter splitter_for(const OutgoingLink& link, std::size_t payload_bytes) {
@@ -20,9 +18,7 @@ segment::Splitter splitter_for(const OutgoingLink& link, std::size_t payload_byt
                                std::to_string(wire::limits::max_segmented_bytes) + ": send it in parts");
   }
   if (const auto splitter = link.splitter()) return *splitter;
-  const std::size_t least = (payload_bytes + many - 1) / many;
-  const std::size_t rounded = (least + segment::shard_unit - 1) / segment::shard_unit * segment::shard_unit;
-  return segment::Splitter(std::max(wire::limits::data_segment_bytes, rounded), 0);
+  return fitting_splitter(payload_bytes);
 }
 
 void report(const Progress& progress, const segment::Segment& one, std::size_t& written, std::size_t total) {
@@ -34,19 +30,19 @@ void report(const Progress& progress, const segment::Segment& one, std::size_t& 
 }  // namespace
 
 void LargeSender::send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
-                       double timeout_seconds, const Progress& progress) const {
-  const LinkPtr link = links_.granted(target);
+                       double timeout_seconds, const Progress& progress, bool unordered) const {
+  const LinkPtr link = link_to(target, payload.size());
   std::size_t written = 0;
   splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
-    link->send_segment(one, {type, 0, {}, fs::monotonic_seconds() + timeout_seconds});
+    link->send_segment(one, {type, 0, {}, fs::monotonic_seconds() + timeout_seconds, false, {}, unordered});
     report(progress, one, written, payload.size());
   });
 }
 
-void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
+bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                                     double timeout_seconds, const Progress& progress,
-                                    const std::function<bool()>& interrupted) const {
-  const LinkPtr link = links_.granted(target);
+                                    const std::function<bool()>& interrupted, bool unordered) const {
+  const LinkPtr link = link_to(target, payload.size());
   Waiter waiter;
   const core::Completion answered = answered_once(waiter.completion());
   std::vector<std::uint64_t> tracked;
@@ -63,7 +59,7 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
     splitter_for(*link, payload.size()).split(payload, [&](const segment::Segment& one) {
       if (waiter.done()) throw AnsweredAlready{};  // the receiver has given it up
       const double deadline = fs::monotonic_seconds() + timeout_seconds;
-      link->send_segment(one, {type, wire::flag_ack_requested, {}, deadline, false, track});
+      link->send_segment(one, {type, wire::flag_ack_requested, {}, deadline, false, track, unordered});
       report(progress, one, written, payload.size());
     });
     const double deadline = fs::monotonic_seconds() + timeout_seconds;
@@ -74,13 +70,22 @@ void LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
     forget();
     throw;
   }
+  Value waiting;
   try {
-    waiter.result(workers_, interrupted);
+    waiting = waiter.result(workers_, interrupted);
   } catch (...) {
     forget();
     throw;
   }
   forget();
+  return waiting == Value(true);
+}
+
+LinkPtr LargeSender::link_to(const std::string& target, std::size_t payload_bytes) const {
+  LinkPtr link = links_.granted(target);
+  if (payload_bytes <= wire::limits::max_payload_bytes || links_.takes_segments(target)) return link;
+  throw PayloadTooLargeError(std::to_string(payload_bytes) + " bytes for '" + target +
+                             "', which takes no payloads in segments: send less or in parts");
 }
 
 segment::Splitter link_splitter(std::size_t segment_size, double parity_rate) {

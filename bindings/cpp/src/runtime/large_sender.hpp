@@ -14,14 +14,17 @@ class LargeSender {
 
   // Each segment waits for room as long as `timeout_seconds`. PayloadTooLargeError, and as OutgoingLink::send.
   void send(const std::string& target, wire::EnvelopeType type, const segment::Source& payload, double timeout_seconds,
-            const Progress& progress = {}) const;
-  // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on. SegmentsLostError if
-  // the receiver gave it up; Interrupted when `interrupted`, which is asked now and then.
-  void send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
+            const Progress& progress = {}, bool unordered = false) const;
+  // Then waits for the acknowledgement, as long as `timeout_seconds` from the last segment on, and tells whether the
+  // message waits there for the program to take it. SegmentsLostError if the receiver gave it up; Interrupted when
+  // `interrupted`, which is asked now and then.
+  bool send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                          double timeout_seconds, const Progress& progress = {},
-                         const std::function<bool()>& interrupted = {}) const;
+                         const std::function<bool()>& interrupted = {}, bool unordered = false) const;
 
  private:
+  LinkPtr link_to(const std::string& target, std::size_t payload_bytes) const;
+
   Context& context_;
   Links& links_;
   Calls& calls_;

@@ -34,6 +34,7 @@ ByteView Message::bytes() const {
   return state_->large == nullptr ? ByteView(state_->view.bytes()) : state_->large->bytes();
 }
 
+unsigned Message::deliveries() const { return state_->deliveries; }
 bool Message::redelivered() const { return state_->redelivered; }
 std::string Message::message_id() const { return std::string(state_->view.message_id()); }
 std::string Message::topic() const { return std::string(state_->view.topic()); }

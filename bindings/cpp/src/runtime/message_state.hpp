@@ -33,6 +33,7 @@ struct Message::State {
   const bool is_event;
   const bool redelivered;
   message::Opened opened = {};  // set before it is handed out
+  unsigned deliveries = 1;  // how often it was begun, this time included
   bool wants_answer;  // its sender asked for an acknowledgement and has none yet
   std::atomic<bool> finished = false;
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/publishing.hpp"
 #include "runtime/runtime.hpp"
 #include "speed/error.hpp"
+#include "wire/control.hpp"
 #include "wire/message.hpp"
 
 namespace speed {
@@ -18,6 +20,7 @@ namespace {
 // What goes in one write: so many messages, or so many bytes and one message.
 constexpr std::size_t sent_at_once = 64;
 constexpr std::size_t bytes_at_once = 64 << 10;
+constexpr std::size_t large_answer_bytes = 64 << 10;
 
 // A function as a service object.
 class FunctionService : public Service {
@@ -30,11 +33,60 @@ class FunctionService : public Service {
 };
 
 void settle(std::promise<Value>& promise, core::Outcome outcome) {
+  outcome = runtime::read(std::move(outcome));
   if (auto* const error = std::get_if<std::exception_ptr>(&outcome)) {
     promise.set_exception(*error);
   } else {
     promise.set_value(std::move(std::get<Value>(outcome)));
   }
+}
+
+// Too large to be decoded by the thread that reads.
+bool is_large(const core::Outcome& outcome) {
+  const auto* const unread = std::get_if<core::Unread>(&outcome);
+  return unread != nullptr && unread->payload->size() > large_answer_bytes;
+}
+
+// Tells who serves a call that it is withdrawn, when the program says so; until the call ended.
+class Withdrawing {
+ public:
+  void begin(const std::stop_token& stop, std::function<void()> withdraw) {
+    const std::lock_guard guard(lock_);
+    if (!ended_) callback_.emplace(stop, std::move(withdraw));
+  }
+  void end() {
+    const std::lock_guard guard(lock_);
+    ended_ = true;
+    callback_.reset();
+  }
+
+ private:
+  using Callback = std::stop_callback<std::function<void()>>;
+  std::mutex lock_;
+  bool ended_ = false;
+  std::optional<Callback> callback_;
+};
+
+void start_call(Runtime& node, const runtime::Calls::Call& call, const std::stop_token& stop,
+                core::Completion completion) {
+  if (stop.stop_requested()) {
+    CallWithdrawnError error("it was withdrawn before it was written", {{"phase", "queued"}});
+    error.set_execution(Execution::not_begun);
+    throw error;
+  }
+  if (!stop.stop_possible()) {
+    node.calls.start(call, std::move(completion));
+    return;
+  }
+  const auto withdrawing = std::make_shared<Withdrawing>();
+  const std::string id = node.calls.start(call, [withdrawing, completion = std::move(completion)](core::Outcome outcome) {
+    withdrawing->end();
+    completion(std::move(outcome));
+  });
+  withdrawing->begin(stop, [&node, target = call.target, id] {
+    node.calls.withdraw(target, id);
+    node.workers.ensure_reader();
+  });
 }
 
 // Asks a node about itself, or whether it answers at all.
@@ -45,10 +97,8 @@ Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body,
 }
 
 Map discover(Runtime& node, const std::string& target, const char* operation, double timeout_seconds) {
-  const Value answer = ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds);
-  const Map* const result = answer.get_if<Map>();
-  if (result == nullptr) throw InternalError("'" + target + "' answered a question with what is no map");
-  return *result;
+  return wire::checked_answer(operation,
+                              ask(node, target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds));
 }
 
 // Sends the messages in `encoded`, which end at `ends`.
@@ -113,15 +163,15 @@ std::vector<std::string> Node::allowed() const { return runtime_->context.policy
 // --- services ---
 
 void Node::serve(const std::string& name, std::shared_ptr<Service> service,
-                 const std::optional<std::vector<std::string>>& allow) {
+                 const ServiceOptions& options) {
   Runtime& node = open();
-  node.serving.services.add(name, std::move(service), allow);
+  node.serving.services.add(name, std::move(service), options.allow, options.idempotent);
   node.workers.serve();
 }
 
 void Node::serve(const std::string& name, ServiceFunction function,
-                 const std::optional<std::vector<std::string>>& allow) {
-  serve(name, std::make_shared<FunctionService>(std::move(function)), allow);
+                 const ServiceOptions& options) {
+  serve(name, std::make_shared<FunctionService>(std::move(function)), options);
 }
 
 // --- calls ---
@@ -130,7 +180,8 @@ Value Node::call(const std::string& target, const std::string& service, const Ma
                  const CallOptions& options) {
   Runtime& node = open();
   Waiter waiter;
-  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent}, waiter.completion());
+  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
+             waiter.completion());
   return waiter.result(node.workers);
 }
 
@@ -139,8 +190,11 @@ std::future<Value> Node::submit(const std::string& target, const std::string& se
   Runtime& node = open();
   auto promise = std::make_shared<std::promise<Value>>();
   std::future<Value> future = promise->get_future();
-  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
-                   [promise](core::Outcome outcome) { settle(*promise, std::move(outcome)); });
+  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
+             [&node, promise](core::Outcome outcome) {
+                     if (!is_large(outcome)) return settle(*promise, std::move(outcome));
+                     node.workers.submit([promise, outcome = std::move(outcome)] { settle(*promise, outcome); });
+                   });
   node.workers.ensure_reader();
   return future;
 }
@@ -150,29 +204,30 @@ void Node::submit(const std::string& target, const std::string& service, const M
   Runtime& node = open();
   // The outcome comes on the thread that reads; the handler may take its time on another.
   auto deliver = [&node, handler = std::move(handler)](core::Outcome outcome) {
-    auto promise = std::make_shared<std::promise<Value>>();
-    settle(*promise, std::move(outcome));
-    node.workers.submit([&node, handler, promise] {
+    node.workers.submit([&node, handler, outcome = std::move(outcome)] {
+      std::promise<Value> promise;
+      settle(promise, outcome);
       try {
-        handler(promise->get_future());
+        handler(promise.get_future());
       } catch (...) {
         node.context.stats.count("handler_failures");
       }
     });
   };
-  node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent}, std::move(deliver));
+  start_call(node, {target, service, arguments, options.timeout_seconds, options.traceparent}, options.stop,
+             std::move(deliver));
   node.workers.ensure_reader();
 }
 
 // --- messages ---
 
 std::string Node::send(const std::string& target, const Value& payload, const SendOptions& options) {
-  return open().send(target, payload, options);
+  return open().send(target, payload, options).id;
 }
 
 std::string Node::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
                              const Progress& progress) {
-  return open().send_large(target, payload, options, progress);
+  return open().send_large(target, payload, options, progress).id;
 }
 
 void Node::segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate) {
@@ -213,32 +268,13 @@ std::optional<Message> Node::receive(std::optional<double> timeout_seconds) {
 
 // --- events ---
 
-std::size_t Node::publish(const std::string& topic, const Value& payload, SendOptions options) {
+Published Node::publish(const std::string& topic, const Value& payload, SendOptions options) {
   Runtime& node = open();
   wire::check_topic(topic);
   options.topic = topic;
   wire::Buffer encoded;
   node.encode(payload, node.fields_of(options), options.protection, encoded);
-  const ByteView one = encoded.view();
-  const double deadline = fs::monotonic_seconds() + options.timeout_seconds;
-  std::size_t delivered = 0;
-  for (const wire::Entry& entry : node.context.registry->live_entries()) {
-    const auto covers = [&](const std::string& pattern) { return wire::matches(pattern, topic); };
-    const bool wants = entry.name != node.context.name && std::ranges::any_of(entry.subscriptions, covers) &&
-                       fs::grants(entry, node.context.name);
-    if (!wants) continue;
-    try {
-      if (one.size() > wire::limits::max_payload_bytes) {
-        node.large.send(entry.name, EnvelopeType::event, segment::MemorySource(one), options.timeout_seconds);
-      } else {
-        node.links.granted(entry.name)->send({EnvelopeType::event, 0, {&one, 1}, deadline});
-      }
-      ++delivered;
-    } catch (const Error&) {
-      node.context.stats.count("events_undelivered");  // one that cannot take it now does not stop the others
-    }
-  }
-  return delivered;
+  return runtime::Publishing(node, topic, encoded.view(), options).publish();
 }
 
 void Node::on_batch(const std::vector<std::string>& topics, BatchHandler handler) {
@@ -265,10 +301,8 @@ double Node::ping(const std::string& target, double timeout_seconds) {
 
 std::vector<std::string> Node::services(const std::string& target, double timeout_seconds) {
   const Map answer = discover(open(), target, "SERVICES", timeout_seconds);
-  const Value* const listed = answer.find("services");
   std::vector<std::string> names;
-  if (listed == nullptr) return names;
-  for (const Value& name : listed->as<Array>()) names.push_back(name.as<std::string>());
+  for (const Value& name : *answer.find("services")->get_if<Array>()) names.push_back(name.as<std::string>());
   return names;
 }
 
@@ -285,6 +319,7 @@ Map Node::stats() const { return *runtime_->introspection.answer("STATS", runtim
 std::vector<NodeInfo> Node::nodes(const std::optional<std::string>& fabric) {
   std::vector<NodeInfo> found;
   for (const wire::Entry& entry : open().context.registry->live_entries()) {
+    if (entry.status == "leaving") continue;
     if (!fabric || std::ranges::find(entry.fabrics, *fabric) != entry.fabrics.end()) {
       found.push_back(runtime::info_of(entry));
     }
@@ -297,6 +332,7 @@ NodeInfo Node::wait_for(const std::string& target, double timeout_seconds) {
 }
 
 void Node::on_join(NodeHandler handler) { open().registrar->on_join(std::move(handler)); }
+void Node::on_lost(LostHandler handler) { open().on_lost(std::move(handler)); }
 void Node::on_leave(NodeHandler handler) { open().registrar->on_leave(std::move(handler)); }
 std::vector<std::string> Node::remove_stale() { return open().context.registry->remove_stale(); }
 

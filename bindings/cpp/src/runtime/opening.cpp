@@ -20,6 +20,7 @@ message::Opened open_large(const message::Guard& guard, const Message::State& me
 bool refuse(Context& context, const Replies& replies, Message::State& message, std::string_view code,
             const std::string& text) {
   context.stats.count("messages_refused");
+  context.log.rarely(LogLevel::warning, "speed.messages", code, "a message of '" + message.source() + "' is refused: " + text);
   if (std::exchange(message.wants_answer, false)) replies.refuse(message, code, text);
   message.done();
   return false;
@@ -33,6 +34,8 @@ bool open_message(Context& context, const Replies& replies, Message::State& mess
     message.opened = message.large == nullptr ? context.guard->open(message.view, fs::unix_ms())
                                               : open_large(*context.guard, message);
     return true;
+  } catch (const KeyUnavailableError& error) {
+    throw Unavailable(error.what());
   } catch (const MessageError& error) {
     return refuse(context, replies, message, "INVALID_ARGUMENTS", std::string(error.code()) + ": " + error.what());
   } catch (const WireError& error) {  // its text begins with the code

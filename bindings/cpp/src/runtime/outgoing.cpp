@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fs/clock.hpp"
+#include "runtime/workers.hpp"
 #include "segment/form.hpp"
 #include "speed/error.hpp"
 
@@ -17,6 +18,7 @@ constexpr double first_pause_seconds = 0.001;
 constexpr double longest_pause_seconds = 0.05;
 constexpr double longest_turn_seconds = 1e6;  // a clock holds no such deadline as infinity
 constexpr std::size_t kept_bytes = 4 << 20;
+constexpr std::size_t many_segments = 240;  // at most, where the sender chooses their size (G-18)
 
 void fill_random(std::span<std::byte> bytes) { randombytes_buf(bytes.data(), bytes.size()); }
 
@@ -69,8 +71,11 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
   if (is_cut_ && is_segmented(outgoing)) {
     if (const auto cutting = splitter()) return send_cut(*cutting, outgoing);
   }
+  const bool is_call =
+      outgoing.type == wire::EnvelopeType::spc_request || outgoing.type == wire::EnvelopeType::spc_response;
   for (const ByteView payload : outgoing.payloads) {
     if (payload.size() <= wire::limits::max_payload_bytes) continue;
+    if (is_call && outgoing.payloads.size() == 1) return send_cut(fitting_splitter(payload.size()), outgoing);
     throw PayloadTooLargeError(std::to_string(payload.size()) + " bytes for '" + target_ + "'; the limit is " +
                                std::to_string(wire::limits::max_payload_bytes) + ": send less or in parts");
   }
@@ -83,8 +88,14 @@ std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
 
 std::uint64_t OutgoingLink::send_cut(const segment::Splitter& splitter, const Outgoing& outgoing) {
   std::uint64_t sequence = 0;
+  std::size_t whole = 0;
   for (const ByteView payload : outgoing.payloads) {
-    splitter.split(payload, [&](const segment::Segment& one) { sequence = send_segment(one, outgoing); });
+    try {
+      splitter.split(payload, [&](const segment::Segment& one) { sequence = send_segment(one, outgoing); });
+    } catch (const StorageError& error) {
+      throw StorageError(error.what(), whole);  // its segments are no envelopes of the caller
+    }
+    ++whole;
   }
   return sequence;
 }
@@ -92,7 +103,9 @@ std::uint64_t OutgoingLink::send_cut(const segment::Splitter& splitter, const Ou
 std::uint64_t OutgoingLink::send_segment(const segment::Segment& segment, const Outgoing& outgoing) {
   wire::Buffer written = context_.buffers.take();
   written.reserve(segment.payload.size() + segment::max_head_bytes);
-  segment::write_segment(segment, written);
+  segment::Segment marked = segment;
+  marked.is_unordered = outgoing.unordered;
+  segment::write_segment(marked, written);
   const ByteView one = written.view();
   Outgoing each = outgoing;
   each.flags |= wire::flag_segment;
@@ -118,8 +131,10 @@ OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
   Guard guard(lock_);
+  check_open(outgoing);
   if (is_full_) wait_for_turn(guard, outgoing);
   if (!writer_.has_room(total)) wait_for_room(guard, total, outgoing);
+  check_open(outgoing);
   context_.registration->check_held();
   const auto now = static_cast<std::uint64_t>(fs::unix_ms());
   std::uint64_t counter = counter_;
@@ -149,6 +164,7 @@ void OutgoingLink::wait_for_turn(Guard& guard, const Outgoing& outgoing) {
 
 // Keeps others from appending until the receiver has committed enough, but not from the lock.
 void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoing& outgoing) {
+  const Workers::Away away;
   const FullMark mark(is_full_, turn_);
   double pause = first_pause_seconds;
   do {
@@ -160,6 +176,13 @@ void OutgoingLink::wait_for_room(Guard& guard, std::uint64_t bytes, const Outgoi
     if (stopping) refuse_full();
     pause = std::min(pause * 2, longest_pause_seconds);
   } while (!writer_.has_room(bytes));
+}
+
+// Nothing is written, and nothing opened, once the node has let go of its links.
+void OutgoingLink::check_open(const Outgoing& outgoing) const {
+  if (!is_shut_ && (!has_ended_ || outgoing.is_last)) return;
+  context_.stop.check();
+  throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
 }
 
 void OutgoingLink::refuse_full() const {
@@ -207,6 +230,18 @@ void OutgoingLink::reopen() {
   ringer_.close();
 }
 
+void OutgoingLink::end() {
+  const std::lock_guard guard(lock_);
+  has_ended_ = true;
+}
+
+void OutgoingLink::shut() {
+  const std::scoped_lock guard(lock_, ring_lock_);
+  is_shut_ = true;
+  writer_.close();
+  ringer_.shut();
+}
+
 int OutgoingLink::bell_fd() {
   const std::lock_guard guard(ring_lock_);
   return ringer_.fd();
@@ -222,6 +257,7 @@ LinkPtr Links::granted(const std::string& target) {
     if (const LinkPtr link = find(target)) link->reopen();
     throw UnknownNodeError(context_.registry->absence(target));
   }
+  if (entry->status == "leaving") throw NodeLeftError("'" + target + "' is leaving: nothing was sent, use another node");
   if (!fs::grants(*entry, context_.name)) {
     context_.stats.count("sends_denied");
     throw AccessDeniedError("'" + target + "' does not allow '" + context_.name + "'; its owner must allow '" +
@@ -235,6 +271,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   bool is_new = false;
   {
     const std::lock_guard guard(lock_);
+    if (has_ended_) throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
     Row& row = links_[target];
     if (row.link != nullptr && row.generation >= generation) return row.link;
     is_new = row.link == nullptr;
@@ -270,10 +307,29 @@ void Links::cut(const std::string& target, std::shared_ptr<const segment::Splitt
 }
 
 std::size_t Links::most_bytes(const std::string& target) const {
+  const std::size_t most = takes_segments(target) ? wire::limits::max_call_bytes : wire::limits::max_payload_bytes;
   const std::lock_guard guard(lock_);
   const auto cutting = splitters_.find(target);
-  if (cutting == splitters_.end()) return wire::limits::max_payload_bytes;
-  return std::min(wire::limits::max_payload_bytes, cutting->second->most_bytes());
+  return cutting == splitters_.end() ? most : std::min(most, cutting->second->most_bytes());
+}
+
+void Links::check_size(const std::string& target, std::size_t bytes) const {
+  if (bytes <= wire::limits::max_payload_bytes) return;
+  if (const std::size_t most = most_bytes(target); bytes > most) {
+    throw PayloadTooLargeError(std::to_string(bytes) + " bytes for '" + target + "'; the limit is " +
+                               std::to_string(most) + ": send less, or a message in parts");
+  }
+}
+
+bool Links::takes_segments(const std::string& target) const {
+  const fs::EntryPtr entry = context_.registry->live(target);
+  return entry != nullptr && wire::has_feature(*entry, "segments");
+}
+
+segment::Splitter fitting_splitter(std::size_t payload_bytes) {
+  const std::size_t least = (payload_bytes + many_segments - 1) / many_segments;
+  const std::size_t rounded = (least + segment::shard_unit - 1) / segment::shard_unit * segment::shard_unit;
+  return segment::Splitter(std::max(wire::limits::data_segment_bytes, rounded), 0);
 }
 
 bool Links::knows(const std::string& name) const { return find(name) != nullptr; }
@@ -285,8 +341,17 @@ std::vector<LinkPtr> Links::opened() const {
   return links;
 }
 
-void Links::close() {
-  for (const LinkPtr& link : opened()) link->reopen();
+void Links::end() {
+  {
+    const std::lock_guard guard(lock_);
+    has_ended_ = true;
+  }
+  for (const LinkPtr& link : opened()) link->end();
+}
+
+void Links::shut() {
+  end();
+  for (const LinkPtr& link : opened()) link->shut();
 }
 
 }  // namespace speed::runtime

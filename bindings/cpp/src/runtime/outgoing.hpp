@@ -23,6 +23,8 @@ struct Outgoing {
   double deadline = 0;                              // monotonic seconds: how long to wait for room
   bool urgent = false;                              // never wait
   std::function<void(std::uint64_t)> track = {};    // gets the sequence before the envelope can be answered
+  bool unordered = false;                           // of segments: what comes behind them need not wait
+  bool is_last = false;                             // the leave notice, which goes out when nothing else does
 };
 
 // The link from this node to `target`: one sequence, one lane, one ringer.
@@ -42,6 +44,8 @@ class OutgoingLink {
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
   void reopen();     // the next envelope begins a new segment and opens the bell again
+  void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
+  void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens
   const std::string& target() const { return target_; }
 
@@ -59,6 +63,7 @@ class OutgoingLink {
   void sync(const Appended& appended);
   void flush();
   void ring();
+  void check_open(const Outgoing& outgoing) const;
   [[noreturn]] void refuse_full() const;
 
   Context& context_;
@@ -68,6 +73,8 @@ class OutgoingLink {
   std::mutex sync_lock_;
   fs::Ringer ringer_;
   std::uint64_t counter_ = 0;
+  bool has_ended_ = false;
+  bool is_shut_ = false;
   std::uint64_t synced_ = 0;  // guarded by sync_lock_, which is taken before lock_
   std::atomic<bool> is_full_ = false;  // a sender waits for room, without the lock; the others wait behind it
   std::condition_variable turn_;       // it waits no longer
@@ -80,6 +87,9 @@ class OutgoingLink {
   mutable std::mutex cut_lock_;
   std::shared_ptr<const segment::Splitter> splitter_;  // guarded by cut_lock_
 };
+
+// What cuts a payload that no envelope holds, on a link without a segment size (G-18).
+segment::Splitter fitting_splitter(std::size_t payload_bytes);
 
 using LinkPtr = std::shared_ptr<OutgoingLink>;
 
@@ -101,10 +111,13 @@ class Links {
 
   void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);
   std::size_t most_bytes(const std::string& target) const;  // of a request or response (G-18)
+  void check_size(const std::string& target, std::size_t bytes) const;  // PayloadTooLargeError above that
+  bool takes_segments(const std::string& target) const;                 // as its entry says
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;
-  void close();
+  void end();   // whoever still writes is refused from now on, and no link is opened: the name is about to be given up
+  void shut();  // for good
 
  private:
   struct Row {
@@ -116,6 +129,7 @@ class Links {
   Context& context_;
   std::function<void(OutgoingLink&)> opened_;
   mutable std::mutex lock_;
+  bool has_ended_ = false;
   std::unordered_map<std::string, Row> links_;
   std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_;
 };

@@ -20,16 +20,20 @@ constexpr std::size_t read_bytes = 4 << 20;
 constexpr double shortest_pause_seconds = 0.0005;
 constexpr double longest_pause_seconds = 0.02;
 
+constexpr std::size_t most_left = wire::limits::max_unfinished - 4;  // messages that stay in a lane that was read on
 constexpr double bell_seconds = 0.0005;   // how long busy lanes may keep the reader from the bell
 constexpr std::size_t busy_lanes = 4;     // polled at most
 constexpr unsigned looks_a_yield = 4;
+constexpr double failing_pause_seconds = 0.05;  // before what failed is tried again
 
 }  // namespace
 
-Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox)
+Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox,
+                   std::function<void()> scanned)
     : context_(context),
       bell_(std::move(bell)),
       inbox_(std::move(inbox)),
+      scanned_(std::move(scanned)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       polling_(context.spin_seconds),
       idle_seconds_(shortest_pause_seconds),
@@ -72,21 +76,39 @@ void Protocol::node_left(const std::string& name) {
   wake();
 }
 
+// Each part of a turn is tried whatever became of the others: no lane that cannot be read keeps a deadline from passing.
 void Protocol::step(bool wait) {
-  const fs::Rings rings = wait_for_rings(wait);
+  fs::Rings rings;
+  bool failed = !guarded("bell", [&] { rings = wait_for_rings(wait && !failing_); });
   const double now = fs::monotonic_seconds();
+  failed |= !guarded("lanes", [&] { read_lanes(rings, now); });
+  failed |= !guarded("departures", [&] { tell_departed(now); });
+  failed |= !guarded("deadlines", [&] { dispatch_->expire(now); });
+  failing_ = failed;
+  if (!failed) return;
+  next_scan_ = 0;  // the rings are taken: what they meant must be found without them
+  if (wait) context_.stop.wait_for(failing_pause_seconds);
+}
+
+// False if it failed; that is counted and said.
+template <class Part>
+bool Protocol::guarded(const char* what, Part part) {
   try {
-    if (rings.everything || now >= next_scan_) {
-      full_scan(now);
-    } else {
-      for (const wire::NodeId& id : rings.sources) read_rung(id, now);
-    }
-    tell_departed(now);
-    dispatch_->expire(now);
-  } catch (...) {
+    part();
+    return true;
+  } catch (const std::exception& error) {
     context_.stats.count("protocol_failures");
-    look_again();  // the rings are taken: what they meant must be found without them
-    throw;
+    context_.log.rarely(LogLevel::error, "speed.protocol", what,
+                        std::string(what) + " cannot be looked at, it is tried again: " + error.what());
+    return false;
+  }
+}
+
+void Protocol::read_lanes(const fs::Rings& rings, double now) {
+  if (rings.everything || now >= next_scan_) {
+    full_scan(now);
+  } else {
+    for (const wire::NodeId& id : rings.sources) read_rung(id, now);
   }
 }
 
@@ -110,7 +132,7 @@ void Protocol::tell_departed(double now) {
   if (departures_.look(*context_.registry, now)) next_scan_ = 0;
   if (next_scan_ == 0) return;
   for (const std::string& name : departures_.take()) {
-    const InboundLanePtr lane = accepting_ ? find(wire::node_id(name)) : nullptr;
+    const InboundLanePtr lane = find(wire::node_id(name));
     if (lane != nullptr && lane->has_more()) {
       departures_.add(name);
     } else if (context_.registry->surely_live(name) == nullptr) {
@@ -218,13 +240,17 @@ void Protocol::reader_died(int fd) {
 
 void Protocol::full_scan(double now) {
   next_scan_ = now + wire::limits::full_scan_seconds;
-  for (const std::string& source : inbox_->scan()) open_lane(source, now);
+  const bool listed = guarded("inbox", [&] {
+    for (const std::string& source : inbox_->scan()) open_lane(source, now);
+  });
+  guarded("dead letters", scanned_);
   std::vector<InboundLanePtr> lanes;
   {
     const std::lock_guard guard(lock_);
     for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
   }
   for (const InboundLanePtr& lane : lanes) drain(lane, now, true);
+  if (!listed) throw std::runtime_error("the inbox was not listed");
 }
 
 // Opens the lane of a sender that may write here; puts others aside after a time of grace (L-21), which lets a
@@ -252,6 +278,8 @@ void Protocol::open_lane(const std::string& source, double now) {
   ungranted_.erase(source);
   inbox_->put_aside(source, "the sender has no grant");
   context_.stats.count("lanes_quarantined");
+  context_.log.rarely(LogLevel::warning, "speed.protocol", "lanes_quarantined",
+                      "the lane of '" + source + "' is put aside: it has no grant");
 }
 
 // Has a lane read again that was left with something in it.
@@ -261,7 +289,8 @@ void Protocol::resume(const wire::NodeId& lane_id) {
 }
 
 void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
-  if (!accepting_ || context_.registration->is_over()) return;  // a successor may read already
+  if (context_.registration->is_over()) return;  // a successor may read already
+  if (leaving_ && lane->unfinished() >= most_left) return;  // its cursor can say which, for the next start
   std::size_t envelopes = 0;
   std::size_t bytes = 0;
   bool more = true;
@@ -296,6 +325,8 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
     dispatch_->dispatch(lane, received);
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
+    context_.log.rarely(LogLevel::warning, "speed.protocol", error.reason(),
+                        "an envelope of '" + lane->source() + "' is refused: " + error.what());
     lane->drop(received.header.sequence);
   } catch (const std::exception&) {
     context_.stats.count("dispatch_failures");
@@ -306,6 +337,8 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
 // Closes a lane in disorder; the next scan opens it at its last commit.
 void Protocol::give_up(const InboundLanePtr& lane) {
   context_.stats.count("lanes_failed");
+  context_.log.rarely(LogLevel::warning, "speed.protocol", "lanes_failed",
+                      "the lane of '" + lane->source() + "' cannot be read, it is opened again");
   lane->close(false);
   std::erase(busy_, lane);
   const std::lock_guard guard(lock_);
@@ -319,6 +352,9 @@ void Protocol::close() {
   lanes_.clear();
   busy_.clear();
   bell_.reset();
+  watched_.clear();
+  epoll_.close();
+  inbox_->close();
 }
 
 Introspection::LaneFacts Protocol::facts() const {

@@ -19,7 +19,9 @@ namespace speed::runtime {
 
 class Protocol {
  public:
-  Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox);
+  // `scanned` is called with each scan.
+  Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique_ptr<fs::Inbox> inbox,
+           std::function<void()> scanned);
 
   // Before the first step.
   void dispatch_to(Dispatch& dispatch) { dispatch_ = &dispatch; }
@@ -33,11 +35,14 @@ class Protocol {
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
   void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
-  void refuse_more() { accepting_ = false; }  // lanes stay unread, answers to others still go out
+  void leave() { leaving_ = true; }  // messages stay in their lanes, requests are refused, answers are still read
   void close();                     // commits and releases all lanes; nobody holds the role any more
   Introspection::LaneFacts facts() const;
 
  private:
+  template <class Part>
+  bool guarded(const char* what, Part part);
+  void read_lanes(const fs::Rings& rings, double now);
   fs::Rings wait_for_rings(bool wait);
   std::optional<fs::Rings> poll(double now);
   std::optional<fs::Rings> poll_once(double now);
@@ -58,6 +63,7 @@ class Protocol {
   Context& context_;
   std::unique_ptr<fs::Bell> bell_;  // null where there are none
   std::unique_ptr<fs::Inbox> inbox_;
+  std::function<void()> scanned_;
   Dispatch* dispatch_ = nullptr;
   fs::Fd epoll_;
   Polling polling_;
@@ -66,11 +72,12 @@ class Protocol {
   std::vector<fs::Received> received_;
   std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
+  bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
   std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;
-  std::atomic<bool> accepting_ = true;
+  std::atomic<bool> leaving_ = false;
   Departures departures_;
   mutable std::mutex lock_;  // guards what follows
   std::unordered_map<wire::NodeId, InboundLanePtr, wire::NodeIdHash> lanes_;

@@ -24,7 +24,8 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.pid_namespace, entry.boot_id,
           entry.startup_timestamp,      entry.last_heartbeat,
           entry.heartbeat_monotonic_ms, entry.lease,
-          entry.heartbeat_interval,     entry.version};
+          entry.heartbeat_interval,     entry.version,
+          entry.features};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)
@@ -53,6 +54,7 @@ void Registrar::stop() {
     thread_.detach();
   } else {
     thread_.join();
+    watch_.close();
   }
 }
 

@@ -33,6 +33,7 @@ void check(const std::string& name, const NodeOptions& options) {
     throw ConfigurationError("spin_seconds is " + std::to_string(options.spin_seconds) +
                              "; use 0 (sleep at once) to 0.01");
   }
+  if (options.max_deliveries < 1) throw ConfigurationError("max_deliveries is 0; use 1 or more");
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
 }
 
@@ -68,12 +69,15 @@ std::shared_ptr<Runtime> Runtime::make(const std::string& name, const NodeOption
 void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   const std::string root = options.root.empty() ? fs::default_root() : options.root;
   context.name = name;
+  context.log.names(name);
   context.id = wire::node_id(name);
   context.root = std::filesystem::absolute(root).lexically_normal().string();
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
   context.segment_limits = options.segment_limits;
+  context.on_error = options.on_error;
+  context.max_deliveries = options.max_deliveries;
   if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
   context.policy.allow(options.allow);
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
@@ -100,11 +104,14 @@ void Runtime::claim(const NodeOptions& options) {
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
-                                    options.fabrics, context.policy.allowed(), options.language};
+                                    options.fabrics, context.policy.allowed(), options.language,
+                                    {"segments", "withdraw"}};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
   try {
-    protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox));
+    dead = std::make_shared<DeadLetters>(context, workers);
+    delivery.bury_in(*dead);
+    protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
     registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
   } catch (const std::system_error& error) {
     context.registration->remove();
@@ -124,7 +131,7 @@ void Runtime::start() {
 void Runtime::begin() {
   const auto left = [this](const std::string& name) { protocol->node_left(name); };
   dispatch_ = std::make_unique<Dispatch>(
-      Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers}, left);
+      Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers, *dead}, left);
   protocol->dispatch_to(*dispatch_);
   links.on_open([this](OutgoingLink& link) { protocol->watch_reader(link); });
   Workers::Duties duties;
@@ -135,7 +142,12 @@ void Runtime::begin() {
   duties.wake = [this] { protocol->wake(); };
   workers.start(std::move(duties), shared_from_this());
   // The name is gone: end at once and write nothing more.
-  registrar->start({[this](const std::exception_ptr& why) { end(why); }, left, [this] { return calls.targets(); }},
+  const auto waited_for = [this] {
+    std::set<std::string> names = calls.targets();
+    names.merge(workers.scheduling([](core::Scheduler& scheduler) { return scheduler.senders(); }));
+    return names;
+  };
+  registrar->start({[this](const std::exception_ptr& why) { lost(why); }, left, waited_for},
                    shared_from_this());
 }
 
@@ -150,27 +162,39 @@ void Runtime::leave(double drain_seconds) {
   } catch (const Error&) {
     // Without a word the node leaves all the same.
   }
-  protocol->refuse_more();
+  protocol->leave();
+  workers.scheduling([](core::Scheduler& scheduler) { scheduler.leave(); });
   delivery.stop_waiting();
   workers.drain(drain_seconds);
-  delivery.finish_in_hand();
-  context.registration->remove();
-  end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")));
+  end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true);
   say_leave();
-  links.close();
+  links.shut();
 }
 
-// Stops all threads, fails all who wait, releases the lanes.
-void Runtime::end(const std::exception_ptr& why) {
+// Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
+// successor may read the same lanes from then on, and fences off what this node writes.
+void Runtime::end(const std::exception_ptr& why, bool orderly) {
   const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
   calls.fail_all(why);
   workers.drain(callback_seconds);  // what waits for a call hears of its end
+  const auto waiting = workers.scheduling([](core::Scheduler& scheduler) { return scheduler.close(); });
+  if (orderly) {
+    serving.leave(waiting);
+    delivery.finish(Workers::present().job);
+    delivery.finish_in_hand();
+  }
   delivery.wake_receivers();
   workers.stop(join_seconds);
   registrar->stop();
   protocol->close();
   if (dispatch_ != nullptr) dispatch_->close();
+  if (orderly) {
+    links.end();
+    context.registration->remove();
+  } else {
+    links.shut();
+  }
 }
 
 // Tells every node that this one wrote to and that still allows it; the registry tells the rest.
@@ -181,11 +205,41 @@ void Runtime::say_leave() {
     try {
       const fs::EntryPtr entry = context.registry->live(link->target());
       if (entry == nullptr || !fs::grants(*entry, context.name)) continue;
-      link->send({wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true});
+      Outgoing notice{wire::EnvelopeType::discovery, 0, {&one, 1}, 0, true};
+      notice.is_last = true;
+      link->send(notice);
     } catch (const std::exception&) {
       context.stats.count("leave_notices_undelivered");
     }
   }
+}
+
+void Runtime::on_lost(Node::LostHandler handler) {
+  const std::lock_guard guard(lock);
+  lost_handlers_.push_back(std::move(handler));
+}
+
+// The name is gone. The program hears of it on a thread of its own, since it may take its time.
+void Runtime::lost(const std::exception_ptr& why) {
+  context.log.always(LogLevel::error, "speed.registry", "the lease is lost: another may have the name, and this node has ended");
+  std::vector<Node::LostHandler> handlers;
+  {
+    const std::lock_guard guard(lock);
+    handlers.swap(lost_handlers_);
+  }
+  if (!handlers.empty()) {
+    std::thread([self = shared_from_this(), handlers = std::move(handlers), why] {
+      fs::block_signals();
+      for (const auto& handler : handlers) {
+        try {
+          handler(why);
+        } catch (...) {
+          self->context.stats.count("handler_failures");
+        }
+      }
+    }).detach();
+  }
+  end(why, false);
 }
 
 void Runtime::check_usable() const {
@@ -210,35 +264,37 @@ wire::Block<10> Runtime::random_bytes() {
 NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted) {
   wire::check_node_name(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const Workers::Away away;
   while (true) {
     const fs::EntryPtr entry = context.registry->live(target);
-    if (entry != nullptr && fs::grants(*entry, context.name)) return info_of(*entry);
+    const bool is_leaving = entry != nullptr && entry->status == "leaving";
+    if (entry != nullptr && !is_leaving && fs::grants(*entry, context.name)) return info_of(*entry);
     if (interrupted && interrupted()) throw Interrupted{};
     if (fs::monotonic_seconds() < deadline && !context.stop.wait_for(wait_pause_seconds)) continue;
-    const std::string why = entry == nullptr ? "is not live" : "does not allow '" + context.name + "'";
+    const std::string why = entry == nullptr ? "is not live" : is_leaving ? "is leaving" : "does not allow '" + context.name + "'";
     throw UnknownNodeError("'" + target + "' " + why + " after " + std::to_string(timeout_seconds) + " s");
   }
 }
 
-std::string Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
-                          const std::function<bool()>& interrupted) {
+Runtime::Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
+                            const std::function<bool()>& interrupted) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded = context.buffers.take();
   encode(payload, fields, options.protection, encoded);
-  send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
+  const bool waiting = send_message(target, segment::MemorySource(encoded.view()), options, {}, interrupted);
   context.buffers.give(std::move(encoded));
-  return fields.message_id;
+  return {fields.message_id, waiting};
 }
 
-std::string Runtime::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                                const Progress& progress, const std::function<bool()>& interrupted) {
+Runtime::Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
+                                  const SendOptions& options, const Progress& progress, const std::function<bool()>& interrupted) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) {
       throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
     }
-    std::string id = send(target, all_of(payload), options, interrupted);
+    Sent sent = send(target, all_of(payload), options, interrupted);
     if (progress) progress(payload.size(), payload.size());
-    return id;
+    return sent;
   }
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer front;
@@ -247,28 +303,31 @@ std::string Runtime::send_large(const std::string& target, const segment::Source
     throw PayloadTooLargeError("the metadata of the message are " + std::to_string(front.size()) +
                                " bytes; the limit is " + std::to_string(wire::limits::max_segmented_head_bytes));
   }
-  send_message(target, Behind(front.view(), payload), options, progress, interrupted);
-  return fields.message_id;
+  const bool waiting = send_message(target, Behind(front.view(), payload), options, progress, interrupted);
+  return {fields.message_id, waiting};
 }
 
-void Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                            const Progress& progress, const std::function<bool()>& interrupted) {
   constexpr auto type = wire::EnvelopeType::message;
   const double timeout = options.timeout_seconds;
   if (message.size() > wire::limits::max_payload_bytes) {
-    if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted);
-    return large.send(target, type, message, timeout, progress);
+    if (options.ack) return large.send_acknowledged(target, type, message, timeout, progress, interrupted, options.unordered);
+    large.send(target, type, message, timeout, progress, options.unordered);
+    return false;
   }
   Bytes room;
   const ByteView one = message.read(0, message.size(), room);
+  bool waiting = false;
   if (options.ack) {
     Waiter waiter;
-    calls.send_acknowledged(target, type, one, timeout, waiter.completion());
-    waiter.result(workers, interrupted);
+    calls.send_acknowledged(target, type, one, timeout, options.unordered, waiter.completion());
+    waiting = waiter.result(workers, interrupted) == Value(true);
   } else {
-    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout});
+    links.granted(target)->send({type, 0, {&one, 1}, fs::monotonic_seconds() + timeout, false, {}, options.unordered});
   }
   if (progress) progress(message.size(), message.size());
+  return waiting;
 }
 
 void Runtime::encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked,

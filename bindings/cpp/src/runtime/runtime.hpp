@@ -18,14 +18,21 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // Leaves in order; what is in flight gets `drain_seconds`. A second call does nothing.
   void leave(double drain_seconds);
 
+  void on_lost(Node::LostHandler handler);
+
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool is_forked() const { return fork_mark_.is_copied(); }
-  // Each sends one message and returns its id. If the options ask for its acknowledgement, they wait for that;
+  // One that was sent; `waiting`: it was acknowledged, and waits there for the program to take it.
+  struct Sent {
+    std::string id;
+    bool waiting = false;
+  };
+  // Each sends one message. If the options ask for its acknowledgement, they wait for that;
   // Interrupted when `interrupted`, which is asked now and then.
-  std::string send(const std::string& target, const Value& payload, const SendOptions& options,
-                   const std::function<bool()>& interrupted = {});
-  std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                         const Progress& progress = {}, const std::function<bool()>& interrupted = {});
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options,
+            const std::function<bool()>& interrupted = {});
+  Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                  const Progress& progress = {}, const std::function<bool()>& interrupted = {});
   // Appends one message, protected if it is to be.
   void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked, wire::Buffer& out) const;
   bool protects(const Protection& asked) const;
@@ -47,6 +54,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   LargeSender large;
   Serving serving;
   Delivery delivery;
+  std::shared_ptr<DeadLetters> dead;
   Introspection introspection;
   std::unique_ptr<Registrar> registrar;
 
@@ -55,10 +63,11 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void prepare(const std::string& name, const NodeOptions& options);
   void claim(const NodeOptions& options);
   void begin();
-  void end(const std::exception_ptr& why);
+  void end(const std::exception_ptr& why, bool orderly);
+  void lost(const std::exception_ptr& why);
   void say_leave();
   // A whole message, in segments if no envelope holds it.
-  void send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
+  bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                     const Progress& progress, const std::function<bool()>& interrupted);
 
   wire::Block<10> random_bytes();
@@ -66,6 +75,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const fs::ForkMark fork_mark_;
   std::unique_ptr<Dispatch> dispatch_;
   std::mutex end_lock_;     // held while the node ends, so that nobody leaves before it has
+  std::vector<Node::LostHandler> lost_handlers_;  // guarded by `lock`
   std::mutex random_lock_;  // guards what follows
   std::vector<wire::Block<10>> random_;
 };

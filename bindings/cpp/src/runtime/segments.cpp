@@ -36,6 +36,7 @@ struct Segments::Arrived {
   LanePtr lane;
   wire::Header header;
   bool redelivered;
+  bool doubtful;
 
   void drop() const { lane->drop(header.sequence); }
 };
@@ -51,7 +52,7 @@ Segments::Segments(Context& context, Workers& workers, Calls& calls, Told told)
 void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   const Segment one = segment::read_segment(received.payload);
   const Key key{lane->source(), static_cast<unsigned>(received.header.type), one.hash};
-  const Arrived arrived{lane, received.header, received.redelivered};
+  const Arrived arrived{lane, received.header, received.redelivered, received.doubtful};
   if (received.header.type == EnvelopeType::spc_response && !calls_.waits_for(lane->source())) {  // S-6
     context_.stats.count("answers_unexpected");
     return arrived.drop();
@@ -80,7 +81,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
 Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) {
   using Verdict = segment::Reassembly::Verdict;
   restore();
-  const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_payload_bytes;
+  const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_call_bytes;
   const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
   for (const Key& other : admission.evicted) {
     context_.stats.count("segments_evicted");
@@ -106,10 +107,15 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
     return {};
   }
   in_hand_[key] = nullptr;
-  Task put_together = [this, key, arrived] { finish(key, arrived); };
-  const bool is_small = known.data_count * known.segment_size <= inline_bytes || !is_message(key);
-  if (is_small) return put_together;
-  return [this, put_together] { workers_.submit(put_together); };
+  Task whole_of = [this, key, arrived] { finish(key, arrived); };
+  if (known.data_count * known.segment_size <= inline_bytes) return whole_of;
+  if (!is_message(key)) return [this, whole_of] { workers_.submit(whole_of); };
+  return [this, key, arrived, unordered = one.is_unordered] {
+    const LanePtr lane = assembled_lane(key, arrived);
+    wire::Header header = arrived.header;
+    header.flags = static_cast<std::uint16_t>(header.flags & ~wire::flag_segment);
+    told_.enqueue(lane, header, unordered, [this, key, arrived, lane] { return put_together(key, arrived, lane); });
+  };
 }
 
 void Segments::compare(const Key& key, const Segment& one) {
@@ -132,53 +138,82 @@ void Segments::repeated(const Key& key, const Arrived& arrived) {
 // --- a payload with enough segments ---
 
 void Segments::whole(const Key& key, const Segment& one, const Arrived& arrived) {
-  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, one.payload, nullptr);
+  if (segment::keccak256(one.payload) == key.hash) return hand_on(key, arrived, received(arrived, one.payload, nullptr));
   failed(key, arrived, WireError("SEGMENT_HASH", "the payload is not what its hash says"));
 }
 
-// Proves a payload and hands it on.
-void Segments::finish(const Key& key, const Arrived& arrived) {
+// Proves a payload; null if it cannot be put together, which its sender was told.
+std::optional<Segments::Whole> Segments::proven(const Key& key, const Arrived& arrived) {
   std::shared_ptr<fs::StoredShards> shards;
-  LargePtr large;
-  Bytes payload;
   try {
     {
       const std::lock_guard guard(lock_);
-      if (closed_) return;
+      if (closed_) return std::nullopt;
       shards = store_.shards(key);
       in_hand_[key] = shards;
     }
     const std::size_t size = segment::rebuild(*shards, key.hash);
     const bool is_parted = is_message(key) && shards->data_count() > 1;
     if (is_parted && size > wire::limits::file_backed_bytes) {
-      large = std::make_shared<LargeMessage>(shards, size);
-    } else {
-      payload = all_of(StoredPayload(shards, 0, size));
-      if (is_parted) {
-        wire::read_front(ByteView(payload).first(std::min(size, wire::limits::max_segmented_head_bytes)), size);
-      }
+      return Whole{nullptr, std::make_shared<LargeMessage>(shards, size)};
     }
+    auto payload = std::make_shared<const Bytes>(all_of(StoredPayload(shards, 0, size)));
+    if (is_parted) {
+      wire::read_front(ByteView(*payload).first(std::min(size, wire::limits::max_segmented_head_bytes)), size);
+    }
+    return Whole{std::move(payload), nullptr};
   } catch (const WireError& error) {
-    return failed(key, arrived, error);
+    failed(key, arrived, error);
   } catch (const SegmentStoreError& error) {
-    return failed(key, arrived, error);
+    failed(key, arrived, error);
   } catch (const std::exception& error) {
-    return failed(key, arrived, SegmentStoreError(std::string("segments cannot be read: ") + error.what()));
+    failed(key, arrived, SegmentStoreError(std::string("segments cannot be read: ") + error.what()));
   }
-  hand_on(key, arrived, payload, large);
+  return std::nullopt;
 }
 
-void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large) {
+void Segments::finish(const Key& key, const Arrived& arrived) {
+  const std::optional<Whole> whole = proven(key, arrived);
+  if (whole) hand_on(key, arrived, received(arrived, *whole->payload, whole->payload));
+}
+
+Arrival Segments::put_together(const Key& key, const Arrived& arrived, const LanePtr& lane) {
+  const std::optional<Whole> whole = proven(key, arrived);
+  if (!whole) return nullptr;
   context_.stats.count("payloads_from_segments");
-  fs::Received received{arrived.header, payload, arrived.redelivered};
-  received.header.flags = static_cast<std::uint16_t>(received.header.flags & ~wire::flag_segment);
-  // A program may keep a message longer than the node lives.
-  const auto done = [self = weak_from_this(), key] {
+  Arrival made;
+  guarded(arrived, lane, [&](const LanePtr&) {
+    made = told_.make(lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), nullptr),
+                      whole->large);
+  });
+  return made;
+}
+
+// A program may keep a message longer than the node lives.
+LanePtr Segments::assembled_lane(const Key& key, const Arrived& arrived) {
+  return std::make_shared<AssembledLane>(arrived.lane, [self = weak_from_this(), key] {
     if (const auto segments = self.lock()) segments->completed(key);
-  };
-  const auto lane = std::make_shared<AssembledLane>(arrived.lane, done);
+  });
+}
+
+fs::Received Segments::received(const Arrived& arrived, ByteView payload, std::shared_ptr<const Bytes> owner) const {
+  fs::Received whole{arrived.header, payload, arrived.redelivered, arrived.doubtful, std::move(owner)};
+  whole.header.flags = static_cast<std::uint16_t>(whole.header.flags & ~wire::flag_segment);
+  return whole;
+}
+
+void Segments::hand_on(const Key& key, const Arrived& arrived, const fs::Received& whole) {
+  context_.stats.count("payloads_from_segments");
+  guarded(arrived, assembled_lane(key, arrived),
+          [&](const LanePtr& lane) { told_.deliver(lane, whole); });
+  if (arrived.header.type == EnvelopeType::spc_response) completed(key);
+}
+
+// What a payload breaks is counted, and the payload dropped.
+template <class Hand>
+void Segments::guarded(const Arrived& arrived, const LanePtr& lane, Hand hand) {
   try {
-    told_.deliver(lane, received, large);
+    hand(lane);
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     lane->drop(arrived.header.sequence);
@@ -186,7 +221,6 @@ void Segments::hand_on(const Key& key, const Arrived& arrived, ByteView payload,
     context_.stats.count("dispatch_failures");
     lane->drop(arrived.header.sequence);
   }
-  if (arrived.header.type == EnvelopeType::spc_response) completed(key);
 }
 
 // The payload was handled: it is never delivered again.
@@ -235,6 +269,8 @@ void Segments::discard(const Key& key) {
 // Tells the sender that a payload will not be delivered (G-19).
 void Segments::lost(const Key& key, const std::string& why) {
   context_.stats.count("payloads_lost");
+  context_.log.rarely(LogLevel::warning, "speed.messages", "payloads_lost",
+                      "a payload of '" + key.sender + "' is lost: " + why);
   const auto latest = latest_.find(key);
   if (latest == latest_.end()) return;
   const std::uint64_t sequence = latest->second;

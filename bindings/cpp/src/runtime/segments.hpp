@@ -1,8 +1,9 @@
 // Segments as they arrive: kept, put together, handed on as what an envelope without them would hold (G-12 to G-19).
-// Large payloads are proven and handed on by a worker.
+// Large payloads are put together by the worker that handles them, in their place among what their sender sent.
 // Threads: `accept` and `expire` are for the holder of the reader's role; what is in hand ends on any thread.
 #pragma once
 
+#include "runtime/arrival.hpp"
 #include "runtime/calls.hpp"
 #include "runtime/inbound_lane.hpp"
 #include "runtime/large_payload.hpp"
@@ -15,7 +16,10 @@ class Segments : public std::enable_shared_from_this<Segments> {
  public:
   // How the parts around it hear of a payload; `large` holds it when it is too large for `received`.
   struct Told {
-    std::function<void(const LanePtr& lane, const fs::Received& received, const LargePtr& large)> deliver;
+    std::function<void(const LanePtr& lane, const fs::Received& received)> deliver;
+    // A message that is put together when it is its turn: by `put_together`, which hands it to `make`.
+    std::function<void(const LanePtr& lane, const wire::Header& header, bool unordered, std::function<Arrival()> put_together)> enqueue;
+    std::function<Arrival(const LanePtr& lane, const fs::Received& received, const LargePtr& large)> make;
     std::function<void(const std::string& source, std::uint64_t sequence)> acknowledge;
     std::function<void(const std::string& source, std::uint64_t sequence, const std::string& why)> report_lost;
   };
@@ -34,9 +38,20 @@ class Segments : public std::enable_shared_from_this<Segments> {
   Task take(const Key& key, const segment::Segment& one, const Arrived& arrived);
   void compare(const Key& key, const segment::Segment& one);
   void repeated(const Key& key, const Arrived& arrived);
+  // A payload that was proven.
+  struct Whole {
+    std::shared_ptr<const Bytes> payload;
+    LargePtr large;
+  };
+  std::optional<Whole> proven(const Key& key, const Arrived& arrived);
   void finish(const Key& key, const Arrived& arrived);
+  Arrival put_together(const Key& key, const Arrived& arrived, const LanePtr& lane);
+  LanePtr assembled_lane(const Key& key, const Arrived& arrived);
   void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
-  void hand_on(const Key& key, const Arrived& arrived, ByteView payload, const LargePtr& large);
+  fs::Received received(const Arrived& arrived, ByteView payload, std::shared_ptr<const Bytes> owner) const;
+  template <class Hand>
+  void guarded(const Arrived& arrived, const LanePtr& lane, Hand hand);
+  void hand_on(const Key& key, const Arrived& arrived, const fs::Received& received);
   void completed(const Key& key);
   void failed(const Key& key, const Arrived& arrived, const Error& error);
 

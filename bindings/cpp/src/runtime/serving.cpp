@@ -1,5 +1,7 @@
 #include "runtime/serving.hpp"
 
+#include <stop_token>
+
 #include "fs/clock.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
@@ -10,163 +12,303 @@ namespace speed::runtime {
 namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
+constexpr std::size_t large_payload_bytes = 1 << 20;
 constexpr std::size_t max_error_bytes = 500;
-constexpr double never = 1e300;
 
 }  // namespace
 
+// One accepted request.
+struct Serving::Asked : Job {
+  explicit Asked(Serving& by) : Job(core::Kind::request), serving(by) {}
+  void run() override { serving.serve(self.lock()); }
+
+  Serving& serving;
+  std::weak_ptr<Asked> self;
+  LanePtr lane;  // guarded by the lock of the workers, since one that failed is replaced
+  std::uint32_t generation = 0;  // of the caller
+  std::uint64_t sequence = 0;
+  wire::RequestHead head;
+  std::shared_ptr<const Bytes> payload;  // null where it was not kept: its service was not there
+  bool redelivered = false;
+  bool doubtful = false;  // an earlier process may have begun it
+  bool entered = false;   // its service is about to be invoked; guarded likewise
+  bool begun = false;     // and committed before
+  std::stop_source cancellation;
+  std::atomic<bool> withdrawn = false;  // by its caller
+  std::atomic<bool> forgotten = false;  // its caller is gone: nobody reads an answer
+};
+
+// --- arrival ---
+
 // Steps 1 and 2 (authenticity, the sender's grant) are behind us here.
 void Serving::accept(const LanePtr& lane, const fs::Received& received) {
-  auto running = std::make_shared<Running>();
-  running->lane = lane;
-  running->sequence = received.header.sequence;
-  running->generation = wire::generation_of(received.header.sequence);
+  const auto asked = std::make_shared<Asked>(*this);
+  asked->self = asked;
+  asked->lane = lane;
+  asked->sequence = received.header.sequence;
+  asked->generation = wire::generation_of(received.header.sequence);
+  asked->redelivered = received.redelivered;
+  asked->doubtful = received.doubtful;
   try {
-    running->request = wire::decode_request(received.payload);
-    if (running->request.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
+    asked->head = wire::decode_head(received.payload);
+    if (asked->head.caller != lane->source()) throw WireError("BAD_PAYLOAD", "the caller is not the sender");
   } catch (const WireError& error) {
     reject(lane->source(), received, "INVALID_ARGUMENTS", error.what());
     throw;
   }
-  const auto left_ms = static_cast<double>(running->request.deadline_ms - fs::unix_ms());
-  running->deadline = fs::monotonic_seconds() + left_ms / 1000;
-  bool is_new = false;
-  {
-    const std::lock_guard guard(lock_);
-    is_new = running_.try_emplace(running->key(), running).second;
-    if (is_new) earliest_ = std::min(earliest_, running->deadline);
+  asked->sender = lane->source();
+  asked->key = asked->head.request_id;
+  asked->deadline = deadline_of(asked->head.deadline);
+  // A large payload is not copied for a service that it does not reach.
+  const std::string& service = asked->head.service;
+  if (received.payload.size() <= large_payload_bytes || services.find(service, asked->sender).service != nullptr) {
+    asked->payload = received.owner != nullptr
+                         ? received.owner
+                         : std::make_shared<const Bytes>(received.payload.begin(), received.payload.end());
   }
-  if (!is_new) {
-    context_.stats.count("requests_duplicate");
-    lane->drop(received.header.sequence);
-    return;
-  }
-  workers_.queue_in_order([this, running] { serve(running); });
+  admit(asked, received);
+}
+
+void Serving::admit(const AskedPtr& asked, const fs::Received& received) {
+  const auto said = workers_.scheduling([&](core::Scheduler& scheduler) { return scheduler.request(asked); });
+  if (said == core::Admission::waiting) return workers_.notice();
+  if (said == core::Admission::duplicate) return take_over(asked);
+  reject(asked->sender, received, "LEAVING", "'" + context_.name + "' is leaving: nothing ran, call another node");
+  asked->lane->drop(asked->sequence);
+}
+
+// A second copy. Where the lane of the first one failed and is read again, the first goes on in this one.
+void Serving::take_over(const AskedPtr& asked) {
+  const bool goes_on = workers_.scheduling([&](core::Scheduler& scheduler) {
+    const auto first = std::static_pointer_cast<Asked>(scheduler.find(asked->sender, asked->key));
+    const bool is_same = first != nullptr && first->sequence == asked->sequence && first->lane->is_closed();
+    if (is_same) first->lane = asked->lane;
+    return is_same && !first->begun;
+  });
+  if (goes_on) return;
+  context_.stats.count("requests_duplicate");
+  asked->lane->drop(asked->sequence);
 }
 
 void Serving::refuse(const std::string& source, const fs::Received& received) {
   reject(source, received, "ACCESS_DENIED", "'" + context_.name + "' does not allow '" + source + "'");
 }
 
-// Tells the caller of a request that was not accepted, if its id can be read (S-2).
+// When it is over on the clock of this process; a clock that people set decides only between hosts (S-4).
+double Serving::deadline_of(const wire::Deadline& deadline) const {
+  const bool is_here = deadline.boot_id == context_.registry->observer().boot_id;
+  const std::int64_t left_ms = is_here ? deadline.boot_ms - fs::boot_ms() : deadline.unix_ms - fs::unix_ms();
+  return fs::monotonic_seconds() + static_cast<double>(left_ms) / 1000;
+}
+
+// Tells the caller of a request that was not accepted, if its id can be read (S-2). Who reads never waits: a full inbox
+// loses the answer, counted.
 void Serving::reject(const std::string& source, const fs::Received& received, std::string_view code,
                      const std::string& text) {
-  std::string id;
+  const std::optional<std::string> id = wire::id_at_front(received.payload);
+  if (!id) return;
+  wire::Buffer reply;
+  wire::encode_error(*id, code, text, {}, reply);
+  const ByteView one = reply.view();
   try {
-    id = wire::request_id_in(wire::unpack_map(received.payload, "request"));
-  } catch (const WireError&) {
-    return;
+    links_.open(source, wire::generation_of(received.header.sequence))
+        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&one, 1}, 0, true});
+  } catch (const std::exception&) {
+    context_.stats.count("answers_undelivered");
+  }
+}
+
+// --- on a worker ---
+
+void Serving::serve(const AskedPtr& asked) {
+  const double began = fs::monotonic_seconds();
+  std::string error;
+  wire::Buffer reply = answer(asked, error);
+  workers_.begun();  // where it did not come to that
+  const bool is_large = reply.size() > large_answer_bytes;
+  if (!workers_.settle(asked)) {
+    context_.stats.count("answers_too_late");
+  } else if (asked->forgotten && !asked->begun) {
+    lane_of(asked)->finish({&asked->sequence, 1});
+  } else {
+    answers_.add({lane_of(asked), asked->generation, asked->sequence, std::move(reply), asked->begun, asked->key});
+    if (is_large) answers_.flush(true);
+  }
+  context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
+}
+
+// Steps 3 to 9; whatever fails, there is one answer. `error` is what went wrong, for the stats.
+wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
+  Response response;
+  try {
+    std::optional<Response> early = unwanted(*asked);
+    response = early ? std::move(*early) : respond(asked, services.find(asked->head.service, asked->sender));
+  } catch (const std::exception& failure) {
+    response = Response::error("INTERNAL_ERROR", failure.what());
+  }
+  try {
+    return encoded(*asked, std::move(response), error);
+  } catch (const std::exception& failure) {
+    error = std::string("INTERNAL_ERROR: ") + failure.what();
   }
   wire::Buffer reply;
-  wire::encode_error(id, code, text, {}, reply);
-  send_urgently(source, wire::generation_of(received.header.sequence), reply.view());
+  wire::encode_error(asked->key, "INTERNAL_ERROR", error, {}, reply);
+  return reply;
 }
 
-void Serving::serve(const RunningPtr& running) {
-  const double began = fs::monotonic_seconds();
-  {
-    const std::lock_guard guard(lock_);
-    const auto found = running_.find(running->key());
-    if (found == running_.end()) return;  // it timed out in the queue
-    running->started = began < running->deadline;
-    if (!running->started) running_.erase(found);
-  }
-  if (!running->started) {  // the reader did not look in time
-    return answers_.add({running->lane, running->generation, running->sequence, timed_out(*running)});
-  }
-  std::string error;
-  wire::Buffer reply = answer(*running, error);
-  const bool is_large = reply.size() > large_answer_bytes;
-  if (remove(*running)) {
-    answers_.add({running->lane, running->generation, running->sequence, std::move(reply)});
-    if (is_large) answers_.flush(true);
-  } else {
-    context_.stats.count("answers_too_late");
-  }
-  context_.stats.served(running->request.service, fs::monotonic_seconds() - began, error);
+// It was withdrawn, or its deadline passed, since it was taken: it never begins (T-10).
+std::optional<Response> Serving::unwanted(const Asked& asked) const {
+  const Map queued{{"phase", "queued"}};
+  if (asked.withdrawn || asked.forgotten) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
+  if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
+  context_.stats.count("requests_timed_out_queued");
+  return Response::error("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time",
+                         queued);
 }
 
-// Steps 3 to 9; any failure becomes an SPC error response. `error` is what went wrong, for the stats.
-wire::Buffer Serving::answer(Running& running, std::string& error) {
-  wire::WireRequest& asked = running.request;
-  // 5 and 6: the arguments were read with the payload.
-  const Request request{asked.service,    std::move(asked.arguments), running.lane->source(),
-                        asked.request_id, asked.deadline_ms,          asked.traceparent};
-  const TraceScope trace(asked.traceparent);
-  Response response = services.invoke(request, [this] { workers_.entered(); });  // 3 locate, 4 its policy, 7 invoke, 8 response
+// A request is begun by its commit, so that none is begun twice; one that may run twice is committed when it was
+// answered (S-8).
+Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found& found) {
+  const wire::RequestHead& head = asked->head;
+  if (found.service == nullptr) return found.refusal;
+  if (asked->payload == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
+  if (asked->doubtful && !found.idempotent) {
+    context_.stats.count("requests_in_doubt");
+    return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
+  }
+  Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
+                  head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
+  if (asked->payload->size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
+  try {
+    request.arguments = wire::decode_arguments(*asked->payload, head);  // 5 and 6
+  } catch (const WireError& error) {
+    context_.stats.rejected(error.reason());
+    return Response::error("INVALID_ARGUMENTS", error.what());
+  }
+  asked->payload = nullptr;
+  if (std::optional<Response> early = begin(asked, found.idempotent)) return std::move(*early);
+  workers_.begun();
+  const TraceScope trace(head.traceparent);
+  std::string thrown;
+  Response response = core::ServiceTable::run(*found.service, request, thrown);  // 7 and 8
+  if (!thrown.empty()) {
+    context_.log.always(LogLevel::error, "speed.spc",
+                        "service '" + head.service + "' failed for '" + asked->sender + "': " + thrown);
+  }
+  return response;
+}
+
+LanePtr Serving::lane_of(const AskedPtr& asked) {
+  return workers_.scheduling([&](core::Scheduler&) { return asked->lane; });
+}
+
+// Null once it has begun. What was withdrawn or told as overdue by then never does (T-10).
+std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
+  const LanePtr lane = workers_.scheduling([&](core::Scheduler&) {
+    asked->entered = !asked->is_overdue && !asked->withdrawn && !asked->forgotten;
+    asked->begun = asked->entered && !idempotent;
+    return asked->lane;
+  });
+  const Map queued{{"phase", "queued"}};
+  if (!asked->entered) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
+  if (idempotent || lane->begin(asked->sequence)) return std::nullopt;
+  context_.stats.count("requests_not_begun");
+  return Response::error("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran", queued);
+}
+
+wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {
   wire::Buffer reply = context_.buffers.take();
   if (response.ok()) {
     try {
-      wire::encode_success(asked.request_id, response.result, reply);  // 9 serialise
-      const std::size_t most = links_.most_bytes(running.lane->source());
+      wire::encode_success(asked.key, response.result, reply);  // 9 serialise
+      const std::size_t most = links_.most_bytes(asked.sender);
       if (reply.size() <= most) return reply;
       response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
-                                                    " bytes; the limit is " +
-                                                    std::to_string(most));
+                                                         " bytes; the limit is " + std::to_string(most));
     } catch (const UnserialisableError& unserialisable) {
       response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
     }
     reply.clear();
   }
   error = wire::readable(response.error_code + ": " + response.error_message, max_error_bytes);
-  wire::encode_error(asked.request_id, response.error_code, response.error_message, response.details, reply);
+  wire::encode_error(asked.key, response.error_code, response.error_message, response.details, reply);
   return reply;
 }
 
-bool Serving::remove(const Running& running) {
-  const std::lock_guard guard(lock_);
-  return running_.erase(running.key()) != 0;
+// --- ends that are not its own ---
+
+// Answers a request that the Scheduler gave up, or told as overdue.
+void Serving::end(const AskedPtr& asked, std::string_view code, const std::string& text, const Map& details) {
+  wire::Buffer reply;
+  wire::encode_error(asked->key, code, text, details, reply);
+  const auto [lane, begun] = workers_.scheduling([&](core::Scheduler&) { return std::pair(asked->lane, asked->begun); });
+  answers_.add({lane, asked->generation, asked->sequence, std::move(reply), begun, asked->key});
 }
 
-void Serving::expire(double now) {
-  std::vector<RunningPtr> late;
-  {
-    const std::lock_guard guard(lock_);
-    if (now < earliest_) return;
-    earliest_ = never;
-    for (auto at = running_.begin(); at != running_.end();) {
-      if (at->second->deadline > now) {
-        earliest_ = std::min(earliest_, at->second->deadline);
-        ++at;
-      } else {
-        late.push_back(at->second);
-        at = running_.erase(at);
-      }
+// What the program hung on it runs on a worker.
+void Serving::cancel(const AskedPtr& asked) {
+  workers_.submit([asked] { asked->cancellation.request_stop(); });
+}
+
+void Serving::withdraw(const std::string& source, const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    bool never_begins = false;
+    const auto asked = std::static_pointer_cast<Asked>(workers_.scheduling([&](core::Scheduler& scheduler) {
+      const core::WorkPtr work = scheduler.withdraw(source, id);
+      never_begins = work != nullptr && work->state == core::State::ended;
+      return work;
+    }));
+    if (asked == nullptr) continue;
+    context_.stats.count("requests_withdrawn");
+    asked->withdrawn = true;
+    if (never_begins) {
+      end(asked, "WITHDRAWN", "it was withdrawn: nothing ran", {{"phase", "queued"}});
+    } else {
+      cancel(asked);
     }
   }
-  for (const RunningPtr& running : late) time_out(*running);
+  answers_.flush(false);
 }
 
-void Serving::time_out(const Running& running) {
-  const wire::Buffer reply = timed_out(running);
-  send_urgently(running.lane->source(), running.generation, reply.view());
-  running.lane->finish({&running.sequence, 1});
-}
-
-// The answer to a request that is over its deadline, which was taken from the table.
-wire::Buffer Serving::timed_out(const Running& running) {
-  const std::string phase = running.started ? "running" : "queued";
-  context_.stats.count("requests_timed_out_" + phase);
-  wire::Buffer reply;
-  wire::encode_error(running.request.request_id, "TIMEOUT",
-                     "the deadline of '" + running.request.service + "' passed while " + phase + ": allow it more time",
-                     {{"phase", phase}}, reply);
-  return reply;
-}
-
-// The reader never waits: a full inbox loses the answer, counted.
-void Serving::send_urgently(const std::string& source, std::uint32_t generation, ByteView reply) {
-  try {
-    links_.open(source, generation)
-        ->send({wire::EnvelopeType::spc_response, wire::flag_reply, {&reply, 1}, 0, true});
-  } catch (const std::exception&) {
-    context_.stats.count("answers_undelivered");
+void Serving::forget(const std::string& source) {
+  std::vector<AskedPtr> waiting;
+  std::vector<AskedPtr> running;
+  workers_.scheduling([&](core::Scheduler& scheduler) {
+    for (const core::WorkPtr& work : scheduler.forget(source)) {
+      (work->state == core::State::ended ? waiting : running).push_back(std::static_pointer_cast<Asked>(work));
+    }
+  });
+  for (const AskedPtr& asked : waiting) lane_of(asked)->finish({&asked->sequence, 1});
+  for (const AskedPtr& asked : running) {
+    asked->forgotten = true;
+    cancel(asked);
   }
+  if (waiting.size() + running.size() > 0) context_.stats.count("requests_forgotten", waiting.size() + running.size());
 }
 
-double Serving::next_deadline() const {
-  const std::lock_guard guard(lock_);
-  return running_.empty() ? never : earliest_;
+void Serving::overdue(const core::Overdue& found) {
+  const auto tell = [&](const core::WorkPtr& work) {
+    const auto asked = std::static_pointer_cast<Asked>(work);
+    const bool entered = workers_.scheduling([&](core::Scheduler&) { return asked->entered; });
+    const std::string phase = entered ? "running" : "queued";
+    context_.stats.count("requests_timed_out_" + phase);
+    end(asked, "TIMEOUT",
+        "the deadline of '" + asked->head.service + "' passed while " + phase + ": allow it more time",
+        {{"phase", phase}});
+  };
+  for (const core::WorkPtr& work : found.waiting) tell(work);
+  for (const core::WorkPtr& work : found.running) {
+    tell(work);
+    cancel(std::static_pointer_cast<Asked>(work));
+  }
+  if (!found.waiting.empty() || !found.running.empty()) answers_.flush(false);
+}
+
+void Serving::leave(const std::vector<core::WorkPtr>& waiting) {
+  for (const core::WorkPtr& work : waiting) {
+    end(std::static_pointer_cast<Asked>(work), "LEAVING", "'" + context_.name + "' left before it began: nothing ran", {});
+  }
+  answers_.flush(false);
 }
 
 }  // namespace speed::runtime

@@ -1,10 +1,7 @@
-// The serving side of SPC: the ten steps of RFC 7.5, one request at a time on a worker thread (S-3, S-4).
-// A request is answered exactly once. Whoever removes it from the table answers it: the worker with its result, or,
-// when the deadline passes first, the reader or the worker that was about to invoke the service.
-// Threads: `accept`, `refuse` and `expire` are for the holder of the reader's role.
+// The serving side of SPC: the ten steps of RFC 7.5, one request at a time on a worker thread (S-3, S-4, S-8, S-16).
+// A request is answered exactly once. Who may begin it, and whether it was told as overdue meanwhile, the Scheduler knows.
+// Threads: all methods may be called from any thread; `accept` and `refuse` while its lane is being read.
 #pragma once
-
-#include <map>
 
 #include "core/service_table.hpp"
 #include "runtime/answers.hpp"
@@ -20,42 +17,39 @@ class Serving {
 
   core::ServiceTable services;
 
-  // Queues one authenticated, authorised request; requests of one sender start in order. WireError BAD_PAYLOAD.
+  // Takes one authenticated, authorised request. WireError BAD_PAYLOAD.
   void accept(const LanePtr& lane, const fs::Received& received);
   // Step 2 failed: answers ACCESS_DENIED without looking at services.
   void refuse(const std::string& source, const fs::Received& received);
-  // Answers TIMEOUT for what is over its deadline; a running service goes on, its result is dropped.
-  void expire(double now);
-  double next_deadline() const;  // monotonic seconds
+  // The caller takes these back: what waits never begins, what runs is told (S-16).
+  void withdraw(const std::string& source, const std::vector<std::string>& ids);
+  void forget(const std::string& source);  // it left or died (T-8)
+  // Answers TIMEOUT for what is over its deadline; a running service is told and goes on, its result is dropped.
+  void overdue(const core::Overdue& found);
+  void leave(const std::vector<core::WorkPtr>& waiting);  // they never begin, since the node leaves
 
  private:
-  struct Running {
-    LanePtr lane;
-    std::uint32_t generation = 0;  // of the caller
-    std::uint64_t sequence = 0;
-    wire::WireRequest request;
-    double deadline = 0;
-    std::atomic<bool> started = false;
+  struct Asked;
+  using AskedPtr = std::shared_ptr<Asked>;
 
-    std::pair<std::string, std::string> key() const { return {lane->source(), request.request_id}; }
-  };
-  using RunningPtr = std::shared_ptr<Running>;
-
-  void serve(const RunningPtr& running);
+  double deadline_of(const wire::Deadline& deadline) const;
+  void admit(const AskedPtr& asked, const fs::Received& received);
+  void take_over(const AskedPtr& asked);
   void reject(const std::string& source, const fs::Received& received, std::string_view code, const std::string& text);
-  wire::Buffer answer(Running& running, std::string& error);
-  void time_out(const Running& running);
-  wire::Buffer timed_out(const Running& running);
-  void send_urgently(const std::string& source, std::uint32_t generation, ByteView reply);
-  bool remove(const Running& running);
+  void serve(const AskedPtr& asked);
+  std::optional<Response> unwanted(const Asked& asked) const;
+  Response respond(const AskedPtr& asked, const core::ServiceTable::Found& found);
+  LanePtr lane_of(const AskedPtr& asked);
+  std::optional<Response> begin(const AskedPtr& asked, bool idempotent);
+  wire::Buffer answer(const AskedPtr& asked, std::string& error);
+  wire::Buffer encoded(const Asked& asked, Response response, std::string& error);
+  void end(const AskedPtr& asked, std::string_view code, const std::string& text, const Map& details);
+  void cancel(const AskedPtr& asked);
 
   Context& context_;
   Links& links_;
   Workers& workers_;
   Answers& answers_;
-  mutable std::mutex lock_;
-  std::map<std::pair<std::string, std::string>, RunningPtr> running_;  // by sender and request id
-  double earliest_ = 1e300;                                            // deadline, not after the earliest one
 };
 
 }  // namespace speed::runtime

@@ -11,14 +11,23 @@ namespace {
 
 constexpr double tick_seconds = 0.001;
 constexpr int idle_ticks = 30;          // the relief sleeps after so many ticks without anything to look at
-constexpr std::uint64_t slow_tasks = 8; // that end in one tick; with fewer the queue gets another runner
+constexpr std::uint64_t slow_jobs = 8;  // that end in one tick; with fewer what waits gets another runner
 constexpr double flush_seconds = 0.0005;
 constexpr std::size_t flush_answers = 64;
-constexpr double task_seconds = 1.0;    // how long the end waits for running tasks
+constexpr double job_seconds = 1.0;     // how long the end waits for what still runs
 
-thread_local const Workers* runs_for = nullptr;
+thread_local Workers* runs_for = nullptr;
+thread_local JobPtr present_job;                  // what this thread runs
+thread_local bool present_ended = false;          // by its own word: it may be another thread's already
+thread_local bool holds_turn = false;             // it took a request that has not begun yet
 thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
-thread_local bool holds_gate = false;  // this thread took a task in order and did not enter it yet
+
+// A function as work.
+struct TaskJob : Job {
+  explicit TaskJob(Task run) : Job(core::Kind::task), task(std::move(run)) {}
+  void run() override { std::exchange(task, nullptr)(); }
+  Task task;
+};
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -52,52 +61,48 @@ void Workers::spawn(void (Workers::*body)()) {
                       ended});
 }
 
-// --- tasks ---
-
-void Workers::queue(Task task) { put({std::move(task), false}); }
-void Workers::queue_in_order(Task task) { put({std::move(task), true}); }
-
-void Workers::put(Queued task) {
-  const std::lock_guard guard(lock_);
-  tasks_.push_back(std::move(task));
-}
-
-void Workers::entered() {
-  if (!std::exchange(holds_gate, false)) return;
-  const std::lock_guard guard(lock_);
-  gate_closed_ = false;
-  gate_opened_.notify_one();
-}
+// --- what is to be run ---
 
 void Workers::submit(Task task) {
   if (stopping_) return;
-  queue(std::move(task));
-  if (!on_worker()) call_member();
+  {
+    const std::lock_guard guard(lock_);
+    scheduler_.task(std::make_shared<TaskJob>(std::move(task)));
+  }
+  notice();
 }
 
-void Workers::follow(Task task) {
-  if (reads_for == this) {
-    queue(std::move(task));
-  } else {
-    submit(std::move(task));
-  }
+void Workers::notice() {
+  if (reads_for != this && !on_worker()) call_member();
 }
 
 bool Workers::on_worker() const { return runs_for == this; }
 
-bool Workers::has_tasks() {
+bool Workers::settle(const JobPtr& job) {
   const std::lock_guard guard(lock_);
-  return !tasks_.empty();
+  const bool in_time = !job->is_overdue;
+  scheduler_.done(job);
+  if (job == present_job) present_ended = true;
+  return in_time;
 }
 
-bool Workers::has_runnable() {
+void Workers::again(const JobPtr& job, double at) {
+  {
+    const std::lock_guard guard(lock_);
+    if (job == present_job) present_ended = true;
+    scheduler_.again(job, at);
+  }
+  duties_.wake();  // whoever reads waits until then at most
+}
+
+bool Workers::may_take() {
   const std::lock_guard guard(lock_);
-  return !tasks_.empty() && running_ < size_;
+  return scheduler_.may_take(fs::monotonic_seconds());
 }
 
 bool Workers::is_running() {
   const std::lock_guard guard(lock_);
-  return running_ > 0;
+  return runners_ > 0;
 }
 
 // --- members ---
@@ -108,7 +113,7 @@ void Workers::call_member() {
   if (resting_ > calls_) {
     ++calls_;
     called_.notify_one();
-  } else if (workers_ <= size_ && !stopping_) {
+  } else if (workers_ <= size_ + 1 + away_ && !stopping_) {  // so many may run, and one more reads
     ++workers_;
     spawn(&Workers::member);
   }
@@ -116,12 +121,15 @@ void Workers::call_member() {
 
 void Workers::member() {
   while (!stopping_) {
+    JobPtr job;
     if (role_.try_take()) {
-      hold_role();
-      if (!has_tasks()) rest(true);
+      job = hold_role();
+      if (job == nullptr) rest(true);
+    } else {
+      job = take();
     }
-    if (begin()) {
-      run();
+    if (job != nullptr) {
+      run(std::move(job));
     } else if (role_.is_held()) {
       rest(false);
     }
@@ -129,14 +137,17 @@ void Workers::member() {
 }
 
 // Reads until there is something to run, or a caller wants to read its answers itself.
-void Workers::hold_role() {
+JobPtr Workers::hold_role() {
+  JobPtr job;
   while (!stopping_) {
     ++turns_;
-    step(!has_runnable());
-    if (has_runnable()) break;
+    step(!may_take());
+    job = take();
+    if (job != nullptr) break;
     if (caller_waits_ && callers_may_read()) break;
   }
   role_.give_up();
+  return job;
 }
 
 void Workers::step(bool wait) noexcept {
@@ -162,7 +173,7 @@ bool Workers::callers_may_read() { return !serves_ && duties_.calls() == 0; }
 // Sleeps until called; not if there is something to do. `yielding`: leaves the free role to callers.
 void Workers::rest(bool yielding) {
   std::unique_lock guard(lock_);
-  if (stopping_ || (!tasks_.empty() && running_ < size_)) return;
+  if (stopping_ || scheduler_.may_take(fs::monotonic_seconds())) return;
   if (yielding) {
     if (!caller_waits_ || !callers_may_read()) return;
     caller_waits_ = false;
@@ -177,64 +188,77 @@ void Workers::rest(bool yielding) {
   if (calls_ > 0) --calls_;
 }
 
-bool Workers::begin() {
-  const std::lock_guard guard(lock_);
-  if (tasks_.empty() || running_ >= size_) return false;
-  ++running_;
-  return true;
+// Between taking a request and its beginning nothing else is taken: requests start in order (S-5), however the threads
+// are scheduled.
+JobPtr Workers::next(std::unique_lock<std::mutex>& guard, double now) {
+  turn_.wait(guard, [&] { return !is_turn_taken_ || stopping_; });
+  if (stopping_) return nullptr;
+  JobPtr job = std::static_pointer_cast<Job>(scheduler_.take(now));
+  if (job != nullptr && job->kind == core::Kind::request) is_turn_taken_ = holds_turn = true;
+  return job;
 }
 
-// Runs tasks until none is queued; answers leave in between when they are many or old.
-void Workers::run() {
+void Workers::begun() {
+  if (!std::exchange(holds_turn, false)) return;
+  const std::lock_guard guard(lock_);
+  is_turn_taken_ = false;
+  turn_.notify_all();
+}
+
+// Something to run for a thread that runs nothing yet.
+JobPtr Workers::take() {
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, fs::monotonic_seconds());
+  if (job != nullptr) ++runners_;
+  return job;
+}
+
+// The next thing for a thread that runs. Without one, and if that is to be its end, it runs no more.
+JobPtr Workers::take_next(double now, bool ends) {
+  std::unique_lock guard(lock_);
+  JobPtr job = next(guard, now);
+  if (job == nullptr && ends) {
+    --runners_;
+    settled_.notify_all();
+  }
+  return job;
+}
+
+// Runs what there is, until nothing is; answers leave in between when they are many or old.
+void Workers::run(JobPtr job) {
   runs_for = this;
   watch();
   double looked = fs::monotonic_seconds();
   double flushed = looked;
-  Queued task;
-  while (true) {
-    if (!take(task)) {
-      if (!stopping_) flush(true);
-      if (end_run()) break;
-      continue;
-    }
-    task.run();  // tasks catch what they call
-    task.run = nullptr;
-    entered();
-    ++ended_;
-    if (stopping_) continue;
+  while (job != nullptr) {
+    execute(job);
     const double now = fs::monotonic_seconds();
-    if (now - flushed > flush_seconds || duties_.answers() >= flush_answers) {
+    if (!stopping_ && (now - flushed > flush_seconds || duties_.answers() >= flush_answers)) {
       flush(true);
       flushed = now;
     }
-    if (now - looked > tick_seconds) {
+    if (!stopping_ && now - looked > tick_seconds) {
       look_in();
       looked = now;
     }
+    job = take_next(now, false);
+    if (job != nullptr) continue;
+    if (!stopping_) flush(true);
+    job = take_next(now, true);
   }
   runs_for = nullptr;
 }
 
-// Between taking a task in order and its entering, no thread takes another: requests start in order (S-5), however
-// the threads are scheduled.
-bool Workers::take(Queued& task) {
-  std::unique_lock guard(lock_);
-  gate_opened_.wait(guard, [&] { return !gate_closed_ || tasks_.empty(); });
-  if (tasks_.empty()) return false;
-  task = std::move(tasks_.front());
-  tasks_.pop_front();
-  gate_closed_ = holds_gate = task.in_order;
-  if (tasks_.empty()) gate_opened_.notify_all();  // nothing is left to wait for
-  if (!gate_closed_) gate_opened_.notify_one();   // who takes the next one wakes another
-  return true;
-}
-
-bool Workers::end_run() {
+void Workers::execute(const JobPtr& job) {
+  present_job = job;
+  present_ended = false;
+  job->run();
+  present_job = nullptr;
+  begun();
+  ++ended_;
+  if (present_ended) return;
   const std::lock_guard guard(lock_);
-  if (!tasks_.empty()) return false;
-  --running_;
-  if (running_ == 0) settled_.notify_all();
-  return true;
+  scheduler_.done(job);
 }
 
 // Reads what came meanwhile, without waiting, if nobody else does.
@@ -243,6 +267,38 @@ void Workers::look_in() {
   ++turns_;
   step(false);
   role_.give_up();
+}
+
+// --- places ---
+
+Workers::Present Workers::present() { return {runs_for, present_job}; }
+
+Workers::Away::Away() {
+  if (runs_for == nullptr || present_job == nullptr || !runs_for->give_place(present_job)) return;
+  workers_ = runs_for;
+  job_ = present_job;
+}
+
+Workers::Away::~Away() {
+  if (workers_ != nullptr) workers_->take_place(job_);
+}
+
+bool Workers::give_place(const JobPtr& job) {
+  bool more = false;
+  {
+    const std::lock_guard guard(lock_);
+    if (!scheduler_.blocked(job)) return false;
+    ++away_;
+    more = scheduler_.may_take(fs::monotonic_seconds());
+  }
+  if (more) call_member();
+  return true;
+}
+
+void Workers::take_place(const JobPtr& job) {
+  const std::lock_guard guard(lock_);
+  --away_;
+  scheduler_.resumed(job);
 }
 
 // --- callers ---
@@ -257,11 +313,11 @@ void Workers::lead(const std::atomic<bool>& done, const std::function<bool()>& i
   while (!done && !stopping_) {
     ++turns_;
     step(true);
-    if (has_tasks()) call_member();
+    if (may_take()) call_member();
     if (!done && interrupted && interrupted()) break;
   }
   role_.give_up();
-  if (has_tasks() || duties_.calls() > 0) {
+  if (may_take() || duties_.calls() > 0) {
     call_member();
   } else {
     watch();
@@ -302,8 +358,8 @@ void Workers::relieve() {
     // While it waits nobody might read: a worker waits for room, if need be one with nothing else to do.
     if (unsent && ended_ == ended && !flush(false) && !is_running()) submit([] {});
     if (is_running()) at_each_tick_();
-    const bool slow = ended_ - ended < slow_tasks;
-    if (slow && !role_.is_held() && (has_tasks() || turns_ == turns)) call_member();
+    const bool is_unread = !role_.is_held() && turns_ == turns;
+    if (ended_ - ended < slow_jobs && (is_unread || may_take())) call_member();
   }
 }
 
@@ -314,18 +370,20 @@ bool Workers::needs_relief() {
 // --- the end ---
 
 bool Workers::drain(double timeout_seconds) {
+  const Away away;  // what this is called from is not waited for, and others may end meanwhile
+  const std::size_t own = on_worker() ? 1 : 0;
   std::unique_lock guard(lock_);
   return settled_.wait_for(guard, std::chrono::duration<double>(timeout_seconds),
-                           [&] { return running_ == 0 && tasks_.empty(); });
+                           [&] { return runners_ <= own && scheduler_.is_settled(own); });
 }
 
 void Workers::stop(double timeout_seconds) {
   {
     const std::lock_guard guard(lock_);
     stopping_ = true;
-    tasks_.clear();
-    gate_opened_.notify_all();
+    scheduler_.close();
     called_.notify_all();
+    turn_.notify_all();
     relief_called_.notify_all();
   }
   duties_.wake();
@@ -335,7 +393,7 @@ void Workers::stop(double timeout_seconds) {
     const std::lock_guard guard(lock_);
     members.swap(members_);
   }
-  const double deadline = fs::monotonic_seconds() + task_seconds;
+  const double deadline = fs::monotonic_seconds() + job_seconds;
   for (Member& member : members) {
     const bool is_self = member.thread.get_id() == std::this_thread::get_id();
     while (!is_self && !*member.ended && fs::monotonic_seconds() < deadline) pause(tick_seconds);

@@ -1,24 +1,32 @@
-// The threads of a node that read and run: one holds the reader's role, others run tasks.
+// The threads of a node that read and run: one holds the reader's role, others run what the Scheduler gives them.
 //
-// Whoever holds the role and reads requests gives the role up and runs them itself, one after the other: no hand-over
-// between threads where one would do. The relief looks about every millisecond, only while there is something to look
-// at: a runner held up in one task is relieved of reading by another thread, and of the tasks behind it. So a running
-// service never blocks reading (registry_spec/decisions/0007).
+// Whoever holds the role and reads something to run gives the role up and runs it itself: no hand-over between threads
+// where one would do. The relief looks about every millisecond, only while there is something to look at: a runner held
+// up is relieved of reading by another thread, and of what waits behind it. So a running service never blocks reading
+// (registry_spec/decisions/0007). Who waits for another node gives up its place among the running (T-3).
 // Threads: all methods may be called from any thread, unless said otherwise.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "core/scheduler.hpp"
 #include "runtime/reader_role.hpp"
 
 namespace speed::runtime {
 
 using Task = std::function<void()>;
+
+// Work as a worker runs it. What it does not end itself, by `settle` or `again`, ends when it returns.
+struct Job : core::Work {
+  using Work::Work;
+  virtual void run() = 0;  // must not throw
+};
+
+using JobPtr = std::shared_ptr<Job>;
 
 class Workers {
  public:
@@ -31,8 +39,7 @@ class Workers {
     std::function<void()> wake;                  // ends the wait of who reads
   };
 
-  // `size` tasks at once at most, on `size` + 1 threads, started one by one when needed: one can always read.
-  explicit Workers(std::size_t size) : size_(size) {}
+  explicit Workers(std::size_t size) : size_(size), scheduler_(size) {}
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
@@ -40,12 +47,21 @@ class Workers {
   // Begins to read. Threads hold `owner`, so that one that a service holds up beyond the end harms nothing.
   void start(Duties duties, const std::shared_ptr<void>& owner);
 
-  void queue(Task task);    // runs after the present turn; only for the holder of the role
+  // Does something with the Scheduler, under the lock that covers it.
+  template <class Do>
+  auto scheduling(Do what) {
+    const std::lock_guard guard(lock_);
+    return what(scheduler_);
+  }
+  void notice();  // there may be something to run: has a thread look, unless this one does anyway
+
   void submit(Task task);   // runs on a worker
-  void follow(Task task);   // runs after the present turn of a thread that reads, on a worker for any other thread
-  void queue_in_order(Task task);  // likewise; the next such task starts only once this one called `entered`
-  void entered();          // the task begins what its place in the order is about
-  bool on_worker() const;   // whether this thread runs a task: what it finishes can wait for the flush after it
+  void follow(Task task) { submit(std::move(task)); }
+  void begun();  // the request that this thread took: others may begin theirs (S-5)
+  bool settle(const JobPtr& job);            // it ended; false if it was told as overdue, so that it is answered
+  void again(const JobPtr& job, double at);  // it is run once more then
+
+  bool on_worker() const;   // whether this thread runs something: what it finishes can wait for the flush after it
 
   // Others may need this node at any time; if not, a waiting caller may hold the role between times.
   void serve() { serves_ = true; }
@@ -56,17 +72,35 @@ class Workers {
 
   void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
 
-  // Has the relief do this as well, at each tick while tasks run; only before `start`. It must not wait.
+  // Has the relief do this as well, at each tick while something runs; only before `start`. It must not wait.
   void at_each_tick(std::function<void()> look) { at_each_tick_ = std::move(look); }
 
-  bool drain(double timeout_seconds);       // waits until no task is queued or running
-  void stop(double timeout_seconds);        // lets every thread end after its present turn or task
+  bool drain(double timeout_seconds);  // waits until nothing waits or runs but what this is called from
+  void stop(double timeout_seconds);   // lets every thread end after its present turn or job
+
+  // What a thread runs, and for whom; both null for one that runs nothing.
+  struct Present {
+    Workers* workers = nullptr;
+    JobPtr job;
+  };
+  static Present present();
+  bool give_place(const JobPtr& job);  // it waits for another node; false if too many do
+  void take_place(const JobPtr& job);  // it goes on
+
+  // While it lives, the work that this thread runs, of whatever node, holds no place (T-3).
+  class Away {
+   public:
+    Away();
+    Away(const Away&) = delete;
+    Away& operator=(const Away&) = delete;
+    ~Away();
+
+   private:
+    Workers* workers_ = nullptr;
+    JobPtr job_;
+  };
 
  private:
-  struct Queued {
-    Task run;
-    bool in_order = false;
-  };
   struct Member {
     std::thread thread;
     std::shared_ptr<std::atomic<bool>> ended;
@@ -75,22 +109,21 @@ class Workers {
   void spawn(void (Workers::*body)());
   void call_member();
   void member();
-  void hold_role();
+  JobPtr hold_role();
   void step(bool wait) noexcept;
   bool flush(bool may_wait) noexcept;
   bool callers_may_read();
   void rest(bool yielding);
-  bool begin();
-  void run();
-  bool take(Queued& task);
-  void put(Queued task);
-  bool end_run();
+  JobPtr next(std::unique_lock<std::mutex>& guard, double now);
+  JobPtr take();
+  JobPtr take_next(double now, bool ends);
+  void run(JobPtr job);
+  void execute(const JobPtr& job);
   void look_in();
   void watch();
   void relieve();
   bool needs_relief();
-  bool has_tasks();
-  bool has_runnable();
+  bool may_take();
   bool is_running();
 
   const std::size_t size_;
@@ -101,20 +134,21 @@ class Workers {
   std::mutex lock_;  // guards what follows, down to the atomics
   std::condition_variable called_;
   std::condition_variable settled_;
+  std::condition_variable turn_;
   std::condition_variable relief_called_;
-  std::deque<Queued> tasks_;
-  std::condition_variable gate_opened_;
-  bool gate_closed_ = false;  // a task in order was taken and has not entered yet
+  core::Scheduler scheduler_;
   std::vector<Member> members_;
+  bool is_turn_taken_ = false;  // a request was taken and has not begun yet
   std::size_t workers_ = 0;
   std::size_t resting_ = 0;
-  std::size_t calls_ = 0;  // of resting members, not yet heard
-  std::size_t running_ = 0;
+  std::size_t calls_ = 0;    // of resting members, not yet heard
+  std::size_t runners_ = 0;  // threads that run things
+  std::size_t away_ = 0;     // of those, the ones that wait for another node
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> serves_ = false;
   std::atomic<bool> caller_waits_ = false;
   std::atomic<bool> relief_sleeps_ = false;
-  std::atomic<std::uint64_t> ended_ = 0;  // tasks
+  std::atomic<std::uint64_t> ended_ = 0;  // jobs
   std::atomic<std::uint64_t> turns_ = 0;  // of reading
 };
 

@@ -11,7 +11,7 @@ using wire::text_tag;
 
 namespace {
 
-enum Field : std::uint32_t { hash = 1, data_index, data_count, payload, parity_index, parity_count, is_parity };
+enum Field : std::uint32_t { hash = 1, data_index, data_count, payload, parity_index, parity_count, is_parity, unordered };
 
 // The fields as they were written, not yet checked.
 struct Fields {
@@ -22,6 +22,7 @@ struct Fields {
   std::uint32_t parity_index = 0;
   std::uint32_t parity_count = 0;
   bool is_parity = false;
+  bool is_unordered = false;
 };
 
 void put_number(Field field, std::uint32_t number, wire::Buffer& out) {
@@ -47,6 +48,7 @@ void take(const wire::Part& part, Fields& fields) {
     case number_tag(parity_index): fields.parity_index = low; break;
     case number_tag(parity_count): fields.parity_count = low; break;
     case number_tag(is_parity): fields.is_parity = part.number != 0; break;
+    case number_tag(unordered): fields.is_unordered = part.number != 0; break;
     default: break;
   }
 }
@@ -96,6 +98,7 @@ void write_segment(const Segment& segment, wire::Buffer& out) {
   if (segment.is_parity) put_number(parity_index, segment.index, out);
   put_number(parity_count, segment.parity_count, out);
   put_number(is_parity, segment.is_parity ? 1 : 0, out);
+  put_number(unordered, segment.is_unordered ? 1 : 0, out);
 }
 
 Bytes write_segment(const Segment& segment) {
@@ -112,7 +115,8 @@ Segment read_segment(ByteView data) {
                   .parity_count = fields.parity_count,
                   .index = fields.is_parity ? fields.parity_index : fields.data_index,
                   .is_parity = fields.is_parity,
-                  .payload = fields.payload};
+                  .payload = fields.payload,
+                  .is_unordered = fields.is_unordered};
   wire::copy_to(segment.hash.data(), fields.hash);
   return segment;
 }

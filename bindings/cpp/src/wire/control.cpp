@@ -1,5 +1,7 @@
 #include "wire/control.hpp"
 
+#include <algorithm>
+
 #include "speed/error.hpp"
 #include "wire/spc.hpp"
 
@@ -14,7 +16,11 @@ bool is_sequence(const Value& value) {
 
 }  // namespace
 
-Map decode_control(ByteView payload) {
+Map decode_control(ByteView payload, std::size_t most_bytes) {
+  if (payload.size() > most_bytes) {
+    throw WireError("BAD_PAYLOAD", "a control payload of " + std::to_string(payload.size()) + " bytes; the limit is " +
+                                       std::to_string(most_bytes));
+  }
   Map members = unpack_map(payload, "control payload");
   const Value* const id = members.find("requestId");
   if (id != nullptr && !id->is_nil()) request_id_in(members);
@@ -25,17 +31,61 @@ Map decode_control(ByteView payload) {
   return members;
 }
 
-Bytes encode_ack(std::uint64_t sequence) { return pack(Map{{"sequence", sequence}}); }
+Bytes encode_ack(std::uint64_t sequence, bool waiting) {
+  if (!waiting) return pack(Map{{"sequence", sequence}});
+  return pack(Map{{"sequence", sequence}, {"waiting", true}});
+}
 
-std::uint64_t decode_ack(ByteView payload) {
+Ack decode_ack(ByteView payload) {
   const Map members = decode_control(payload);
   const Value* const sequence = members.find("sequence");
   if (sequence == nullptr || sequence->is_nil()) throw WireError("BAD_PAYLOAD", "an ACK names no sequence");
-  return sequence->as<std::uint64_t>();
+  const Value* const waiting = members.find("waiting");
+  return {sequence->as<std::uint64_t>(), waiting != nullptr && *waiting == Value(true)};
 }
 
 Bytes encode_refusal(std::string_view code, std::string_view message, std::uint64_t sequence) {
   return pack(Map{{"errorCode", code}, {"errorMessage", readable(message)}, {"sequence", sequence}});
+}
+
+std::vector<std::string> withdrawn_ids(const Map& members) {
+  const Value* const listed = members.find("requestIds");
+  const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();
+  if (items == nullptr || items->empty() || items->size() > limits::max_withdrawn_ids) {
+    throw WireError("BAD_PAYLOAD", "requestIds is no list of 1 to 64 ids");
+  }
+  std::vector<std::string> ids;
+  for (const Value& item : *items) {
+    const auto* const id = item.get_if<std::string>();
+    if (id == nullptr || !is_request_id(*id)) throw WireError("BAD_PAYLOAD", "requestIds holds what is no id");
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+namespace {
+
+void check_texts(const Value* listed, const char* what) {
+  const auto* const items = listed == nullptr ? nullptr : listed->get_if<Array>();
+  const bool sound = items != nullptr && std::ranges::all_of(*items, [](const Value& item) {
+    return item.get_if<std::string>() != nullptr;
+  });
+  if (!sound) throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the list of texts '") + what + "'");
+}
+
+}  // namespace
+
+Map checked_answer(std::string_view operation, const Value& answer) {
+  const auto* const map = answer.get_if<Map>();
+  if (map == nullptr) throw WireError("BAD_PAYLOAD", "an answer to DISCOVERY is no map");
+  if (operation == "SERVICES" || operation == "INFO") check_texts(map->find("services"), "services");
+  if (operation != "STATS") return *map;
+  for (const char* const part : {"counters", "services"}) {
+    const Value* const rows = map->find(part);
+    if (rows != nullptr && rows->get_if<Map>() != nullptr) continue;
+    throw WireError("BAD_PAYLOAD", std::string("an answer to DISCOVERY lacks the map '") + part + "'");
+  }
+  return *map;
 }
 
 std::string text_of(const Map& members, std::string_view key) {

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::string_view cursor_magic = "SPDC";
 constexpr std::string_view fence_magic = "SPDF";
+constexpr std::string_view deliveries_magic = "SPDD";
+constexpr std::size_t deliveries_head_bytes = 8;
+constexpr std::size_t delivered_bytes = 12;
 constexpr std::uint8_t version = 1;
 constexpr std::uint8_t clean_flag = 1;
 
@@ -89,6 +92,36 @@ Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys) {
          {load<std::uint32_t>(at + 12), load<std::uint32_t>(at + 8), load<std::uint64_t>(at + 16)}});
   }
   return cursor;
+}
+
+Bytes encode_deliveries(const Deliveries& deliveries, const Key& lane_key) {
+  Bytes data(deliveries_head_bytes + deliveries.size() * delivered_bytes + short_mac_bytes);
+  put_magic(data, deliveries_magic);
+  store(data.data() + 6, static_cast<std::uint16_t>(deliveries.size()));
+  std::byte* at = data.data() + deliveries_head_bytes;
+  for (const auto& [sequence, count] : deliveries) {
+    store(at, sequence);
+    store(at + 8, count);
+    at += delivered_bytes;
+  }
+  put_mac(data, lane_key);
+  return data;
+}
+
+Deliveries decode_deliveries(ByteView data, const std::vector<Key>& lane_keys) {
+  if (data.size() < deliveries_head_bytes + short_mac_bytes) throw WireError("BAD_CURSOR", "too short");
+  const std::size_t count = load<std::uint16_t>(data.data() + 6);
+  if (!has_magic(data, deliveries_magic) || count > max_deliveries_listed ||
+      data.size() != deliveries_head_bytes + count * delivered_bytes + short_mac_bytes) {
+    throw WireError("BAD_CURSOR", "no deliveries of version 1");
+  }
+  if (!is_authentic(data, lane_keys)) throw WireError("BAD_CURSOR", "the MAC does not fit");
+  Deliveries deliveries;
+  const std::byte* at = data.data() + deliveries_head_bytes;
+  for (std::size_t index = 0; index < count; ++index, at += delivered_bytes) {
+    deliveries[load<std::uint64_t>(at)] = load<std::uint32_t>(at + 8);
+  }
+  return deliveries;
 }
 
 Bytes encode_fence(const Fence& fence, const Key& lane_key) {

@@ -1,6 +1,7 @@
-// The two small binary files of a lane: the receiver's cursor (L-14) and the sender's fence (L-18).
+// The small binary files of a lane: the receiver's cursor (L-14) and deliveries (L-25), the sender's fence (L-18).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "wire/mac.hpp"
@@ -55,5 +56,12 @@ ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_
 Cursor decode_cursor(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_CURSOR
 Bytes encode_fence(const Fence& fence, const Key& lane_key);
 Fence decode_fence(ByteView data, const std::vector<Key>& lane_keys);  // WireError BAD_FENCE
+
+// How often messages that came again have been begun, by their sequences (L-25). Decoding: WireError BAD_CURSOR.
+inline constexpr std::size_t max_deliveries_listed = 4096;
+inline constexpr std::size_t max_deliveries_bytes = 8 + max_deliveries_listed * 12 + 16;
+using Deliveries = std::map<std::uint64_t, std::uint32_t>;
+Bytes encode_deliveries(const Deliveries& deliveries, const Key& lane_key);
+Deliveries decode_deliveries(ByteView data, const std::vector<Key>& lane_keys);
 
 }  // namespace speed::wire

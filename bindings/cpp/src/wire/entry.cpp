@@ -32,6 +32,7 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("subscriptions", entry.subscriptions);
   visit("language", entry.language);
   visit("version", entry.version);
+  visit("features", entry.features);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -74,6 +75,10 @@ std::string mac_of(const Key& key, std::string_view line) { return to_base64(hma
 
 }  // namespace
 
+bool has_feature(const Entry& entry, std::string_view feature) {
+  return std::ranges::find(entry.features, feature) != entry.features.end();
+}
+
 bool is_capacity(std::int64_t size) {
   const auto bytes = static_cast<std::uint64_t>(size);
   return bytes >= limits::min_entry_bytes && bytes <= limits::max_entry_bytes && std::has_single_bit(bytes);
@@ -108,6 +113,7 @@ Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys)
   Entry entry;
   each_field(entry, [&](const char* key, auto& field) {
     const auto value = values.find(key);
+    if (value == values.end() && std::string_view(key) == "features") return;
     if (value == values.end()) refuse(std::string(key) + " is missing");
     take(*value, key, field);
   });

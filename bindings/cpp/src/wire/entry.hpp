@@ -28,9 +28,12 @@ struct Entry {
   std::vector<std::string> subscriptions;
   std::string language = "c++";
   std::string version = "1";
+  std::vector<std::string> features = {};  // what it can beyond the first version; older nodes name none
 
   bool operator==(const Entry&) const = default;
 };
+
+bool has_feature(const Entry& entry, std::string_view feature);
 
 bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
 

@@ -93,6 +93,10 @@ Key Keyring::segments_key(const KeyId& id, ByteView info) const {
   return label_key(known(id), "speed/1 segments", {info});
 }
 
+Key Keyring::dead_letters_key(const KeyId& id, const NodeId& node) const {
+  return label_key(known(id), "speed/1 dead letters", {node});
+}
+
 Block<16> Keyring::segments_name(const KeyId& id, ByteView name) const {
   const Mac mac = hmac(label_key(known(id), "speed/1 segments name", {}), name);
   Block<16> out;

@@ -35,6 +35,7 @@ class Keyring {
   // What a node keeps of payloads in segments: the key that seals it, and 16 bytes that tell nothing about a name
   // without the key (G-14). WireError UNKNOWN_KEY.
   Key segments_key(const KeyId& id, ByteView info) const;
+  Key dead_letters_key(const KeyId& id, const NodeId& node) const;  // of one node (S-18); UNKNOWN_KEY likewise
   Block<16> segments_name(const KeyId& id, ByteView name) const;
 
  private:

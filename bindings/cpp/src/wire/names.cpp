@@ -44,7 +44,7 @@ void check(bool good, const char* what, std::string_view name) {
 template <class T>
 std::optional<T> parse_number(std::string_view digits, std::size_t width, std::uint64_t most) {
   std::uint64_t number = 0;
-  if (digits.size() < width || digits.size() > 10 || (digits.size() > width && digits.front() == '0')) return {};
+  if (digits.size() < width || digits.size() > 18 || (digits.size() > width && digits.front() == '0')) return {};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc{} || end != digits.data() + digits.size() || number < 1 || number > most) return {};
   return static_cast<T>(number);
@@ -54,7 +54,7 @@ std::optional<std::uint32_t> parse_generation(std::string_view digits) {
   return parse_number<std::uint32_t>(digits, 6, max_generation);
 }
 
-std::string padded(std::uint32_t number, std::size_t width) {
+std::string padded(std::uint64_t number, std::size_t width) {
   std::string digits = std::to_string(number);
   return digits.size() < width ? std::string(width - digits.size(), '0') + digits : digits;
 }
@@ -139,6 +139,10 @@ std::string quarantine_dir(std::string_view root, std::string_view name) {
   return joined({root, "/", name, "/quarantine"});
 }
 
+std::string dead_letters_dir(std::string_view root, std::string_view name) {
+  return joined({root, "/", name, "/dead"});
+}
+
 std::string segments_dir(std::string_view root, std::string_view name) {
   return joined({root, "/", name, "/segments"});
 }
@@ -163,6 +167,31 @@ bool is_temporary(std::string_view filename) { return filename.starts_with(".tmp
 
 std::string segment_name(SegmentName segment) {
   return padded(segment.generation, 6) + "-" + padded(segment.segment, 8) + ".lane";
+}
+
+std::string deliveries_name(std::uint32_t generation) { return "deliveries." + padded(generation, 6); }
+
+std::optional<std::uint32_t> parse_deliveries(std::string_view filename) {
+  return filename.starts_with("deliveries.") ? parse_generation(filename.substr(11)) : std::nullopt;
+}
+
+namespace {
+constexpr std::string_view letter_states[] = {".letter", ".retry", ".trying"};
+constexpr std::uint64_t max_letter = 999'999'999'999'999'999;
+}  // namespace
+
+std::string letter_name(const LetterName& name) {
+  return padded(name.number, 8) + std::string(letter_states[static_cast<std::size_t>(name.state)]);
+}
+
+std::optional<LetterName> parse_letter(std::string_view filename) {
+  for (const LetterState state : {LetterState::letter, LetterState::retry, LetterState::trying}) {
+    const std::string_view ending = letter_states[static_cast<std::size_t>(state)];
+    if (!filename.ends_with(ending)) continue;
+    const auto number = parse_number<std::uint64_t>(filename.substr(0, filename.size() - ending.size()), 8, max_letter);
+    return number ? std::optional(LetterName{*number, state}) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 std::string cursor_name(std::uint32_t generation) { return "cursor." + padded(generation, 6); }

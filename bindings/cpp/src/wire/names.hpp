@@ -58,6 +58,7 @@ std::string bell_path(std::string_view root, std::string_view name);
 std::string inbox_dir(std::string_view root, std::string_view name);
 std::string lane_dir(std::string_view root, std::string_view target, std::string_view source);
 std::string quarantine_dir(std::string_view root, std::string_view name);
+std::string dead_letters_dir(std::string_view root, std::string_view name);  // what a node could not handle (S-18)
 std::string segments_dir(std::string_view root, std::string_view name);  // what a node received in segments (G-14)
 std::string default_key_path(std::string_view root);
 std::string child_path(std::string_view directory, std::string_view filename);
@@ -66,6 +67,18 @@ std::string temporary_name(std::string_view token);
 std::string segment_name(SegmentName segment);
 std::string cursor_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
+std::string deliveries_name(std::uint32_t generation);
+std::optional<std::uint32_t> parse_deliveries(std::string_view filename);
+
+// A dead letter's file: kept, asked for again, or being tried again.
+enum class LetterState { letter, retry, trying };
+struct LetterName {
+  std::uint64_t number = 0;
+  LetterState state = LetterState::letter;
+};
+std::string letter_name(const LetterName& name);
+std::optional<LetterName> parse_letter(std::string_view filename);
+
 inline constexpr std::string_view segment_index_name = "index.sqlite";
 std::string shards_name(const Block<16>& payload_id);  // the file that holds the segments of one payload
 bool is_shards(std::string_view filename);

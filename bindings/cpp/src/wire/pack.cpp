@@ -73,12 +73,14 @@ class Writer {
 
   void put(const Array& items, const Path& path, std::size_t depth) {
     check_depth(path, depth);
+    check_items(path, items.size());
     packer_.pack_array(count(items.size(), path));
     for (std::size_t at = 0; at < items.size(); ++at) write(items[at], {&path, {}, at}, depth + 1);
   }
 
   void put(const Map& map, const Path& path, std::size_t depth) {
     check_depth(path, depth);
+    check_items(path, map.size());
     packer_.pack_map(count(map.size(), path));
     for (const Member& member : map) {
       const auto* name = member.key.get_if<std::string>();
@@ -121,8 +123,16 @@ class Writer {
     if (depth >= limits::max_value_depth) refuse(path, " is nested deeper than 32");
   }
 
+  void check_items(const Path& path, std::size_t more) {
+    items_ += more;
+    if (items_ > limits::max_value_items) {
+      refuse(path, " has too many items: at most 8388608 travel in one value; a column takes more");
+    }
+  }
+
   Sink sink_;
   Packer packer_;
+  std::size_t items_ = 0;  // of all containers so far
 };
 
 }  // namespace

@@ -30,58 +30,44 @@ bool has_text_keys(const Map& map) {
 
 std::string request_id_in(const Map& members) {
   const std::string* const id = text_in(members, "requestId");
-  if (id == nullptr || id->empty() || id->size() > limits::max_request_id_bytes) {
-    refuse("requestId is no text of 1 to 64 bytes");
-  }
+  if (id == nullptr || !is_request_id(*id)) refuse("requestId is no text of 1 to 64 bytes");
   return *id;
 }
 
 void encode_request(const std::string& request_id, const std::string& service, const Map& arguments,
-                    const std::string& caller, std::int64_t deadline_ms, const std::optional<std::string>& traceparent,
+                    const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
                     Buffer& out) {
   if (!has_text_keys(arguments)) throw UnserialisableError("arguments has a name that is no text");
   check_service_name(service);
-  pack_map_header(traceparent ? 6 : 5, out);
+  const bool knows_boot = !deadline.boot_id.empty();
+  pack_map_header(5 + (knows_boot ? 2 : 0) + (traceparent ? 1 : 0), out);
   pack_text("requestId", out);
   pack_text(request_id, out);
   pack_text("service", out);
   pack_text(service, out);
-  pack_text("arguments", out);
-  pack(arguments, out, "arguments");
   pack_text("caller", out);
   pack_text(caller, out);
   pack_text("deadline", out);
-  pack_integer(static_cast<std::uint64_t>(deadline_ms), out);
-  if (!traceparent) return;
-  pack_text("traceparent", out);
-  pack(*traceparent, out, "traceparent");
+  pack_integer(static_cast<std::uint64_t>(deadline.unix_ms), out);
+  if (knows_boot) {
+    pack_text("bootId", out);
+    pack_text(deadline.boot_id, out);
+    pack_text("bootDeadline", out);
+    pack_integer(static_cast<std::uint64_t>(deadline.boot_ms), out);
+  }
+  if (traceparent) {
+    pack_text("traceparent", out);
+    pack(*traceparent, out, "traceparent");
+  }
+  pack_text("arguments", out);
+  pack(arguments, out, "arguments");
 }
 
-WireRequest decode_request(ByteView payload) {
-  Map members = unpack_map(payload, "request");
-  WireRequest request;
-  request.request_id = request_id_in(members);
-  const std::string* const service = text_in(members, "service");
-  const std::string* const caller = text_in(members, "caller");
-  if (service == nullptr || caller == nullptr || !is_service_name(*service) || !is_node_name(*caller)) {
-    refuse("service or caller is no name");
-  }
-  const Value* const arguments = members.find("arguments");
-  const Map* const map = arguments == nullptr ? nullptr : arguments->get_if<Map>();
-  if (map == nullptr || !has_text_keys(*map)) refuse("arguments is no map with text keys");
-  const Value* const deadline = members.find("deadline");
-  const auto* const time = deadline == nullptr ? nullptr : deadline->get_if<std::int64_t>();
-  if (time == nullptr || *time < 0) refuse("deadline is no Unix time in ms");
-  if (!is_absent(members, "traceparent")) {
-    const std::string* const traceparent = text_in(members, "traceparent");
-    if (traceparent == nullptr) refuse("traceparent is no text");
-    request.traceparent = *traceparent;
-  }
-  request.service = *service;
-  request.caller = *caller;
-  request.deadline_ms = *time;
-  request.arguments = std::move(const_cast<Map&>(*map));  // `members` is ours and ends here
-  return request;
+Map decode_arguments(ByteView payload, const RequestHead& head) {
+  Value value = unpack(payload.subspan(head.arguments_at), "arguments", 1);
+  auto* const arguments = std::get_if<Map>(&value.storage());
+  if (arguments == nullptr || !has_text_keys(*arguments)) refuse("arguments is no map with text keys");
+  return std::move(*arguments);
 }
 
 void encode_success(const std::string& request_id, const Value& result, Buffer& out) {
@@ -94,27 +80,49 @@ void encode_success(const std::string& request_id, const Value& result, Buffer& 
   pack(result, out, "result");
 }
 
-// An error must reach its caller whatever it quotes.
-void encode_error(const std::string& request_id, std::string_view code, const std::string& message, const Map& details,
-                  Buffer& out) {
-  Map response{{"requestId", request_id}, {"status", "ERROR"}, {"errorCode", readable(code)}, {"errorMessage", readable(message)}};
-  if (!details.empty()) {
-    Map detailed = response;
-    detailed.set("details", details);
-    try {
-      out.append(pack(detailed, "response"));
-      return;
-    } catch (const UnserialisableError&) {
-      // The error itself matters more than what it carries.
-    }
+namespace {
+
+// The details as they travel; empty, and `why` says it, if they cannot.
+Bytes written(const Map& details, std::string& why) {
+  if (details.empty()) return {};
+  try {
+    Buffer out;
+    pack(details, out, "details");
+    if (out.size() <= limits::max_details_bytes) return {out.view().begin(), out.view().end()};
+    why = " (its details are too large and left out: " + std::to_string(out.size()) + " bytes)";
+  } catch (const UnserialisableError&) {
+    why = " (its details have no representation and are left out)";
   }
-  pack(response, out, "response");
+  return {};
+}
+
+}  // namespace
+
+void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,
+                  Buffer& out) {
+  std::string left_out;
+  const Bytes detailed = written(details, left_out);
+  if (code.empty()) left_out += " (an error without a code)";
+  pack_map_header(detailed.empty() ? 4 : 5, out);
+  pack_text("requestId", out);
+  pack_text(request_id, out);
+  pack_text("status", out);
+  pack_text("ERROR", out);
+  pack_text("errorCode", out);
+  pack_text(code.empty() ? "INTERNAL_ERROR" : readable_characters(code, limits::max_error_characters), out);
+  pack_text("errorMessage", out);
+  pack_text(readable_characters(message, limits::max_error_characters - left_out.size()) + left_out, out);
+  if (detailed.empty()) return;
+  pack_text("details", out);
+  out.append(detailed);
 }
 
 WireResponse decode_response(ByteView payload) {
+  const std::optional<std::string> id = id_at_front(payload);
+  if (!id) refuse("a response does not begin with a requestId of 1 to 64 bytes");
   Map members = unpack_map(payload, "response");
   WireResponse response;
-  response.request_id = request_id_in(members);
+  response.request_id = *id;
   const std::string* const status = text_in(members, "status");
   response.ok = status != nullptr && *status == "SUCCESS";
   if (response.ok) {

@@ -1,4 +1,6 @@
 // SPC payloads: requests and responses as msgpack maps with the RFC's names (S-1, S-2).
+// The thread that reads lanes reads the head of a request, which is small, and no more than the id of a response.
+// Arguments and results are decoded by whoever wants them.
 #pragma once
 
 #include <optional>
@@ -8,14 +10,21 @@
 
 namespace speed::wire {
 
-// One request as received; `deadline_ms` is Unix time.
-struct WireRequest {
+// When a request is over: Unix time for everybody, and the same moment by the boot clock of the caller's boot.
+struct Deadline {
+  std::int64_t unix_ms = 0;
+  std::string boot_id = {};       // empty: its caller did not say
+  std::int64_t boot_ms = 0;
+};
+
+// What stands before the arguments of a request; they begin at byte `arguments_at` of the payload.
+struct RequestHead {
   std::string request_id;
   std::string service;
-  Map arguments;
   std::string caller;
-  std::int64_t deadline_ms = 0;
+  Deadline deadline;
   std::optional<std::string> traceparent;
+  std::size_t arguments_at = 0;
 };
 
 // One response as received; exactly one of result and the error fields is meant.
@@ -30,17 +39,23 @@ struct WireResponse {
 
 // These append to `out`; UnserialisableError names the argument or part without a representation.
 void encode_request(const std::string& request_id, const std::string& service, const Map& arguments,
-                    const std::string& caller, std::int64_t deadline_ms, const std::optional<std::string>& traceparent,
+                    const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
                     Buffer& out);
 void encode_success(const std::string& request_id, const Value& result, Buffer& out);
-void encode_error(const std::string& request_id, std::string_view code, const std::string& message, const Map& details,
+// Whatever it is given, this is an answer: a code that is empty is INTERNAL_ERROR, a long text is cut, and details that
+// cannot be written or are too large are left out, which the text says (S-2).
+void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,
                   Buffer& out);
 
 // These throw WireError BAD_PAYLOAD that names the field.
-WireRequest decode_request(ByteView payload);
+RequestHead decode_head(ByteView payload);
+Map decode_arguments(ByteView payload, const RequestHead& head);
 WireResponse decode_response(ByteView payload);
 
-// The request id in the members of a payload; WireError BAD_PAYLOAD when it breaks its rule (S-1).
+// The id that a request or response begins with; null if it begins with anything else.
+std::optional<std::string> id_at_front(ByteView payload);
+// The request id in the members of a control payload; WireError BAD_PAYLOAD when it breaks its rule (S-1).
 std::string request_id_in(const Map& members);
+bool is_request_id(std::string_view id);
 
 }  // namespace speed::wire

@@ -14,7 +14,7 @@ constexpr std::uint64_t nanoseconds = 1'000'000'000;
 // Builds a Value while msgpack walks the bytes; memory grows only with the bytes at hand (W-16).
 class Builder : public msgpack::null_visitor {
  public:
-  explicit Builder(std::size_t bytes) : bytes_(bytes) {}
+  Builder(std::size_t bytes, std::size_t depth) : bytes_(bytes), depth_(depth) {}
 
   bool visit_nil() { return put({}); }
   bool visit_boolean(bool value) { return put(value); }
@@ -62,12 +62,16 @@ class Builder : public msgpack::null_visitor {
   bool put(Value value);
 
   std::size_t bytes_;
+  std::size_t depth_;      // of containers that the value lies in
+  std::size_t items_ = 0;  // of all containers so far
   std::vector<Level> levels_;
 };
 
 bool Builder::open(bool is_map, std::uint32_t size) {
-  if (levels_.size() == limits::max_value_depth) return refuse("is nested too deeply");
+  if (levels_.size() + depth_ >= limits::max_value_depth) return refuse("is nested too deeply");
   if (size > bytes_) return refuse("is cut short");
+  items_ += size;
+  if (items_ > limits::max_value_items) return refuse("has too many items");
   if (!levels_.empty() && levels_.back().is_map && levels_.back().key_is_next) {
     return refuse("has a key that is neither text nor an integer");
   }
@@ -140,14 +144,19 @@ bool Builder::visit_column(ByteView body) {
 
 }  // namespace
 
-Value unpack(ByteView data, std::string_view what) {
-  Builder builder(data.size());
-  std::size_t offset = 0;
-  const bool whole = msgpack::parse(text(data).data(), data.size(), offset, builder);
+Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth) {
+  Builder builder(data.size() - at, depth);
+  const bool whole = msgpack::parse(text(data).data(), data.size(), at, builder);
   if (!whole && builder.problem == nullptr) builder.problem = "is no msgpack";
-  if (whole && offset != data.size()) builder.problem = "has bytes after its value";
   if (builder.problem != nullptr) throw WireError("BAD_PAYLOAD", std::string(what) + " " + builder.problem);
   return std::move(builder.result);
+}
+
+Value unpack(ByteView data, std::string_view what, std::size_t depth) {
+  std::size_t at = 0;
+  Value value = unpack_next(data, at, what, depth);
+  if (at != data.size()) throw WireError("BAD_PAYLOAD", std::string(what) + " has bytes after its value");
+  return value;
 }
 
 Map unpack_map(ByteView data, std::string_view what) {

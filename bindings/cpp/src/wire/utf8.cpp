@@ -63,4 +63,14 @@ std::string readable(std::string_view text, std::size_t most) {
   return clean;
 }
 
+std::string readable_characters(std::string_view text, std::size_t most) {
+  std::string clean;
+  for (std::size_t at = 0; at < text.size() && most > 0; --most) {
+    const std::size_t size = character(text, at);
+    clean += size == 0 ? "?" : text.substr(at, size);
+    at += size == 0 ? 1 : size;
+  }
+  return clean;
+}
+
 }  // namespace speed::wire

@@ -16,13 +16,18 @@ void pack_map_header(std::uint32_t members, Buffer& out);
 void pack_text(std::string_view text, Buffer& out);  // not checked: only for text that is known to be UTF-8
 void pack_integer(std::uint64_t number, Buffer& out);
 
-// The value in `data`; WireError BAD_PAYLOAD for anything but one value within the limits.
-Value unpack(ByteView data, std::string_view what = "payload");
+// The value in `data`; WireError BAD_PAYLOAD for anything but one value within the limits. `depth`: how many containers
+// it lies in already.
+Value unpack(ByteView data, std::string_view what = "payload", std::size_t depth = 0);
+// The value at `at`, which is moved behind it.
+Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth);
 Map unpack_map(ByteView data, std::string_view what = "payload");
 
 bool is_utf8(std::string_view text);
 // A text for people that quotes anything: what is no UTF-8 reads as '?'; at most `most` bytes, cut between characters.
 std::string readable(std::string_view text, std::size_t most = std::string_view::npos);
+// Likewise, at most so many characters.
+std::string readable_characters(std::string_view text, std::size_t most);
 
 // The years 1 to 9999 in seconds since 1970: what an instant may be in every language (W-15).
 inline constexpr std::int64_t first_second = -62'135'596'800;

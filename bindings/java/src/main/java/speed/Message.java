@@ -15,6 +15,7 @@ public final class Message {
     private final String source;
     private final long sequence;
     private final boolean redelivered;
+    private final int deliveries;
     private final LargePayload large;
     private final OpenedMessage opened;
     private Runnable finish;
@@ -29,7 +30,7 @@ public final class Message {
      * @param finish commits it
      */
     public Message(MessageView view, String source, long sequence, boolean redelivered, Runnable finish) {
-        this(view, null, source, sequence, redelivered, finish);
+        this(view, null, source, sequence, redelivered, redelivered ? 2 : 1, finish);
     }
 
     /**
@@ -40,15 +41,17 @@ public final class Message {
      * @param source authenticated name of the sender
      * @param sequence of its envelope
      * @param redelivered whether a former process of this name may have handled it
+     * @param deliveries how often it has been begun
      * @param finish commits it
      */
     public Message(MessageView view, LargePayload large, String source, long sequence, boolean redelivered,
-            Runnable finish) {
-        this(view, large, null, source, sequence, redelivered, finish);
+            int deliveries, Runnable finish) {
+        this(view, large, null, source, sequence, redelivered, deliveries, finish);
     }
 
     private Message(MessageView view, LargePayload large, OpenedMessage opened, String source, long sequence,
-            boolean redelivered, Runnable finish) {
+            boolean redelivered, int deliveries, Runnable finish) {
+        this.deliveries = deliveries;
         this.large = large;
         this.opened = opened;
         this.view = view;
@@ -65,7 +68,7 @@ public final class Message {
      * @return a message that is finished with this one
      */
     public Message opened(OpenedMessage after) {
-        return new Message(after.view(), large, after, source, sequence, redelivered, this::done);
+        return new Message(after.view(), large, after, source, sequence, redelivered, deliveries, this::done);
     }
 
     /**
@@ -125,6 +128,15 @@ public final class Message {
      */
     public boolean redelivered() {
         return redelivered;
+    }
+
+    /**
+     * How often it has been begun, this time included: more often where its handler failed before, or ended the process.
+     *
+     * @return from 1
+     */
+    public int deliveries() {
+        return deliveries;
     }
 
     /**

@@ -64,7 +64,8 @@ public interface Messenger {
     /**
      * Handles messages on the workers, in order for each sender. One handler a node.
      *
-     * @param handler an exception is reported to a sender that asked for an acknowledgement
+     * @param handler where it throws, the node's policy says what becomes of the message ({@link NodeBuilder#onError})
+     * @throws speed.errors.ConfigurationException for none, or a second one
      */
     void onMessage(Consumer<Message> handler);
 
@@ -96,22 +97,22 @@ public interface Messenger {
      *
      * @param topic parts of letters and digits, joined by dots
      * @param payload a value, or a protobuf message
-     * @return how many nodes got it
+     * @return which nodes got it
      */
-    default int publish(String topic, Object payload) {
+    default Published publish(String topic, Object payload) {
         return publish(topic, payload, SendOptions.DEFAULT);
     }
 
     /**
-     * Sends an event to every node that subscribes to its topic and allows this one. A node that cannot take it now is
-     * counted and does not stop the others.
+     * Sends an event to every node that subscribes to its topic and allows this one: first to all that have room, then
+     * to the others, within one longest wait for all.
      *
      * @param topic parts of letters and digits, joined by dots
      * @param payload a value, or a protobuf message
      * @param options longest wait, metadata
-     * @return how many nodes got it
+     * @return which nodes got it, and which subscribers did not
      */
-    int publish(String topic, Object payload, SendOptions options);
+    Published publish(String topic, Object payload, SendOptions options);
 
     /**
      * Handles events; publishers must be allowed as for messages. Published before this returns.

@@ -7,10 +7,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import speed.errors.NodeClosedException;
+import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.runtime.Runtime;
 import speed.wire.Entry;
-import speed.wire.EnvelopeType;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -30,7 +30,6 @@ import speed.wire.EnvelopeType;
  * they never keep a program alive.
  */
 public final class Node implements Caller, Messenger, Peers, AutoCloseable {
-    private static final Duration ASK_TIMEOUT = Duration.ofSeconds(5);
     private static final Duration DRAIN = Duration.ofSeconds(10);
     private static final long WAIT_NANOS = 10_000_000;
 
@@ -117,9 +116,10 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @param service its name
      * @param implementation what it does
      * @throws speed.errors.ServiceExistsException when the name is in use here
+     * @throws speed.errors.ConfigurationException when there is no implementation
      */
     public void register(String service, Service implementation) {
-        register(service, implementation, null);
+        register(service, implementation, ServiceOptions.DEFAULT);
     }
 
     /**
@@ -131,9 +131,21 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ServiceExistsException when the name is in use here
      */
     public void register(String service, Service implementation, List<String> allow) {
+        register(service, implementation, new ServiceOptions(allow, false));
+    }
+
+    /**
+     * Offers a service.
+     *
+     * @param service its name
+     * @param implementation what it does
+     * @param options who may call it, and whether it may run twice for one call
+     * @throws speed.errors.ServiceExistsException when the name is in use here
+     * @throws speed.errors.ConfigurationException when there is no implementation
+     */
+    public void register(String service, Service implementation, ServiceOptions options) {
         checkOpen();
-        runtime.serving().services.register(service, implementation, allow);
-        runtime.serve();
+        runtime.serving().services.register(service, implementation, options);
     }
 
     /**
@@ -209,7 +221,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     }
 
     @Override
-    public int publish(String topic, Object payload, SendOptions options) {
+    public Published publish(String topic, Object payload, SendOptions options) {
         checkOpen();
         return runtime.outbox().publish(topic, payload, options);
     }
@@ -227,23 +239,40 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     @Override
     public List<NodeInfo> nodes() {
         checkOpen();
-        return runtime.context().registry.liveEntries().stream().map(Node::info).toList();
+        return runtime.context().registry.liveEntries().stream().filter(entry -> !entry.isLeaving()).map(Node::info)
+                .toList();
     }
 
     @Override
     public NodeInfo waitFor(String target, Duration timeout) {
         checkOpen();
+        return runtime.blocking(() -> awaited(target, timeout));
+    }
+
+    private NodeInfo awaited(String target, Duration timeout) {
         long deadline = System.nanoTime() + timeout.toNanos();
         while (true) {
             Entry entry = runtime.context().registry.live(target);
-            if (entry != null && entry.grants(name())) {
+            if (entry != null && !entry.isLeaving() && entry.grants(name())) {
                 return info(entry);
             }
             if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
-                String why = entry == null ? "is not live" : "does not allow '" + name() + "'";
+                checkOpen();
+                String why = entry == null ? "is not live"
+                        : entry.isLeaving() ? "is leaving" : "does not allow '" + name() + "'";
                 throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
             }
         }
+    }
+
+    /**
+     * Calls a handler, on a thread of its own, when the lease was lost: this node can do nothing more then.
+     *
+     * @param handler told why
+     */
+    public void onLost(Consumer<SpeedException> handler) {
+        checkOpen();
+        runtime.registrar().onLost(handler);
     }
 
     @Override
@@ -267,25 +296,25 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
     @Override
     public Duration ping(String target) {
         checkOpen();
-        long began = System.nanoTime();
-        runtime.calls().ask(target, EnvelopeType.HEARTBEAT, Map.of(), ASK_TIMEOUT);
-        return Duration.ofNanos(System.nanoTime() - began);
+        return runtime.questions().ping(target);
     }
 
     @Override
     public List<String> services(String target) {
-        List<?> names = (List<?>) discover(target, "SERVICES").get("services");
-        return names.stream().map(String.class::cast).toList();
+        checkOpen();
+        return runtime.questions().services(target);
     }
 
     @Override
     public Map<String, Object> info(String target) {
-        return discover(target, "INFO");
+        checkOpen();
+        return runtime.questions().discover(target, "INFO");
     }
 
     @Override
     public Map<String, Object> stats(String target) {
-        return discover(target, "STATS");
+        checkOpen();
+        return runtime.questions().discover(target, "STATS");
     }
 
     /**
@@ -297,13 +326,6 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
         return runtime.introspection().answer("STATS", name());
     }
 
-    @SuppressWarnings("unchecked")
-    private Map<String, Object> discover(String target, String operation) {
-        checkOpen();
-        return (Map<String, Object>)
-                runtime.calls().ask(target, EnvelopeType.DISCOVERY, Map.of("op", operation), ASK_TIMEOUT);
-    }
-
     // --- life ---
 
     /**
@@ -312,10 +334,13 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @return true for good
      */
     public boolean isClosed() {
-        return runtime.context().failure() != null;
+        return runtime.context().hasEnded();
     }
 
-    /** Leaves in order: stops accepting, finishes work in flight, removes the entry, tells others. */
+    /**
+     * Leaves in order (R-15): stops accepting, finishes work in flight, removes the entry, tells others. From inside a
+     * service or handler it does not wait for that one, whose answer is then not sent.
+     */
     @Override
     public void close() {
         close(DRAIN);
@@ -328,7 +353,7 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      */
     public void close(Duration drain) {
         if (closed.compareAndSet(false, true)) {
-            runtime.stop(new NodeClosedException("node '" + name() + "' was closed"), drain);
+            runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), drain);
         }
     }
 

@@ -25,6 +25,8 @@ public final class NodeBuilder {
     private long laneBytes = Limits.LANE_WINDOW_BYTES;
     private String namespace = "default";
     private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
+    private OnError onError = OnError.DEAD_LETTER;
+    private int maxDeliveries = Limits.MAX_DELIVERIES;
     private MessageSecurity security;
 
     NodeBuilder(String name) {
@@ -89,7 +91,8 @@ public final class NodeBuilder {
     }
 
     /**
-     * How many services and handlers run at once.
+     * How many services run at once, and how many handlers; one more runs of both together, so that neither keeps the
+     * other from running.
      *
      * @param count 1 to 256; default 4
      * @return these settings
@@ -153,6 +156,28 @@ public final class NodeBuilder {
     }
 
     /**
+     * What becomes of a message or event whose handler failed, or ended the process (S-17).
+     *
+     * @param policy default: it is a dead letter, which {@code speed dead} lists, shows and has tried again
+     * @return these settings
+     */
+    public NodeBuilder onError(OnError policy) {
+        onError = policy;
+        return this;
+    }
+
+    /**
+     * How often a message or event is begun at most, whose handling fails or ends the process each time (S-17).
+     *
+     * @param count 1 or more; default 5
+     * @return these settings
+     */
+    public NodeBuilder maxDeliveries(int count) {
+        maxDeliveries = count;
+        return this;
+    }
+
+    /**
      * How messages are signed, encrypted and checked (M-18); without it none is, and none is opened.
      *
      * @param settings for all that is sent and received
@@ -175,6 +200,6 @@ public final class NodeBuilder {
         String chosenRoot = place.toAbsolutePath().normalize().toString();
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
-                workers, durable, polling, laneBytes, namespace, segmentLimits, security)));
+                workers, durable, polling, laneBytes, namespace, segmentLimits, onError, maxDeliveries, security)));
     }
 }

@@ -11,9 +11,11 @@ import speed.errors.InvalidArgumentsException;
  * @param service the name it was called by
  * @param arguments by name; values as {@link Node} describes them
  * @param caller authenticated name of the calling node
- * @param requestId unique for the caller; keep it where an effect must not happen twice (S-8)
+ * @param requestId {@code caller/number}, unique among all calls; keep it where an effect must not happen twice (S-8)
  * @param deadlineMs Unix ms after which nobody waits for the answer
  * @param traceparent W3C trace context, null if there is none
+ * @param redelivered whether an earlier process of this name may have run it already; only of an idempotent service
+ * @param cancellation tells when nobody waits for the answer any more
  */
 public record Request(
         String service,
@@ -21,7 +23,24 @@ public record Request(
         String caller,
         String requestId,
         long deadlineMs,
-        String traceparent) {
+        String traceparent,
+        boolean redelivered,
+        Cancellation cancellation) {
+
+    /**
+     * A request that came for the first time, and that nobody withdraws.
+     *
+     * @param service the name it was called by
+     * @param arguments by name
+     * @param caller name of the calling node
+     * @param requestId unique among all calls
+     * @param deadlineMs Unix ms after which nobody waits for the answer
+     * @param traceparent W3C trace context, null if there is none
+     */
+    public Request(String service, Map<String, Object> arguments, String caller, String requestId, long deadlineMs,
+            String traceparent) {
+        this(service, arguments, caller, requestId, deadlineMs, traceparent, false, new Cancellation());
+    }
 
     /**
      * An argument of the expected type. An integer is accepted for a {@code Double} (S-9); nothing else is converted.
@@ -65,7 +84,7 @@ public record Request(
 
     /** The same call for other arguments: one row of a batch. */
     Request withArguments(Map<String, Object> others) {
-        return new Request(service, others, caller, requestId, deadlineMs, traceparent);
+        return new Request(service, others, caller, requestId, deadlineMs, traceparent, redelivered, cancellation);
     }
 
     /**

@@ -25,13 +25,13 @@ public record Response(Object result, String errorCode, String errorMessage, Map
     /**
      * An error.
      *
-     * @param code an SPC code
-     * @param message what happened
-     * @param details further values
+     * @param code an SPC code; none is INTERNAL_ERROR
+     * @param message what happened; null for nothing
+     * @param details further values; null for none
      * @return the answer
      */
     public static Response error(String code, String message, Map<String, Object> details) {
-        return new Response(null, code, message, details);
+        return new Response(null, code == null ? "INTERNAL_ERROR" : code, message, details);
     }
 
     /**

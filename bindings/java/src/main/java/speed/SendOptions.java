@@ -24,6 +24,8 @@ import speed.message.SchemaReference;
  * @param progress is told how far the payload has been sent
  * @param protection how it is signed, encrypted and compressed; what is null is left to the node
  * @param schema of its payload
+ * @param unordered whether what is sent later need not wait for this, if it goes in segments
+ * @param dropIfFull whether an event is not waited for where a subscriber has no room
  */
 public record SendOptions(
         boolean acknowledged,
@@ -39,10 +41,12 @@ public record SendOptions(
         Map<String, byte[]> extensions,
         Progress progress,
         Protection protection,
-        SchemaReference schema) {
+        SchemaReference schema,
+        boolean unordered,
+        boolean dropIfFull) {
     /** No acknowledgement, five seconds, no metadata but what every message has. */
     public static final SendOptions DEFAULT = new SendOptions(false, Duration.ofSeconds(5), "message", 0, 0, null, null,
-            null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE);
+            null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE, false, false);
 
     /**
      * Wait until the receiver has it: its handler returned, or it waits there for {@code receive}.
@@ -183,6 +187,24 @@ public record SendOptions(
         return with(draft -> draft.schema = newSchema);
     }
 
+    /**
+     * What is sent later need not wait for this, if it is so large that it goes in segments: it may be handled before.
+     *
+     * @return such options
+     */
+    public SendOptions withoutOrder() {
+        return with(draft -> draft.unordered = true);
+    }
+
+    /**
+     * An event does not wait for a subscriber that has no room: it is not delivered there, and counted.
+     *
+     * @return such options
+     */
+    public SendOptions withDropIfFull() {
+        return with(draft -> draft.dropIfFull = true);
+    }
+
     private SendOptions with(Consumer<Draft> change) {
         Draft draft = new Draft(this);
         change.accept(draft);
@@ -205,6 +227,8 @@ public record SendOptions(
         private Progress progress;
         private Protection protection;
         private SchemaReference schema;
+        private boolean unordered;
+        private boolean dropIfFull;
 
         Draft(SendOptions from) {
             acknowledged = from.acknowledged;
@@ -221,11 +245,13 @@ public record SendOptions(
             progress = from.progress;
             protection = from.protection;
             schema = from.schema;
+            unordered = from.unordered;
+            dropIfFull = from.dropIfFull;
         }
 
         SendOptions finished() {
             return new SendOptions(acknowledged, timeout, topic, priority, ttlSeconds, correlationId, causalityParent,
-                    traceparent, labels, baggage, extensions, progress, protection, schema);
+                    traceparent, labels, baggage, extensions, progress, protection, schema, unordered, dropIfFull);
         }
     }
 }

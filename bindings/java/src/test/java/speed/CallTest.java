@@ -17,6 +17,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import speed.errors.AccessDeniedException;
 import speed.errors.CallTimeoutException;
+import speed.errors.Execution;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.PayloadTooLargeException;
@@ -74,19 +75,17 @@ class CallTest extends TwoNodes {
     @Test
     void requestsOfOneSenderStartInOrder() {
         List<Object> seen = new ArrayList<>();
-        billing.register("note", request -> {
-            synchronized (seen) {
-                return seen.add(request.arguments().get("n"));
+        try (Node serial = root.builder("serial", "analytics").workers(1).open()) { // others run them side by side
+            serial.register("note", request -> seen.add(request.arguments().get("n")));
+            List<CompletableFuture<Object>> calls = new ArrayList<>();
+            List<Object> sent = new ArrayList<>();
+            for (long n = 0; n < 2000; n++) {
+                sent.add(n);
+                calls.add(analytics.submit("serial", "note", Map.of("n", n)));
             }
-        });
-        List<CompletableFuture<Object>> calls = new ArrayList<>();
-        List<Object> sent = new ArrayList<>();
-        for (long n = 0; n < 2000; n++) {
-            sent.add(n);
-            calls.add(analytics.submit("billing", "note", Map.of("n", n)));
+            calls.forEach(CompletableFuture::join);
+            assertEquals(sent, seen);
         }
-        calls.forEach(CompletableFuture::join);
-        assertEquals(sent, seen);
     }
 
     @Test
@@ -114,8 +113,22 @@ class CallTest extends TwoNodes {
             data[index] = (byte) (index * 31);
         }
         assertArrayEquals(data, (byte[]) analytics.call("billing", "echo", Map.of("data", data)));
-        assertThrows(PayloadTooLargeException.class,
-                () -> analytics.call("billing", "echo", Map.of("data", new byte[65 << 20])));
+    }
+
+    /** G-18: arguments and results that no envelope holds go in segments by themselves. */
+    @Test
+    void whatNoEnvelopeHoldsGoesInSegments() {
+        billing.register("size", request -> request.get("data", byte[].class).length);
+        billing.register("zeros", request -> new byte[request.get("size", Long.class).intValue()]);
+        assertEquals(70L << 20, analytics.call("billing", "size", Map.of("data", new byte[70 << 20]), SOON));
+        byte[] zeros = (byte[]) analytics.call("billing", "zeros", Map.of("size", 70L << 20), SOON);
+        assertEquals(70 << 20, zeros.length);
+        PayloadTooLargeException large = assertThrows(PayloadTooLargeException.class,
+                () -> analytics.call("billing", "size", Map.of("data", new byte[257 << 20])));
+        assertEquals(Execution.NOT_BEGUN, large.execution());
+        ExecutionFailedException result = assertThrows(ExecutionFailedException.class,
+                () -> analytics.call("billing", "zeros", Map.of("size", 257L << 20), SOON));
+        assertEquals(Execution.RAN, result.execution());
     }
 
     @Test

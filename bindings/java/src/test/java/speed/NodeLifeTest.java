@@ -6,19 +6,25 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.errors.KeyFileException;
+import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.NodeClosedException;
 import speed.errors.ServiceExistsException;
+import speed.errors.SpeedException;
 import speed.fs.KeyFiles;
 import speed.fs.Registry;
 import speed.tool.BenchRoot;
+import speed.wire.Names;
 
 /** How a node begins and ends, and with which settings. */
 class NodeLifeTest extends TwoNodes {
@@ -115,6 +121,20 @@ class NodeLifeTest extends TwoNodes {
                 Thread.sleep(10);
             }
             assertTrue(shortest >= 1_100, "renewed after " + shortest + " ms");
+        }
+    }
+
+    /** who takes its file away while a higher claim stands has its name. */
+    @Test
+    void aProgramIsToldThatItsLeaseIsGone() throws Exception {
+        CompletableFuture<SpeedException> told = new CompletableFuture<>();
+        try (Node loser = root.builder("loser").lease(Duration.ofSeconds(3), Duration.ofMillis(200)).open()) {
+            loser.onLost(told::complete);
+            Files.createFile(Path.of(Names.claimPath(root.path().toString(), "loser", 2)));
+            Files.delete(Path.of(Names.entryPath(root.path().toString(), "loser")));
+            assertEquals("LEASE_LOST", told.get(20, TimeUnit.SECONDS).code());
+            assertThrows(LeaseLostException.class, loser::nodes);
+            assertTrue(loser.isClosed());
         }
     }
 }

@@ -6,17 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.jdi.Bootstrap;
-import com.sun.jdi.ReferenceType;
 import com.sun.jdi.VirtualMachine;
 import com.sun.jdi.connect.Connector;
 import com.sun.jdi.connect.LaunchingConnector;
-import com.sun.jdi.event.ClassPrepareEvent;
 import com.sun.jdi.event.Event;
 import com.sun.jdi.event.EventSet;
-import com.sun.jdi.event.ModificationWatchpointEvent;
-import com.sun.jdi.request.ClassPrepareRequest;
+import com.sun.jdi.event.MethodEntryEvent;
 import com.sun.jdi.request.EventRequest;
-import com.sun.jdi.request.ModificationWatchpointRequest;
+import com.sun.jdi.request.MethodEntryRequest;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -62,17 +59,17 @@ class QueuedTest {
 
     @Test
     void aRequestWhoseDeadlinePassesWhileAWorkerIsAboutToStartItIsToldTheTruth() throws Exception {
-        ClassPrepareRequest loaded = server.eventRequestManager().createClassPrepareRequest();
-        loaded.addClassFilter("speed.runtime.Serving$Running");
-        loaded.enable();
+        MethodEntryRequest begins = server.eventRequestManager().createMethodEntryRequest();
+        begins.addClassFilter("speed.runtime.Running");
+        begins.setSuspendPolicy(EventRequest.SUSPEND_EVENT_THREAD);
+        begins.enable();
         server.resume();
         analytics.waitFor("billing", Duration.ofMillis(SOON_MS));
         CompletableFuture<Object> call = analytics.submit("billing", "sequence", Map.of("n", 1), Duration.ofSeconds(5));
-        ModificationWatchpointEvent held = holdStart();
+        MethodEntryEvent held = holdStart();
         CompletionException late = assertThrows(CompletionException.class, call::join);
         assertEquals(CallTimeoutException.class, late.getCause().getClass());
         awaitQueued();
-        held.request().disable();
         held.thread().resume();
         assertEquals(List.of(), analytics.call("billing", "sequence_seen", Map.of(), Duration.ofMillis(SOON_MS)));
     }
@@ -85,26 +82,18 @@ class QueuedTest {
         }
     }
 
-    /** Returns when the only worker is about to say that it starts the request; it stays there. */
-    private ModificationWatchpointEvent holdStart() throws InterruptedException {
+    /** Returns when the only worker is about to say that the request begins; it stays there. */
+    private MethodEntryEvent holdStart() throws InterruptedException {
         while (true) {
             EventSet events = server.eventQueue().remove(SOON_MS);
             assertNotNull(events, "no request was started");
             for (Event event : events) {
-                if (event instanceof ClassPrepareEvent loaded) {
-                    watch(loaded.referenceType());
-                } else if (event instanceof ModificationWatchpointEvent held) {
+                if (event instanceof MethodEntryEvent held && held.method().name().equals("begin")) {
+                    held.request().disable(); // other threads are not to be held
                     return held;
                 }
             }
             events.resume();
         }
-    }
-
-    private void watch(ReferenceType request) {
-        ModificationWatchpointRequest watch = server.eventRequestManager()
-                .createModificationWatchpointRequest(request.fieldByName("started"));
-        watch.setSuspendPolicy(EventRequest.SUSPEND_EVENT_THREAD);
-        watch.enable();
     }
 }

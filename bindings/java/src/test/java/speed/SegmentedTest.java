@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -120,12 +121,54 @@ class SegmentedTest extends TwoNodes {
         assertEquals(List.of(5 * SMALL_SEGMENT), handled);
     }
 
+    /** G-14: a payload in segments keeps its place among its sender's messages, unless its sender needs no order. */
+    @Test
+    void whatComesBehindAPayloadInSegmentsIsHandledBehindIt() throws InterruptedException {
+        BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
+        billing.onMessage(message -> sizes.add(message.payload() instanceof LargePayload large
+                ? (int) large.size() : ((byte[]) message.payload()).length));
+        for (int round = 0; round < 3; round++) {
+            analytics.send("billing", new byte[70 << 20], SendOptions.DEFAULT.withTimeout(SOON));
+            analytics.send("billing", new byte[1]);
+        }
+        for (int round = 0; round < 3; round++) {
+            assertEquals(70 << 20, sizes.poll(20, TimeUnit.SECONDS));
+            assertEquals(1, sizes.poll(20, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void whatNeedsNoOrderHoldsUpNothingBehindIt() throws InterruptedException {
+        CountDownLatch small = new CountDownLatch(1);
+        BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
+        billing.onMessage(message -> {
+            int size = ((byte[]) message.payload()).length;
+            if (size == 1) {
+                small.countDown();
+            } else if (await(small)) {
+                sizes.add(size);
+            }
+        });
+        analytics.segment("billing", SMALL_SEGMENT, 0);
+        analytics.send("billing", new byte[5 * SMALL_SEGMENT], SendOptions.DEFAULT.withoutOrder());
+        analytics.send("billing", new byte[1]);
+        assertEquals(5 * SMALL_SEGMENT, sizes.poll(20, TimeUnit.SECONDS));
+    }
+
+    private static boolean await(CountDownLatch latch) {
+        try {
+            return latch.await(20, TimeUnit.SECONDS);
+        } catch (InterruptedException hurry) {
+            return false;
+        }
+    }
+
     @Test
     void aCutEventReachesItsSubscribers() throws InterruptedException {
         analytics.segment("billing", 64, 1);
         BlockingQueue<Message> events = new LinkedBlockingQueue<>();
         billing.subscribe("orders.*", events::add);
-        assertEquals(1, analytics.publish("orders.created", "x".repeat(300)));
+        assertEquals(1, analytics.publish("orders.created", "x".repeat(300)).count());
         assertEquals("x".repeat(300), events.poll(20, TimeUnit.SECONDS).payload());
     }
 

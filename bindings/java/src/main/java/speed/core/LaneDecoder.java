@@ -12,7 +12,7 @@ import speed.wire.NodeId;
 /**
  * Bytes of a lane to authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16).
  *
- * <p>It keeps no bytes, so every split of a lane decodes equally.
+ * <p>It keeps no bytes from one window to the next, so every split of a lane decodes equally. Not thread-safe.
  */
 public final class LaneDecoder {
     private static final int MAX_CANDIDATES = 16;
@@ -21,7 +21,10 @@ public final class LaneDecoder {
     /** All but the last byte of a header's ids and what stands before: they may begin an envelope. */
     private static final int HEADER_START_BYTES = 63;
 
-    /** Authenticates an envelope at an offset of a block and returns its payload, or throws WireException. */
+    /**
+     * Authenticates an envelope at an offset of a block and returns its payload, or throws WireException and changes
+     * nothing. It may leave the payload in place of what was authenticated.
+     */
     @FunctionalInterface
     public interface Opener {
         byte[] open(Header header, Block data, int at);
@@ -66,6 +69,8 @@ public final class LaneDecoder {
     private final NodeId source;
     private final NodeId target;
     private final Opener opener;
+    /** What a search found in the present window: a large envelope is opened in its place, and so only once. */
+    private Opened found;
 
     public LaneDecoder(NodeId source, NodeId target, Opener opener) {
         this.source = source;
@@ -75,6 +80,14 @@ public final class LaneDecoder {
 
     /** Decodes a window; at most {@code limit} items are returned. */
     public Scan scan(Window window, int limit) {
+        try {
+            return scanned(window, limit);
+        } finally {
+            found = null;
+        }
+    }
+
+    private Scan scanned(Window window, int limit) {
         List<Item> items = new ArrayList<>();
         int at = 0;
         int searches = 0;
@@ -105,6 +118,9 @@ public final class LaneDecoder {
 
     private Found one(Window window, int at) {
         int left = window.length - at;
+        if (found != null && found.start == window.base + at) {
+            return new Found(found, 0, null);
+        }
         if (left < Limits.AAD_BYTES) {
             return new Found(null, Header.OVERHEAD, null);
         }
@@ -117,7 +133,8 @@ public final class LaneDecoder {
             }
             byte[] payload = opener.open(header, window.data, at);
             long start = window.base + at;
-            return new Found(new Opened(header, payload, start, start + total), 0, null);
+            found = new Opened(header, payload, start, start + total);
+            return new Found(found, 0, null);
         } catch (WireException refused) {
             return new Found(null, 0, refused.reason());
         }

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import speed.errors.SpeedException;
 
 /**
@@ -44,14 +45,14 @@ public final class PendingCalls {
 
     private final Map<Key, Call> calls = new ConcurrentHashMap<>();
     private volatile long earliest = NEVER;
-    private volatile SpeedException refusal;
+    private volatile Supplier<SpeedException> refusal;
     private long scanned;
 
     /** Waits for a key; once all calls were ended, throws why, and the call is not completed. */
     public void add(Call call) {
         calls.put(call.key, call);
         if (refusal != null && calls.remove(call.key, call)) {
-            throw refusal;
+            throw refusal.get();
         }
         if (call.deadlineNanos < earliest) {
             earliest = call.deadlineNanos;
@@ -70,6 +71,11 @@ public final class PendingCalls {
             call.completion.accept(outcome);
         }
         return mine;
+    }
+
+    /** Whether somebody waits under a key. */
+    public boolean isOpen(Key key) {
+        return calls.containsKey(key);
     }
 
     /** Stops waiting without completing. */
@@ -98,15 +104,15 @@ public final class PendingCalls {
     }
 
     /** Ends every call to a node that left. */
-    public void failTarget(String target, SpeedException error) {
+    public void failTarget(String target, Supplier<SpeedException> error) {
         calls.values().stream().filter(call -> call.target.equals(target)).toList()
-                .forEach(call -> end(call, Outcome.failed(error)));
+                .forEach(call -> end(call, Outcome.failed(error.get())));
     }
 
     /** Ends every call, and refuses those that come later: the node stops. */
-    public void failAll(SpeedException error) {
+    public void failAll(Supplier<SpeedException> error) {
         refusal = error;
-        List.copyOf(calls.values()).forEach(call -> end(call, Outcome.failed(error)));
+        List.copyOf(calls.values()).forEach(call -> end(call, Outcome.failed(error.get())));
     }
 
     /** Nodes that somebody waits for. */

@@ -3,12 +3,16 @@ package speed.core;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import speed.AccessPolicy;
 import speed.Request;
 import speed.Response;
 import speed.Service;
+import speed.ServiceOptions;
 import speed.errors.CallException;
+import speed.errors.ConfigurationException;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.ServiceExistsException;
@@ -17,26 +21,36 @@ import speed.wire.Names;
 
 /** The services of one node: registration, checks, invocation (S-3, S-8, S-9). In memory only. Thread-safe. */
 public final class ServiceTable {
-    private static final int MAX_ERROR_CHARACTERS = 2000;
-
     /** One row; without a policy whoever may write to the node may call. */
-    private record Row(Service service, AccessPolicy policy) {
+    private record Row(Service service, AccessPolicy policy, boolean idempotent) {
         boolean allows(String caller) {
             return policy == null || policy.allows(caller);
         }
     }
+
+    /**
+     * What a caller may have.
+     *
+     * @param idempotent whether it may run twice for one call
+     * @param refusal why there is none; null where there is
+     */
+    public record Found(Service service, boolean idempotent, Response refusal) {}
 
     private final Map<String, Row> rows = new ConcurrentHashMap<>();
 
     /**
      * Adds a service.
      *
-     * @param allow grant patterns that narrow who may call it, null for all that may write to the node
+     * @throws ConfigurationException for no service at all
      */
-    public void register(String name, Service service, List<String> allow) {
+    public void register(String name, Service service, ServiceOptions options) {
         Names.checkService(name);
-        AccessPolicy policy = allow == null ? null : new AccessPolicy(allow.toArray(new String[0]));
-        if (rows.putIfAbsent(name, new Row(service, policy)) != null) {
+        if (service == null) {
+            throw new ConfigurationException("service '" + name + "' is null: give what it does");
+        }
+        AccessPolicy policy =
+                options.allow() == null ? null : new AccessPolicy(options.allow().toArray(new String[0]));
+        if (rows.putIfAbsent(name, new Row(service, policy, options.idempotent())) != null) {
             throw new ServiceExistsException("service '" + name + "' is already registered; unregister it first");
         }
     }
@@ -54,36 +68,63 @@ public final class ServiceTable {
                 .filter(row -> row.getValue().allows(caller)).map(Map.Entry::getKey).sorted().toList();
     }
 
-    /** Checks, finds and runs; never throws for what a service or a caller does wrong. */
-    public Response invoke(Request request) {
-        Row row = rows.get(request.service());
+    /** The service of a name, if the caller may have it. */
+    public Found find(String name, String caller) {
+        Row row = rows.get(name);
         if (row == null) {
-            return Response.error("SERVICE_NOT_FOUND", "no service '" + request.service() + "' here");
+            return new Found(null, false, Response.error("SERVICE_NOT_FOUND", "no service '" + name + "' here"));
         }
-        if (!row.allows(request.caller())) {
-            return Response.error("ACCESS_DENIED",
-                    "service '" + request.service() + "' does not allow node '" + request.caller() + "'");
+        if (!row.allows(caller)) {
+            return new Found(null, false, Response.error("ACCESS_DENIED",
+                    "service '" + name + "' does not allow node '" + caller + "'"));
         }
+        return new Found(row.service, row.idempotent, null);
+    }
+
+    /**
+     * Runs a service; never throws for what it does wrong.
+     *
+     * @param failed is told of what it throws, but for what it says on purpose
+     */
+    public static Response invoke(Service service, Request request, Consumer<Throwable> failed) {
         try {
-            Object answer = row.service.invoke(request);
+            Object answer = service.invoke(request);
             return answer instanceof Response response ? response : Response.of(answer);
         } catch (InvalidArgumentsException | ExecutionFailedException refused) {
             return Response.error(refused.code(), refused.getMessage(), refused.details());
         } catch (Throwable failure) { // whatever a service throws, its caller is told and the worker goes on
+            if (request.cancellation().isCancelled() && isCancellation(failure)) {
+                return Response.error("WITHDRAWN", "'" + request.service() + "' ended when the call was withdrawn",
+                        Map.of("phase", "running"));
+            }
+            failed.accept(failure);
             return failed(failure);
         }
+    }
+
+    private static boolean isCancellation(Throwable failure) {
+        return failure instanceof CancellationException || failure instanceof InterruptedException;
     }
 
     /** EXECUTION_FAILED with the kind and text of the failure; never a stack trace (it may show payloads). */
     private static Response failed(Throwable failure) {
         String kind = failure.getClass().getSimpleName();
-        String text = failure.getMessage() == null ? "" : failure.getMessage();
         Map<String, Object> details = new LinkedHashMap<>();
         details.put("exception", kind);
         if (failure instanceof CallException call) {
             details.put("cause", call.code());
         }
-        String cut = text.substring(0, Math.min(text.length(), MAX_ERROR_CHARACTERS));
-        return Response.error("EXECUTION_FAILED", cut.isEmpty() ? kind : kind + ": " + cut, details);
+        return Response.error("EXECUTION_FAILED", textOf(failure), details);
+    }
+
+    /** The kind and text of a failure, even of one that fails to say why. */
+    public static String textOf(Throwable failure) {
+        String kind = failure.getClass().getSimpleName();
+        try {
+            String text = failure.getMessage();
+            return text == null || text.isEmpty() ? kind : kind + ": " + text;
+        } catch (RuntimeException speechless) {
+            return kind;
+        }
     }
 }

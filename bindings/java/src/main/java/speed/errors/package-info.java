@@ -1,6 +1,6 @@
 /**
- * Every exception SPEED throws, as one tree; all are unchecked and immutable, codes are those of
- * {@code registry_spec/codes.json}.
+ * Every exception SPEED throws, as one tree; all are unchecked, codes are those of
+ * {@code registry_spec/codes.json}. One that ends a call says whether the call has run ({@link Execution}).
  *
  * <pre>
  * SpeedException
@@ -18,7 +18,7 @@
  * ├── CallException            the other side answered, and the answer is an error (SPC codes)
  * │   ├── ServiceNotFoundException  AccessDeniedException  InvalidArgumentsException
  * │   ├── ExecutionFailedException  CallTimeoutException  InternalException
- * │   └── SegmentsLostException
+ * │   └── SegmentsLostException  CallWithdrawnException
  * ├── MessageException         a message is not protected, or refused for what it proves or hides
  * │   ├── BadSignatureException  UnsignedException  UntrustedException
  * │   ├── EncryptionException  NoRecipientKeyException  CompressionException

@@ -70,8 +70,8 @@ final class Commits {
         }
     }
 
-    /** Writes the cursor, then removes segments that nothing needs any more (L-14, L-17). */
-    void commit() {
+    /** Writes the cursor, then removes segments that nothing needs any more (L-14, L-17); false if it was not written. */
+    boolean commit() {
         Cursor cursor = progress.cursor(generation, false);
         boolean written = write(cursor);
         List<SegmentId> segments = files.segments();
@@ -80,9 +80,10 @@ final class Commits {
             // without space for a cursor only this frees some; the next start begins at what is left
             removePassed(cursor);
             if (!written) {
-                write(cursor);
+                written = write(cursor);
             }
         }
+        return written;
     }
 
     /** The last cursor; it says that the lane was closed in order when nothing is in anybody's hands. */

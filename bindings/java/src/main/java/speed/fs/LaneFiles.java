@@ -2,9 +2,11 @@ package speed.fs;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import speed.errors.WireException;
 import speed.wire.Block;
 import speed.wire.Cursor;
+import speed.wire.DeliveryCounts;
 import speed.wire.Fence;
 import speed.wire.LaneMac;
 import speed.wire.Names;
@@ -96,6 +98,10 @@ final class LaneFiles {
         directory.removeQuietly(Names.fenceName(generation));
     }
 
+    void removeDeliveries(int generation) {
+        directory.removeQuietly(Names.deliveriesName(generation));
+    }
+
     void removeCursor(int generation) {
         directory.removeQuietly(Names.cursorName(generation));
     }
@@ -132,6 +138,25 @@ final class LaneFiles {
     /** The cursor of a receiver's generation; null if it is missing or not authentic. */
     Cursor readCursor(int generation) throws PosixException {
         return Listing.readCursor(directory, generation, mac);
+    }
+
+    /** The deliveries of a receiver's generation; null if they are missing or not authentic. */
+    Map<Long, Integer> readDeliveries(int generation) throws PosixException {
+        try {
+            String name = Names.deliveriesName(generation);
+            return DeliveryCounts.decode(directory.readSmall(name, DeliveryCounts.MAX_BYTES + 1), mac);
+        } catch (WireException refused) {
+            return null;
+        } catch (PosixException error) {
+            if (error.saysGone()) {
+                return null;
+            }
+            throw error;
+        }
+    }
+
+    void writeDeliveries(int generation, Map<Long, Integer> begun) throws PosixException {
+        Posix.close(directory.replace(Names.deliveriesName(generation), DeliveryCounts.encode(begun, mac)));
     }
 
     /** Commits in place: one write, whole for every process (L-15). */

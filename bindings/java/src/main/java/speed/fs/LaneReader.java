@@ -20,6 +20,7 @@ import speed.wire.NodeId;
  */
 public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
+    private static final long NOTHING = -1;
 
     /** Whose lane it is; the generation is the receiver's. */
     public record Link(String source, String target, int generation, Keyring keyring) {}
@@ -42,7 +43,10 @@ public final class LaneReader {
     private final SegmentWalk walk;
     private final Commits commits;
     private final Redelivery redelivery;
+    private final Deliveries deliveries;
     private int needed;
+    /** Size of the segment when all that it held of an incomplete envelope was looked at (L-16). */
+    private long lookedAt = NOTHING;
 
     private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) throws PosixException {
         NodeId sender = NodeId.of(link.source);
@@ -60,7 +64,8 @@ public final class LaneReader {
         commits = new Commits(files, counts, progress, link.generation);
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
-        redelivery.add(former.cursor().unfinished());
+        redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
+        deliveries = new Deliveries(files, counts, link.generation, former.cursor());
         commits.takeOver(former.cursor());
     }
 
@@ -86,7 +91,8 @@ public final class LaneReader {
     }
 
     private byte[] open(Header header, Block data, int at) {
-        return opener.open(header, data, at, buffer.opened(header));
+        return ReadBuffer.isGiant(header) ? opener.openInPlace(header, data, at)
+                : opener.open(header, data, at, buffer.opened(header));
     }
 
     // --- reading ---
@@ -132,6 +138,11 @@ public final class LaneReader {
      */
     private Taken readWindow(List<Received> received, int limit, long now, boolean scan, boolean last)
             throws PosixException {
+        if (!last && needed > 0 && walk.available() == lookedAt) {
+            walk.lookIfDue(now);
+            return new Taken(0, true);
+        }
+        lookedAt = NOTHING;
         int wanted = windowBytes(scan || last);
         int length = wanted == 0 ? 0 : walk.fill(buffer, wanted);
         walk.lookIfDue(now); // after bytes were read and before they are accepted (L-18)
@@ -154,6 +165,7 @@ public final class LaneReader {
         }
         // An incomplete envelope fills the window: more of it may be there, and in a segment that nobody writes to
         // any more the next window is all that is left.
+        lookedAt = scan && length < wanted ? length : NOTHING;
         return new Taken(0, !last && walk.available() < scanned.needed());
     }
 
@@ -235,7 +247,7 @@ public final class LaneReader {
             Position start = new Position(walk.position().segment(), opened.start());
             Token token = progress.dispatched(header.sequence(), start, opened.end());
             boolean redelivered = repeats.mayBeRepeated(header, token);
-            received.add(new Received(header, opened.payload(), redelivered, token));
+            received.add(new Received(header, opened.payload(), redelivered, repeats.isUncertain(token), token));
         }
     }
 
@@ -255,11 +267,17 @@ public final class LaneReader {
     /** Marks an envelope as done. */
     public void finish(Token token) {
         progress.finish(token);
+        deliveries.finish(token.sequence);
     }
 
-    /** Writes down what is done, and frees the space behind it (L-14, L-17). */
-    public void commit() {
-        commits.commit();
+    /** Writes down what is done, and frees the space behind it (L-14, L-17); false if it could not be written. */
+    public boolean commit() {
+        return commits.commit();
+    }
+
+    /** How often a message that came again has been begun, this time included: written before it is (L-25). */
+    public int begin(Token token) {
+        return deliveries.begin(token.sequence);
     }
 
     /** Commits and releases; the next process learns that the lane was closed in order. */

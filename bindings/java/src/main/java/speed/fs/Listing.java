@@ -9,17 +9,23 @@ import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.SegmentId;
 
-/** What lies in a lane directory: segments in order, fences and cursors with the newest first, foreign names (L-1). */
-record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cursors, List<String> foreign) {
+/**
+ * What lies in a lane directory: segments in order, fences, cursors and deliveries with the newest first, foreign names
+ * (L-1).
+ */
+record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cursors, List<Integer> deliveries,
+        List<String> foreign) {
     private static final int MAX_FILES = 65536;
     private static final int TORN_READS = 3;
 
     static Listing of(Directory lane) throws PosixException {
-        Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
+        Listing listing = new Listing(new ArrayList<>(), new ArrayList<>(), new ArrayList<>(), new ArrayList<>(),
+                new ArrayList<>());
         lane.names(MAX_FILES).forEach(file -> listing.sortIn(file.name()));
         listing.segments.sort(null);
         listing.fences.sort(Comparator.reverseOrder());
         listing.cursors.sort(Comparator.reverseOrder());
+        listing.deliveries.sort(Comparator.reverseOrder());
         return listing;
     }
 
@@ -29,6 +35,8 @@ record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cur
             segments.add(segment);
         } else if (Names.parseCursor(name) > 0) {
             cursors.add(Names.parseCursor(name));
+        } else if (Names.parseDeliveries(name) > 0) {
+            deliveries.add(Names.parseDeliveries(name));
         } else if (Names.parseFence(name) > 0) {
             fences.add(Names.parseFence(name));
         } else if (!name.startsWith(Names.TEMPORARY_PREFIX)) {

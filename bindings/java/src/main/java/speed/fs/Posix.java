@@ -39,8 +39,7 @@ public final class Posix {
     private static final int STATX_BYTES = 256;
     private static final int CLOCK_MONOTONIC = 1;
     private static final int CLOCK_REALTIME_COARSE = 5;
-    /** What the kernel calls CPUCLOCK_SCHED of a single thread. */
-    private static final int THREAD_CPU_CLOCK = 6;
+    private static final int CLOCK_BOOTTIME = 7;
     private static final int W_OK_X_OK = 3;
 
     private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
@@ -63,9 +62,7 @@ public final class Posix {
 
     private static long clock(int which) {
         Block time = SCRATCH.get();
-        if (Libc.clock_gettime(which, time.address) < 0) {
-            return 0; // the thread whose clock it was has ended
-        }
+        Libc.clock_gettime(which, time.address);
         return time.bytes.getLong(0) * 1_000_000_000 + time.bytes.getLong(8);
     }
 
@@ -92,14 +89,9 @@ public final class Posix {
         return monotonicNanos() / 1_000_000;
     }
 
-    /** The calling thread, for {@link #threadCpuNanos}. */
-    public static int threadId() {
-        return Libc.gettid();
-    }
-
-    /** How long a thread of this process has had a processor. */
-    public static long threadCpuNanos(int threadId) {
-        return clock(~threadId << 3 | THREAD_CPU_CLOCK);
+    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept (S-4). */
+    public static long bootMs() {
+        return clock(CLOCK_BOOTTIME) / 1_000_000;
     }
 
     /** Whether a process exists that only another user may signal. */

@@ -14,6 +14,11 @@ public final class ReadBuffer {
     private Block data = new Block(CHUNK_BYTES);
     private Block opened = new Block(CHUNK_BYTES);
 
+    /** Whether a payload is so large that no second block is filled with it. */
+    static boolean isGiant(Header header) {
+        return header.payloadBytes() > KEPT_BYTES;
+    }
+
     Block data() {
         return data;
     }

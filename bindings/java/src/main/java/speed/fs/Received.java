@@ -3,5 +3,15 @@ package speed.fs;
 import speed.core.Token;
 import speed.wire.Header;
 
-/** One authentic envelope; the token finishes it. */
-public record Received(Header header, byte[] payload, boolean redelivered, Token token) {}
+/**
+ * One authentic envelope; the token finishes it.
+ *
+ * @param redelivered whether a former process may have handled it
+ * @param uncertain whether it is marked because nothing is known about how far that process came (L-15)
+ */
+public record Received(Header header, byte[] payload, boolean redelivered, boolean uncertain, Token token) {
+    /** The same envelope, as if it had carried another payload. */
+    public Received with(byte[] other) {
+        return new Received(header, other, redelivered, uncertain, token);
+    }
+}

@@ -18,6 +18,7 @@ final class Redelivery {
     private final LaneCounts counts;
     private final Progress progress;
     private final Queue<Again> waiting = new ArrayDeque<>();
+    private boolean uncertain;
 
     Redelivery(LaneFiles files, LaneDecoder decoder, ReadBuffer buffer, LaneCounts counts, Progress progress) {
         this.files = files;
@@ -27,8 +28,9 @@ final class Redelivery {
         this.progress = progress;
     }
 
-    /** Takes over what a cursor lists. */
-    void add(List<Cursor.Unfinished> unfinished) {
+    /** Takes over what a cursor lists; whether nothing is known about how far its process came. */
+    void add(List<Cursor.Unfinished> unfinished, boolean isUncertain) {
+        uncertain = isUncertain;
         unfinished.forEach(entry -> waiting.add(new Again(entry, progress.redispatched(entry))));
     }
 
@@ -49,7 +51,7 @@ final class Redelivery {
             }
             taken += found.end() - found.start();
             progress.foundAgain(next.token, found.end());
-            received.add(new Received(found.header(), found.payload(), true, next.token));
+            received.add(new Received(found.header(), found.payload(), true, uncertain, next.token));
         }
         return taken;
     }

@@ -19,6 +19,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
         List<String> fabrics, List<String> allow) {
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
+    private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW);
     private static final int MAX_ATTEMPTS = 64;
     private static final long WATCH_MS = 50;
     /** How long a claim that tells nothing about its maker is respected without an entry. */
@@ -51,7 +52,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
     private Registration publish(Won won) {
         long now = System.currentTimeMillis();
         Entry entry = new Entry(name, won.generation, won.claim.maker(), now, now, Posix.monotonicMs(), lease,
-                heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION);
+                heartbeat, Entry.ONLINE, fabrics, allow, List.of(), LANGUAGE, VERSION, FEATURES);
         Registration registration = new Registration(registry, entry);
         try {
             registration.publish();

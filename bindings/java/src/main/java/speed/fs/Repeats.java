@@ -8,12 +8,14 @@ import speed.wire.Header;
 
 /**
  * Which envelopes a dead process may have handled already (L-15). Messages and events of one sender are handled one
- * at a time: of those that lay in the lane, only the first of each type can be repeated. A payload in segments may have
- * let messages behind it pass while it was put together (G-14): segments do not count.
+ * at a time: of those that lay in the lane, only the first of each type can be repeated. Segments do not count: all of
+ * them are marked.
  */
 final class Repeats {
     private Position until = Position.START;
     private boolean all;
+    private boolean unknown;
+    private boolean listUnknown;
     private final EnumSet<EnvelopeType> seen = EnumSet.noneOf(EnvelopeType.class);
 
     /** The former process did not close its cursor: what lies before the lane's present end is suspect. */
@@ -21,17 +23,44 @@ final class Repeats {
         until = laneEnd;
     }
 
-    /** Nothing is known about how far the former process came. */
+    /** Any number of messages may have been handled. */
     void suspectAll() {
         all = true;
+    }
+
+    /** Nothing is known about how far the former process came, not even which requests it began (S-8). */
+    void knowNothing() {
+        all = true;
+        unknown = true;
+        listUnknown = true;
+    }
+
+    /** The same of what lies behind those that its cursor lists. */
+    void knowNothingBehindTheList() {
+        all = true;
+        unknown = true;
+    }
+
+    /** Whether nothing is known of those either that the cursor lists. */
+    boolean isListUncertain() {
+        return listUnknown;
     }
 
     boolean suspectsAll() {
         return all;
     }
 
+    /** Whether it lay in the lane when nothing was known about how far the former process came. */
+    boolean isUncertain(Token token) {
+        return unknown && liesBefore(token);
+    }
+
+    private boolean liesBefore(Token token) {
+        return new Position(token.segment, token.start).compareTo(until) < 0;
+    }
+
     boolean mayBeRepeated(Header header, Token token) {
-        if (new Position(token.segment, token.start).compareTo(until) >= 0) {
+        if (!liesBefore(token)) {
             return false;
         }
         EnvelopeType type = header.type();

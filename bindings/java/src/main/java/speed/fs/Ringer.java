@@ -12,6 +12,7 @@ public final class Ringer {
     private final String path;
     private final Block id;
     private int descriptor = -1;
+    private boolean isShut;
 
     public Ringer(String path, NodeId source) {
         this.path = path;
@@ -20,6 +21,9 @@ public final class Ringer {
 
     /** Rings; false when nobody listens. A bell whose reader went is opened once more: its owner may be back. */
     public synchronized boolean ring() {
+        if (isShut) {
+            return true; // its node has ended: no ring is missed
+        }
         for (int attempt = 0; attempt < 2; attempt++) {
             if (descriptor() < 0) {
                 return false;
@@ -39,7 +43,7 @@ public final class Ringer {
 
     /** The open descriptor, to be watched for the death of the reader; -1 where nobody listens. */
     public synchronized int descriptor() {
-        if (descriptor < 0) {
+        if (descriptor < 0 && !isShut) {
             descriptor = open();
         }
         return descriptor;
@@ -62,5 +66,11 @@ public final class Ringer {
     public synchronized void close() {
         Posix.close(descriptor);
         descriptor = -1;
+    }
+
+    /** Closes for good: it is not opened again. */
+    public synchronized void shut() {
+        isShut = true;
+        close();
     }
 }

@@ -34,7 +34,7 @@ final class Succession {
                 return found;
             }
             counts.count("cursors_damaged");
-            repeats.suspectAll();
+            repeats.knowNothing();
         }
         SegmentId first = files.segments().isEmpty() ? SegmentId.NONE : files.segments().get(0);
         return new Cursor(generation, first, 0, 0, List.of(), !repeats.suspectsAll());
@@ -43,8 +43,11 @@ final class Succession {
     private void suspectWhatLiesThere(int generation) throws PosixException {
         SegmentId last = files.listing().lastSegment();
         repeats.suspect(last == SegmentId.NONE ? start() : new Position(last, files.segmentBytes(last)));
-        // A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
-        if (cursor.receiverGeneration() == generation || cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
+        if (cursor.unfinished().size() >= Limits.MAX_UNFINISHED) {
+            repeats.knowNothingBehindTheList(); // more was unfinished than it lists, and what was begun behind that is not told
+        } else if (cursor.receiverGeneration() == generation) {
+            // The lane failed and is opened again, with any number of messages in the program's hands. Which requests
+            // were begun the cursor tells: each of them was committed before.
             repeats.suspectAll();
         }
     }

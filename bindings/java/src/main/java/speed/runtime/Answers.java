@@ -1,114 +1,102 @@
 package speed.runtime;
 
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Queue;
-import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.core.Token;
 import speed.errors.InboxFullException;
 import speed.errors.SpeedException;
+import speed.segment.Splitter;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
+import speed.wire.Limits;
 
 /**
- * Answers of services on their way out: those of one run leave in one write, one ring, one commit (decision 0007).
- *
- * <p>Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that
- * is held up in a service, and never waits for room: nobody might read meanwhile. An envelope is committed after its
- * answer was appended (L-15). Thread-safe: each answer goes to exactly one of those who flush.
+ * Answers of services on their way out (S-10). Who finds no room in a caller's inbox leaves the waiting to a worker, so
+ * that the thread that reads lanes never waits. An envelope is committed after its answer was appended. Thread-safe.
  */
 final class Answers {
     private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
-    private static final int MOST = 64;
     /** How long an answer waits for room in the caller's full inbox before it is dropped and counted. */
     private static final long WAIT_NANOS = 5_000_000_000L;
-
-    /** What is to be done for one handled envelope: send the payload (if any), then commit the token. */
-    private record Answer(Lane lane, int generation, byte[] payload, Token token) {}
-
-    private record Way(Lane lane, int generation) {}
+    /** Answers of more bytes are written by who waits for room if need be. */
+    private static final int SMALL_BYTES = 64 << 10;
 
     private final Context context;
     private final Links links;
-    private final Queue<Answer> waiting = new ConcurrentLinkedQueue<>();
-    private final AtomicInteger count = new AtomicInteger();
+    private final WorkerPool pool;
 
-    Answers(Context context, Links links) {
+    Answers(Context context, Links links, WorkerPool pool) {
         this.context = context;
         this.links = links;
+        this.pool = pool;
     }
 
-    /** Queues an answer for the next flush; without a payload only the commit is left to do. */
-    void add(Lane lane, int generation, byte[] payload, Token token) {
-        add(new Answer(lane, generation, payload, token));
+    /** The largest answer that can go to a caller (G-18). */
+    long mostBytes(String caller) {
+        Splitter splitter = links.splitter(caller);
+        if (splitter != null) {
+            return Math.min(Limits.MAX_CALL_BYTES, splitter.mostBytes());
+        }
+        Entry entry = context.registry.live(caller);
+        return entry != null && entry.has(Entry.SEGMENTS) ? Limits.MAX_CALL_BYTES : Limits.MAX_PAYLOAD_BYTES;
     }
 
-    private void add(Answer answer) {
-        count.incrementAndGet();
-        waiting.add(answer);
-    }
-
-    int size() {
-        return count.get();
-    }
-
-    /** Sends and commits what waits; links with room first, so that no full inbox holds up the others. */
-    void flush() {
-        for (Map<Way, List<Answer>> ways = take(); !ways.isEmpty(); ways = take()) {
-            ways.entrySet().removeIf(way -> sent(way.getKey(), way.getValue(), false));
-            ways.forEach((way, answers) -> sent(way, answers, true));
+    /**
+     * Sends answers to one caller in one write, then commits.
+     *
+     * @param generation of the caller that asked
+     * @param tokens envelopes that are done with these answers
+     */
+    void send(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens) {
+        boolean small = payloads.stream().allMatch(payload -> payload.length <= SMALL_BYTES);
+        if (small && sent(lane, generation, payloads, tokens, false)) {
+            return;
+        }
+        if (Worker.workFor(pool) != null) {
+            wait(lane, generation, payloads, tokens);
+        } else {
+            pool.submit(() -> wait(lane, generation, payloads, tokens));
         }
     }
 
-    /** Sends and commits what there is room for; false if answers are left, which wait as before. */
-    boolean flushAtOnce() {
-        Map<Way, List<Answer>> full = new LinkedHashMap<>();
-        for (Map<Way, List<Answer>> ways = take(); !ways.isEmpty(); ways = take()) {
-            ways.forEach((way, answers) -> {
-                if (full.containsKey(way) || !sent(way, answers, false)) {
-                    full.computeIfAbsent(way, any -> new ArrayList<>()).addAll(answers);
-                }
-            });
-        }
-        full.values().forEach(answers -> answers.forEach(this::add));
-        return full.isEmpty();
+    private void wait(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens) {
+        pool.blocking(() -> sent(lane, generation, payloads, tokens, true));
     }
 
-    private Map<Way, List<Answer>> take() {
-        Map<Way, List<Answer>> ways = new LinkedHashMap<>();
-        for (int taken = 0; taken < MOST; taken++) {
-            Answer answer = waiting.poll();
-            if (answer == null) {
-                break;
-            }
-            count.decrementAndGet();
-            ways.computeIfAbsent(new Way(answer.lane, answer.generation), way -> new ArrayList<>()).add(answer);
+    /** Sends the answers of requests of one caller, those of one lane in one write. */
+    void sendTogether(List<Running> requests, Function<Running, byte[]> answer) {
+        List<Running> left = new ArrayList<>(requests);
+        while (!left.isEmpty()) {
+            Lane lane = left.get(0).place().lane();
+            int generation = left.get(0).generation();
+            List<Running> batch = left.stream()
+                    .filter(one -> one.place().lane() == lane && one.generation() == generation).toList();
+            send(lane, generation, batch.stream().map(answer).toList(),
+                    batch.stream().map(one -> one.place().token()).toList());
+            left.removeAll(batch);
         }
-        return ways;
     }
 
-    /** Sends and commits the answers of one link; false if there is no room and it was not to wait. */
-    private boolean sent(Way way, List<Answer> answers, boolean wait) {
-        List<byte[]> payloads = answers.stream().map(Answer::payload).filter(java.util.Objects::nonNull).toList();
+    /** False if there is no room and it was not to wait. */
+    private boolean sent(Lane lane, int generation, List<byte[]> payloads, List<Token> tokens, boolean wait) {
         try {
-            if (!payloads.isEmpty()) {
-                long deadline = System.nanoTime() + WAIT_NANOS;
-                links.open(way.lane.source(), way.generation).send(wait
-                        ? new OutgoingLink.Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads, deadline)
-                        : OutgoingLink.Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
-            }
+            OutgoingLink link = links.open(lane.source(), generation);
+            link.send(wait ? new Load(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads,
+                            System.nanoTime() + WAIT_NANOS)
+                    : Load.urgent(EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, payloads));
         } catch (SpeedException error) {
             if (error instanceof InboxFullException && !wait) {
                 return false;
             }
             context.stats.count("answers_undelivered", payloads.size());
-            LOG.warn("answers to {} not delivered: {}", way.lane.source(), error.getMessage());
+            LOG.warn("answers to {} not delivered: {}", lane.source(), error.getMessage());
         }
-        way.lane.finish(answers.stream().map(Answer::token).toList());
+        if (!tokens.isEmpty()) {
+            lane.finish(tokens);
+        }
         return true;
     }
 }

@@ -1,28 +1,151 @@
 package speed.runtime;
 
-import java.util.function.BiConsumer;
+import java.util.Collections;
+import java.util.concurrent.atomic.AtomicBoolean;
+import speed.LargePayload;
 import speed.Message;
-import speed.core.Token;
+import speed.core.Work;
+import speed.fs.Received;
+import speed.segment.Source;
+import speed.wire.EnvelopeType;
+import speed.wire.MessageView;
 
 /**
- * One message on its way; {@code acknowledge} and {@code refuse} (code, text) answer its sender if it asked for it. Lane
- * and token commit it together with others; they are null for one that waited for {@code receive}.
+ * One message or event on its way to the program. The worker, or the thread that fetches, which has it in hand is the
+ * only one that changes it.
  */
-record Arrival(
-        Message message, boolean isEvent, Lane lane, Token token, Runnable acknowledge,
-        BiConsumer<String, String> refuse) {
-    /** The same with its message opened. */
-    Arrival with(Message opened) {
-        return new Arrival(opened, isEvent, lane, token, acknowledge, refuse);
+final class Arrival implements Job {
+    /**
+     * What it says.
+     *
+     * @param large its payload, null if it is held in memory
+     * @param whole the bytes of all of it, as its envelopes carried them
+     */
+    record Content(MessageView view, LargePayload large, Source whole) {
+        static Content of(byte[] payload) {
+            return new Content(MessageView.of(payload), null, Source.of(payload));
+        }
     }
 
-    /** One whose sender asked for no answer. */
-    static Arrival silent(Message message, boolean isEvent, Lane lane, Token token) {
-        return new Arrival(message, isEvent, lane, token, () -> {}, (code, text) -> {});
+    /** What puts a payload together that came in segments; WireException for one that breaks a rule. */
+    interface Assembly {
+        Content content();
     }
 
-    /** One that waited for {@code receive}; its sender has its answer. */
-    static Arrival waited(Message message) {
-        return silent(message, false, null, null);
+    /** How senders are answered. */
+    interface Replies {
+        void acknowledge(String source, Received received, boolean waiting);
+
+        void refuse(String source, long sequence, String code, String text);
+    }
+
+    final Lane lane;
+    final Received received;
+    final boolean isEvent;
+    private final Delivery delivery;
+    private final Replies replies;
+    private final Assembly assembly;
+    private Content content;
+    private final AtomicBoolean done = new AtomicBoolean();
+    private boolean answered;
+    private Runnable finished = () -> {};
+    private int deliveries;
+    private int failures;
+
+    /** One whose content is known already, unless it is null: then the assembly gives it. */
+    Arrival(Delivery delivery, Replies replies, Lane lane, Received received, Content content, Assembly assembly) {
+        this.delivery = delivery;
+        this.replies = replies;
+        this.lane = lane;
+        this.received = received;
+        this.content = content;
+        this.assembly = assembly;
+        isEvent = received.header().type() == EnvelopeType.EVENT;
+        answered = !received.header().has(EnvelopeType.ACK_REQUESTED);
+    }
+
+    @Override
+    public void run(Work<Job> work) {
+        delivery.handle(this, work);
+    }
+
+    String source() {
+        return lane.source();
+    }
+
+    /** What it says, put together now if it was not yet. */
+    Content content() {
+        if (content == null) {
+            content = assembly.content();
+        }
+        return content;
+    }
+
+    /** The topic; null while it was not put together. */
+    String topic() {
+        return content == null ? null : content.view.topic();
+    }
+
+    int priority() {
+        return content == null ? speed.wire.Limits.DEFAULT_PRIORITY : content.view.priority();
+    }
+
+    /** The message for the program, which may finish it. */
+    Message message() {
+        Content known = content();
+        return new Message(known.view, known.large, source(), received.header().sequence(), received.redelivered(),
+                deliveries, this::finish);
+    }
+
+    // --- how often it was begun ---
+
+    /** It is begun once more; one that came again is counted where the next process finds it (L-25). */
+    int begin() {
+        deliveries = received.redelivered() ? lane.begin(received.token()) : deliveries + 1;
+        return deliveries;
+    }
+
+    int deliveries() {
+        return deliveries;
+    }
+
+    /** The delivery that was begun does not count: what it failed for is not its fault. */
+    void unbegin() {
+        deliveries--;
+    }
+
+    /** How often it was tried again. */
+    int failed() {
+        return ++failures;
+    }
+
+    // --- how it ends ---
+
+    /** Tells the sender that it was handled, or waits for the program; at most one answer goes out. */
+    void acknowledge(boolean waiting) {
+        if (!answered) {
+            answered = true;
+            replies.acknowledge(source(), received, waiting);
+        }
+    }
+
+    void refuse(String code, String text) {
+        if (!answered) {
+            answered = true;
+            replies.refuse(source(), received.header().sequence(), code, text);
+        }
+    }
+
+    /** What else is to be done when it is finished. */
+    void onFinish(Runnable action) {
+        finished = action;
+    }
+
+    /** It is done with, and never delivered again. */
+    void finish() {
+        if (done.compareAndSet(false, true)) {
+            lane.finish(Collections.singletonList(received.token()));
+            finished.run();
+        }
     }
 }

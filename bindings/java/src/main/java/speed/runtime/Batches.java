@@ -11,8 +11,10 @@ import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
 import speed.core.Token;
+import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.wire.Names;
+import speed.wire.Values;
 
 /**
  * Messages and events handed over many at a time: what waits is one batch, a lone message does not wait (L-15).
@@ -27,7 +29,6 @@ final class Batches {
     private static final long BATCH_BYTES = 4 << 20;
     /** Pause before a batch is handed over again. */
     private static final long AGAIN_NANOS = 250_000_000;
-    private static final int MAX_ERROR_CHARACTERS = 2000;
 
     private final Context context;
     private final WorkerPool pool;
@@ -38,12 +39,19 @@ final class Batches {
     private boolean running;
     private volatile boolean leaving;
 
+    /** One of a batch, as the handler may have it. */
+    private record Opened(Arrival arrival, Message message) {}
+
     Batches(Context context, WorkerPool pool, Protected messages, BatchHandler handler, List<String> patterns) {
         this.context = context;
         this.messages = messages;
         this.pool = pool;
         this.handler = handler;
         this.patterns = patterns;
+    }
+
+    boolean takes(String topic) {
+        return patterns.stream().anyMatch(pattern -> Names.matches(pattern, topic));
     }
 
     /** Has a message handled with those that wait. */
@@ -65,9 +73,8 @@ final class Batches {
 
     /** Handles one batch, then queues the next behind other work. */
     private void run() {
-        pool.enter();
         try {
-            List<Arrival> batch = opened(take());
+            List<Opened> batch = opened(take());
             if (!batch.isEmpty()) {
                 handle(batch);
             }
@@ -86,46 +93,57 @@ final class Batches {
         pool.submit(this::run);
     }
 
-    private List<Arrival> take() {
+    private synchronized List<Arrival> take() {
         List<Arrival> batch = new ArrayList<>();
-        List<Arrival> unwanted = new ArrayList<>();
-        synchronized (this) {
-            long size = 0;
-            while (!waiting.isEmpty() && batch.size() < BATCH_MESSAGES && size < BATCH_BYTES) {
-                Arrival arrival = waiting.remove();
-                (isWanted(arrival) ? batch : unwanted).add(arrival);
-                size += arrival.token() == null ? 0 : arrival.token().bytes();
-            }
-        }
-        for (Arrival arrival : unwanted) {
-            context.stats.count("events_unsubscribed");
-            arrival.message().done();
+        long size = 0;
+        while (!waiting.isEmpty() && batch.size() < BATCH_MESSAGES && size < BATCH_BYTES) {
+            Arrival arrival = waiting.remove();
+            batch.add(arrival);
+            size += arrival.received.header().envelopeBytes();
         }
         return batch;
     }
 
     /** Those that are not refused, as the handler may have them (M-18). */
-    private List<Arrival> opened(List<Arrival> batch) {
-        List<Arrival> opened = new ArrayList<>();
+    private List<Opened> opened(List<Arrival> batch) {
+        List<Opened> opened = new ArrayList<>();
         for (Arrival arrival : batch) {
-            try {
-                opened.add(arrival.with(messages.open(arrival.message())));
-            } catch (WireException refused) {
-                context.stats.count("messages_malformed");
-                arrival.refuse().accept("INVALID_ARGUMENTS", refused.getMessage());
-                arrival.message().done();
+            Message message = opened(arrival);
+            if (message != null && arrival.isEvent && !takes(message.topic())) {
+                context.stats.count("events_unsubscribed");
+                arrival.finish();
+            } else if (message != null) {
+                opened.add(new Opened(arrival, message));
             }
         }
         return opened;
     }
 
-    private boolean isWanted(Arrival arrival) {
-        String topic = arrival.message().topic();
-        return !arrival.isEvent() || patterns.stream().anyMatch(pattern -> Names.matches(pattern, topic));
+    private Message opened(Arrival arrival) {
+        arrival.begin();
+        while (true) {
+            try {
+                return messages.open(arrival.message());
+            } catch (SegmentStoreException broken) {
+                arrival.finish(); // its sender was told
+                return null;
+            } catch (WireException refused) {
+                if (!Failures.isForTheMoment(refused)) {
+                    context.stats.count("messages_malformed");
+                    arrival.refuse("INVALID_ARGUMENTS", refused.getMessage());
+                    arrival.finish();
+                    return null;
+                }
+                context.stats.count("messages_waiting_for_trust");
+                if (leaving || context.awaitStop(Failures.pause(arrival.failed()))) {
+                    return null;
+                }
+            }
+        }
     }
 
-    private void handle(List<Arrival> batch) {
-        List<Message> messages = batch.stream().map(Arrival::message).toList();
+    private void handle(List<Opened> batch) {
+        List<Message> messages = batch.stream().map(Opened::message).toList();
         String said = "";
         while (!leaving && !context.isStopping()) {
             Map<Integer, String> refused;
@@ -151,27 +169,22 @@ final class Batches {
         return why;
     }
 
-    private void finish(List<Arrival> batch, Map<Integer, String> refused) {
+    private void finish(List<Opened> batch, Map<Integer, String> refused) {
         Map<Lane, List<Token>> lanes = new HashMap<>();
         for (int place = 0; place < batch.size(); place++) {
-            Arrival arrival = batch.get(place);
+            Arrival arrival = batch.get(place).arrival;
             answer(arrival, refused.get(place));
-            if (arrival.lane() == null) {
-                arrival.message().done();
-            } else {
-                lanes.computeIfAbsent(arrival.lane(), lane -> new ArrayList<>()).add(arrival.token());
-            }
+            lanes.computeIfAbsent(arrival.lane, lane -> new ArrayList<>()).add(arrival.received.token());
         }
         lanes.forEach(Lane::finish);
     }
 
     private void answer(Arrival arrival, String refusal) {
         if (refusal == null) {
-            arrival.acknowledge().run();
+            arrival.acknowledge(false);
             return;
         }
         context.stats.count("messages_refused");
-        String text = refusal.substring(0, Math.min(refusal.length(), MAX_ERROR_CHARACTERS));
-        arrival.refuse().accept("EXECUTION_FAILED", text);
+        arrival.refuse("EXECUTION_FAILED", Values.shortened(refusal));
     }
 }

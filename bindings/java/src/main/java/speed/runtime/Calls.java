@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
@@ -17,15 +18,23 @@ import speed.core.PendingCalls.RequestKey;
 import speed.core.PendingCalls.SequenceKey;
 import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
+import speed.errors.Execution;
+import speed.errors.InternalException;
+import speed.errors.NodeLeftException;
 import speed.errors.NotAcknowledgedException;
 import speed.errors.SegmentsLostException;
+import speed.errors.SpeedException;
+import speed.errors.WireException;
+import speed.fs.Posix;
+import speed.fs.ThisProcess;
 import speed.wire.Control;
 import speed.wire.EnvelopeType;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
 /**
- * The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10). Thread-safe.
+ * The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10, S-16).
+ * Thread-safe.
  *
  * <p>A request is entered into the table before it is written, so no answer can come too early. It ends exactly once:
  * by the answer, by its deadline, because the other node left, or because this node stops.
@@ -36,52 +45,136 @@ public final class Calls {
     private static final long WARN_NANOS = 10_000_000_000L;
 
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    /** Codes that do not say themselves what is to be done. */
+    private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
+
+    /** A response that was not decoded yet: whoever waits for it does that. */
+    private record Unread(String source, byte[] payload) {}
 
     private final Context context;
     private final Links links;
     private final WorkerPool pool;
+    private final Futures futures;
+    private final Withdrawals withdrawals;
     private final AtomicLong numbers = new AtomicLong();
     private final String prefix;
     private volatile long nextWarning = System.nanoTime();
 
-    Calls(Context context, Links links, WorkerPool pool) {
+    Calls(Context context, Links links, WorkerPool pool, Futures futures) {
         this.context = context;
         this.links = links;
         this.pool = pool;
+        this.futures = futures;
+        withdrawals = new Withdrawals(context, links);
         prefix = Integer.toHexString(context.generation) + ".";
     }
 
-    /** Calls a service and waits for its result. */
+    /** Calls a service and waits for its result. An interrupt meanwhile withdraws the call. */
     public Object call(String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        Waiter waiter = new Waiter(pool);
-        start(target, service, arguments, timeout, trace, waiter::complete);
-        return waiter.await();
+        try (Waiter waiter = new Waiter(pool)) {
+            String requestId = nextId();
+            start(target, requestId, service, arguments, timeout, trace, waiter);
+            return read(waiter.await(() -> {
+                withdrawals.add(target, requestId);
+                withdrawals.send(target);
+            }));
+        }
     }
 
     /** Starts a call; calls start in the order in which this returns. */
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout, String trace) {
-        CompletableFuture<Object> future = new CompletableFuture<>();
-        // What the program hung on the future must not run while its thread holds the role.
-        start(target, service, arguments, timeout, trace, outcome -> pool.futures().complete(future, outcome));
-        pool.ensureReader();
+        String requestId = nextId();
+        CallFuture future = new CallFuture(target, requestId);
+        start(target, requestId, service, arguments, timeout, trace, outcome -> futures.add(() -> future.end(outcome)));
         return future;
     }
 
-    private void start(String target, String service, Map<String, Object> arguments, Duration timeout, String trace,
-            Consumer<Outcome> completion) {
-        OutgoingLink link = links.granted(target);
-        String requestId = nextId();
-        long deadlineMs = System.currentTimeMillis() + timeout.toMillis();
-        byte[] payload = new SpcRequest(
-                requestId, service, arguments, context.name(), deadlineMs, Trace.orCurrent(trace)).encode();
-        long deadline = System.nanoTime() + timeout.toNanos();
-        track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
-        sendTracked(link, OutgoingLink.Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+    /** A call that is under way; its request is written. */
+    private final class CallFuture extends CompletableFuture<Object> {
+        private final String target;
+        private final String requestId;
+
+        CallFuture(String target, String requestId) {
+            this.target = target;
+            this.requestId = requestId;
+        }
+
+        /** Withdraws the call: it ends as its server says, so this is never the end of it. */
+        @Override
+        public boolean cancel(boolean mayInterruptIfRunning) {
+            if (!isDone() && context.pending.isOpen(new RequestKey(requestId))) {
+                withdrawals.add(target, requestId);
+                futures.add(() -> withdrawals.send(target));
+            }
+            return isCancelled();
+        }
+
+        void end(Outcome outcome) {
+            try {
+                complete(read(outcome));
+            } catch (SpeedException failure) {
+                completeExceptionally(failure);
+            }
+        }
+    }
+
+    private void start(String target, String requestId, String service, Map<String, Object> arguments,
+            Duration timeout, String trace, Consumer<Outcome> completion) {
+        try {
+            OutgoingLink link = links.granted(target);
+            long milliseconds = timeout.toMillis();
+            byte[] payload = new SpcRequest(requestId, service, arguments, context.name(),
+                    System.currentTimeMillis() + milliseconds, ThisProcess.bootId(), Posix.bootMs() + milliseconds,
+                    Trace.orCurrent(trace)).encode();
+            long deadline = System.nanoTime() + timeout.toNanos();
+            track(new Call(new RequestKey(requestId), deadline + GRACE_NANOS, target, completion));
+            sendTracked(link, Load.of(EnvelopeType.SPC_REQUEST, 0, payload, deadline), requestId);
+        } catch (SpeedException failure) {
+            if (failure.execution() == null) {
+                failure.about(Execution.NOT_BEGUN);
+            }
+            throw failure;
+        }
+    }
+
+    /** The result of a call, decoded by who waits for it. */
+    private Object read(Outcome outcome) {
+        try {
+            if (outcome.error() != null) {
+                throw outcome.error();
+            }
+            Unread unread = (Unread) outcome.result();
+            SpcResponse response = decoded(unread);
+            if (response.isSuccess()) {
+                return response.result();
+            }
+            throw error(unread.source, response.errorCode(), response.errorMessage(), response.details());
+        } catch (SpeedException failure) {
+            if (failure.execution() == null) {
+                failure.about(Execution.MAY_HAVE_RUN);
+            }
+            throw failure;
+        }
+    }
+
+    /** What answered a call, as it was received. */
+    static byte[] payload(Outcome answer) {
+        return ((Unread) answer.result()).payload;
+    }
+
+    private SpcResponse decoded(Unread unread) {
+        try {
+            return SpcResponse.decode(unread.payload);
+        } catch (WireException odd) {
+            context.stats.count("rejected_bad_payload");
+            throw new InternalException("'" + unread.source + "' answered what cannot be read: " + odd.getMessage()
+                    + "; the call may have run");
+        }
     }
 
     /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
-    private void trackSegment(OutgoingLink link, OutgoingLink.Load load, String requestId, long sequence) {
+    private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             if (!(outcome.error() instanceof NotAcknowledgedException)) {
                 context.pending.complete(new RequestKey(requestId), link.target, outcome);
@@ -96,19 +189,21 @@ public final class Calls {
         Map<String, Object> body = new LinkedHashMap<>(question);
         body.put("requestId", requestId);
         long deadline = System.nanoTime() + timeout.toNanos();
-        Waiter waiter = new Waiter(pool);
-        track(new Call(new RequestKey(requestId), deadline, target, waiter::complete));
-        sendTracked(link, OutgoingLink.Load.of(type, 0, Control.encode(body), deadline), requestId);
-        return waiter.await();
+        try (Waiter waiter = new Waiter(pool)) {
+            track(new Call(new RequestKey(requestId), deadline, target, waiter));
+            sendTracked(link, Load.of(type, 0, Control.encode(body), deadline), requestId);
+            Outcome outcome = waiter.await(() -> { });
+            if (outcome.error() != null) {
+                throw outcome.error();
+            }
+            return outcome.result();
+        }
     }
 
-    private void sendTracked(OutgoingLink link, OutgoingLink.Load load, String requestId) {
+    private void sendTracked(OutgoingLink link, Load load, String requestId) {
         try {
-            if (link.splitter() != null && load.type() == EnvelopeType.SPC_REQUEST) {
-                link.send(load, sequence -> trackSegment(link, load, requestId, sequence));
-            } else {
-                link.send(load);
-            }
+            pool.blocking(() -> link.isCut(load)
+                    ? link.send(load, sequence -> trackSegment(link, load, requestId, sequence)) : link.send(load));
         } catch (RuntimeException | Error failure) {
             context.pending.forget(new RequestKey(requestId));
             throw failure;
@@ -119,15 +214,15 @@ public final class Calls {
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
-        OneAnswer answer = oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>(1);
-        try {
-            link.send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline),
-                    sequence -> {
-                        SequenceKey key = new SequenceKey(target, sequence);
-                        tracked.add(key);
-                        track(new Call(key, deadline, target, answer));
-                    });
+        try (OneAnswer answer = oneAnswer()) {
+            Load load =
+                    Load.of(EnvelopeType.MESSAGE, EnvelopeType.ACK_REQUESTED, message, deadline);
+            pool.blocking(() -> link.send(load, sequence -> {
+                SequenceKey key = new SequenceKey(target, sequence);
+                tracked.add(key);
+                track(new Call(key, deadline, target, answer));
+            }));
             answer.await();
         } finally {
             tracked.forEach(this::forget);
@@ -176,12 +271,9 @@ public final class Calls {
         }
     }
 
-    /** An SPC_RESPONSE completes the call it belongs to. */
+    /** An SPC_RESPONSE completes the call it belongs to; no more than its id is read here. */
     void answered(String source, byte[] payload) {
-        SpcResponse response = SpcResponse.decode(payload);
-        Outcome outcome = response.isSuccess() ? Outcome.of(response.result())
-                : Outcome.failed(error(source, response.errorCode(), response.errorMessage(), response.details()));
-        complete(new RequestKey(response.requestId()), source, outcome);
+        complete(new RequestKey(SpcResponse.readId(payload)), source, Outcome.of(new Unread(source, payload)));
     }
 
     /** The reply to a HEARTBEAT or DISCOVERY question. */
@@ -202,10 +294,22 @@ public final class Calls {
         complete(key, source, Outcome.failed(error(source, code, body.getOrDefault("errorMessage", ""), Map.of())));
     }
 
-    private static CallException error(String source, String code, Object message, Map<?, ?> details) {
+    private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
+        if (code.equals("LEAVING")) {
+            NodeLeftException leaving = new NodeLeftException(
+                    source + ": " + message + "; nothing ran: call again once it has started anew");
+            leaving.about(Execution.NOT_BEGUN);
+            return leaving;
+        }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        return CallException.of(code, source + ": " + message, named);
+        CallException error = CallException.of(code, source + ": " + message, named);
+        return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
+    }
+
+    private static String advice(CallException error) {
+        return error.execution() == Execution.NOT_BEGUN ? "; nothing ran: call again"
+                : "; it may have run: look before you repeat it";
     }
 
     /** Fails what is over its deadline. */
@@ -215,14 +319,14 @@ public final class Calls {
                     ? new NotAcknowledgedException(
                             "'" + call.target() + "' did not acknowledge in time; it may still handle the message")
                     : new CallTimeoutException(
-                            "'" + call.target() + "' did not answer in time; the request may still run there",
+                            "'" + call.target() + "' did not answer in time; the request may still run there: look before you repeat it",
                             Map.of("phase", "unanswered"))));
         }
     }
 
     /** Ends what waits for a node that is gone. */
     void nodeLeft(String name) {
-        context.pending.failTarget(name, new speed.errors.NodeLeftException(
-                "'" + name + "' left or died before it answered; start it again, then repeat the call"));
+        context.pending.failTarget(name, () -> new NodeLeftException("'" + name
+                + "' left or died before it answered; what it was asked may have run: look before you repeat it"));
     }
 }

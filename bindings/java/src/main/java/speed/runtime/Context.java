@@ -2,12 +2,15 @@ package speed.runtime;
 
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 import speed.AccessPolicy;
 import speed.core.PendingCalls;
 import speed.errors.SpeedException;
 import speed.fs.Registration;
 import speed.fs.Registry;
+import speed.wire.Entry;
 import speed.wire.NodeId;
 
 /** What all parts of one running node share: identity, registry access, grants and counters. */
@@ -24,8 +27,9 @@ public final class Context {
     public final PendingCalls pending = new PendingCalls();
     public final Stats stats = new Stats();
     private final CountDownLatch stopping = new CountDownLatch(1);
-    private volatile SpeedException failure;
+    private volatile Supplier<SpeedException> failure;
     private volatile LongConsumer heed = deadline -> {};
+    private volatile Consumer<String> unheard = target -> {};
 
     Context(Options options, Registry registry, Registration registration, AccessPolicy policy, boolean polling) {
         this.options = options;
@@ -43,18 +47,24 @@ public final class Context {
 
     /** Throws why the node cannot be used any more, if so. */
     public void checkOpen() {
-        if (failure != null) {
-            throw failure;
+        SpeedException reason = failure();
+        if (reason != null) {
+            throw reason;
         }
     }
 
-    /** Why the node ended: it was closed, or its name is lost; null while it runs. */
+    /** Why the node ended: it was closed, or its name is lost; null while it runs. Each time a new exception. */
     public SpeedException failure() {
-        return failure;
+        Supplier<SpeedException> reason = failure;
+        return reason == null ? null : reason.get();
+    }
+
+    public boolean hasEnded() {
+        return failure != null;
     }
 
     /** Ends the node for its program and all waits in it. */
-    void fail(SpeedException reason) {
+    void fail(Supplier<SpeedException> reason) {
         failure = reason;
         stopping.countDown();
     }
@@ -80,5 +90,20 @@ public final class Context {
 
     void onHeed(LongConsumer notice) {
         heed = notice;
+    }
+
+    /** Nobody hears the bell of a node that was written to: perhaps it is gone (L-9). */
+    void unheard(String target) {
+        unheard.accept(target);
+    }
+
+    void onUnheard(Consumer<String> notice) {
+        unheard = notice;
+    }
+
+    /** Whether a node says that it takes payloads in segments (G-18). */
+    boolean takesSegments(String target) {
+        Entry entry = registry.live(target);
+        return entry != null && entry.has(Entry.SEGMENTS);
     }
 }

@@ -2,87 +2,86 @@ package speed.runtime;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
-import speed.core.ByPriority;
-import speed.core.SenderHeads;
-import speed.core.SenderOrder;
+import speed.core.ServiceTable;
+import speed.core.Work;
 import speed.errors.ConfigurationException;
+import speed.errors.SegmentStoreException;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.wire.Names;
+import speed.wire.Values;
 
 /**
- * Received messages and events on their way to handlers and {@code receive} (S-5). Those of one sender are handled one
- * after the other, different senders side by side, the more urgent first when workers are few (M-33). Without a message
- * handler, messages wait for {@code receive}: acknowledged, and committed only when done. Thread-safe.
+ * Received messages and events on their way to handlers and {@code receive} (S-5, S-11, S-17). Who is handled next is
+ * the {@link WorkerPool}'s affair. What nothing in the program takes yet waits, uncommitted, until something does.
+ * Thread-safe.
  */
 public final class Delivery {
     private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
-    private static final int MAX_ERROR_CHARACTERS = 2000;
 
     private record Subscription(String pattern, Consumer<Message> handler) {}
 
     private final Context context;
     private final WorkerPool pool;
     private final Protected messages;
-    private final SenderOrder<Arrival> order = new SenderOrder<>();
-    private final ByPriority<Arrival> runnable = new ByPriority<>();
+    private final Failures failures;
+    private final SomeLines lines;
     private final List<Subscription> subscriptions = new CopyOnWriteArrayList<>();
-    private final SenderHeads<Message> received = new SenderHeads<>();
+    /** What each thread of the program fetched last. */
+    private final Map<Thread, Arrival> inHand = new ConcurrentHashMap<>();
     private volatile Consumer<Message> handler;
-    private Batches batches;
-    private Message inHand;
+    private volatile Batches batches;
 
-    Delivery(Context context, WorkerPool pool, Protected messages) {
+    Delivery(Context context, WorkerPool pool, Protected messages, Failures failures, SomeLines lines) {
         this.context = context;
         this.messages = messages;
         this.pool = pool;
+        this.failures = failures;
+        this.lines = lines;
     }
 
     // --- what the program asks for ---
 
     /** Handles messages by a handler; those that already wait are handled first. */
-    public void onMessage(Consumer<Message> newHandler) {
-        pool.serve();
-        synchronized (this) {
-            if (handler != null) {
-                throw new ConfigurationException("this node already has a message handler");
-            }
-            checkNoBatches();
-            handler = newHandler;
-            while (!received.isEmpty()) {
-                enqueue(Arrival.waited(received.pop()));
-            }
+    public synchronized void onMessage(Consumer<Message> newHandler) {
+        if (newHandler == null) {
+            throw new ConfigurationException("the message handler is null: give what it does");
         }
+        if (handler != null) {
+            throw new ConfigurationException("this node already has a message handler");
+        }
+        checkNoBatches();
+        handler = newHandler;
+        pool.claim(this::takes);
     }
 
     /** Adds a subscription; returns all patterns, for the published entry. */
     public synchronized List<String> subscribe(String pattern, Consumer<Message> eventHandler) {
-        pool.serve();
+        if (eventHandler == null) {
+            throw new ConfigurationException("the handler of '" + pattern + "' is null: give what it does");
+        }
         checkNoBatches();
         subscriptions.add(new Subscription(Names.checkTopicPattern(pattern), eventHandler));
+        pool.claim(this::takes);
         return subscriptions.stream().map(Subscription::pattern).distinct().toList();
     }
 
     /** Hands over all messages, and events of these patterns, in batches; returns the patterns. */
-    public List<String> onBatch(BatchHandler newHandler, List<String> patterns) {
-        pool.serve();
+    public synchronized List<String> onBatch(BatchHandler newHandler, List<String> patterns) {
         patterns.forEach(Names::checkTopicPattern);
-        synchronized (this) {
-            if (handler != null || !subscriptions.isEmpty() || batches != null) {
-                throw new ConfigurationException("this node already has a handler: one for batches is the only one");
-            }
-            batches = new Batches(context, pool, messages, newHandler, patterns);
-            while (!received.isEmpty()) {
-                batches.add(Arrival.waited(received.pop()));
-            }
+        if (handler != null || !subscriptions.isEmpty() || batches != null) {
+            throw new ConfigurationException("this node already has a handler: one for batches is the only one");
         }
+        batches = new Batches(context, pool, messages, newHandler, patterns);
+        pool.claim(this::takes);
         return patterns;
     }
 
@@ -92,137 +91,127 @@ public final class Delivery {
         }
     }
 
-    /** The next message, or null after the timeout; finishes the message returned before. */
-    public Message receive(Duration timeout) throws InterruptedException {
-        pool.serve();
-        long deadline = System.nanoTime() + timeout.toNanos();
-        while (true) {
-            finishInHand();
-            Message next = next(deadline);
-            try {
-                return next == null ? null : messages.open(next);
-            } catch (WireException refused) {
-                context.stats.count("messages_malformed");
-            }
+    /** Whether something in the program takes it; of an event that was not put together yet, whether something may. */
+    private boolean takes(Job job) {
+        Arrival arrival = (Arrival) job;
+        Batches many = batches;
+        if (!arrival.isEvent) {
+            return handler != null || many != null;
+        }
+        String topic = arrival.topic();
+        if (many != null) {
+            return topic == null || many.takes(topic);
+        }
+        return topic == null ? !subscriptions.isEmpty()
+                : subscriptions.stream().anyMatch(one -> Names.matches(one.pattern, topic));
+    }
+
+    // --- what the thread that reads lanes brings ---
+
+    /**
+     * Queues one.
+     *
+     * @param order what it is handled in the order of: its sender, usually
+     */
+    void arrive(Arrival arrival, Object order) {
+        context.stats.count("messages_received");
+        WorkerPool.Place place = pool.message(
+                arrival.source(), arrival, arrival.priority(), order, arrival.isEvent, this::takes);
+        if (place == WorkerPool.Place.UNCLAIMED && !arrival.isEvent) {
+            arrival.acknowledge(true);
         }
     }
 
-    private Message next(long deadline) throws InterruptedException {
-        synchronized (this) {
-            while (received.isEmpty()) {
-                context.checkOpen();
-                long left = deadline - System.nanoTime();
-                if (left <= 0) {
-                    return null;
-                }
-                TimeUnit.NANOSECONDS.timedWait(this, left);
-            }
-            inHand = received.pop();
-            return inHand;
-        }
+    /** Nothing took an event in time. */
+    void unclaimed(Arrival event) {
+        context.stats.count("events_unsubscribed");
+        lines.warn(LOG, "an event of {} went by: nothing here subscribes to it", event.source());
+        event.acknowledge(false);
+        event.finish();
     }
 
-    /** What {@code receive} returned last counts as handled. */
-    public void finishInHand() {
-        Message finished;
-        synchronized (this) {
-            finished = inHand;
-            inHand = null;
+    // --- handlers ---
+
+    /** Handles one; what fails is tried again, kept or dropped. */
+    void handle(Arrival arrival, Work<Job> work) {
+        Batches many = batches;
+        if (many != null) {
+            many.add(arrival);
+            return;
         }
-        if (finished != null) {
-            finished.done();
+        Message message = begun(arrival, work);
+        if (message == null) {
+            return;
         }
-    }
-
-    /** The node leaves: a batch that was not taken is not tried again. */
-    synchronized void leave() {
-        if (batches != null) {
-            batches.leave();
-        }
-    }
-
-    synchronized void wakeReceivers() {
-        notifyAll();
-    }
-
-    // --- what the protocol thread brings ---
-
-    void arrive(Arrival arrival) {
-        synchronized (this) {
-            if (batches != null) {
-                batches.add(arrival);
-                return;
-            }
-            if (!arrival.isEvent() && handler == null) {
-                received.push(arrival.message().source(), arrival.message().view().priority(), arrival.message());
-                notifyAll();
-            } else {
-                enqueue(arrival);
-                return;
-            }
-        }
-        arrival.acknowledge().run();
-    }
-
-    private void enqueue(Arrival arrival) {
-        if (order.push(arrival.message().source(), arrival)) {
-            submit(arrival);
-        }
-    }
-
-    private void submit(Arrival arrival) {
-        synchronized (runnable) {
-            runnable.push(arrival.message().view().priority(), arrival);
-        }
-        pool.submit(this::run);
-    }
-
-    /** Handles the most urgent message, then queues its sender's next behind other work: no sender starves others. */
-    private void run() {
-        Arrival arrival = mostUrgent();
         try {
-            pool.enter();
-            Trace.under(arrival.message().traceparent(), () -> handle(arrival));
-        } finally {
-            Arrival following = order.done(arrival.message().source());
-            if (following != null) {
-                submit(following);
-            }
-        }
-    }
-
-    private Arrival mostUrgent() {
-        synchronized (runnable) {
-            return runnable.pop();
-        }
-    }
-
-    private void handle(Arrival arrival) {
-        Message message = arrival.message();
-        try {
-            callHandlers(arrival);
-            arrival.acknowledge().run();
-        } catch (WireException malformed) {
-            context.stats.count("messages_malformed");
-            arrival.refuse().accept("INVALID_ARGUMENTS", malformed.getMessage());
+            Trace.under(message.traceparent(), () -> call(message, arrival.isEvent));
         } catch (Throwable failure) { // whatever a handler throws, its sender is told and the worker goes on
             context.stats.count("handler_failures");
             LOG.error("handler failed for a message of {}", message.source(), failure);
-            arrival.refuse().accept("EXECUTION_FAILED", text(failure));
-        } finally {
-            message.done();
+            failures.handlerFailed(arrival, work, text(failure));
+            return;
+        }
+        arrival.acknowledge(false);
+        message.done();
+    }
+
+    /** The message as the program may have it; null if it must not, now or ever. */
+    private Message begun(Arrival arrival, Work<Job> work) {
+        return begun(arrival, () -> failures.again(arrival, work));
+    }
+
+    private Message begun(Arrival arrival, Runnable later) {
+        if (!isWhole(arrival)) {
+            return null;
+        }
+        int most = context.options.maxDeliveries();
+        if (arrival.begin() > most && arrival.received.redelivered()) {
+            failures.giveUp(arrival, "it was begun " + most + " times, and its process ended each time", later);
+            return null;
+        }
+        try {
+            return messages.open(arrival.message());
+        } catch (WireException refused) {
+            if (Failures.isForTheMoment(refused)) {
+                context.stats.count("messages_waiting_for_trust");
+                arrival.unbegin();
+                later.run();
+                return null;
+            }
+            context.stats.count("messages_malformed");
+            arrival.refuse("INVALID_ARGUMENTS", refused.getMessage());
+            arrival.finish();
+            return null;
         }
     }
 
-    private static String text(Throwable failure) {
-        String text = failure instanceof SpeedException ? String.valueOf(failure.getMessage())
-                : failure.getClass().getSimpleName() + ": " + failure.getMessage();
-        return text.substring(0, Math.min(text.length(), MAX_ERROR_CHARACTERS));
+    /** Puts it together, if it came in segments; where that fails, its sender was told. */
+    private boolean isWhole(Arrival arrival) {
+        if (arrival.topic() != null) {
+            return true;
+        }
+        try {
+            if (!arrival.content().view().isExpired(System.currentTimeMillis())) {
+                return true;
+            }
+            context.stats.count("messages_expired");
+            arrival.refuse("EXECUTION_FAILED", "the message expired before it was handled");
+        } catch (WireException | SegmentStoreException broken) {
+            lines.warn(LOG, "a payload in segments of {} was rejected: {}", arrival.source(), broken.getMessage());
+        }
+        arrival.finish();
+        return false;
     }
 
-    private void callHandlers(Arrival arrival) {
-        Message message = messages.open(arrival.message());
-        if (!arrival.isEvent()) {
+    private static String text(Throwable failure) {
+        if (failure instanceof SpeedException known) {
+            return Values.shortened(known.getMessage());
+        }
+        return Values.shortened(ServiceTable.textOf(failure));
+    }
+
+    private void call(Message message, boolean isEvent) {
+        if (!isEvent) {
             handler.accept(message);
             return;
         }
@@ -232,5 +221,58 @@ public final class Delivery {
             context.stats.count("events_unsubscribed");
         }
         matching.forEach(subscription -> subscription.handler.accept(message));
+    }
+
+    // --- receive ---
+
+    /** The next message, or null after the timeout; finishes the message that this thread fetched before. */
+    public Message receive(Duration timeout) throws InterruptedException {
+        long deadline = System.nanoTime() + timeout.toNanos();
+        finish(inHand.remove(Thread.currentThread()));
+        while (true) {
+            Work<Job> work = pool.receive(deadline);
+            if (work == null) {
+                context.checkOpen();
+                return null;
+            }
+            Message message = fetched((Arrival) work.item, work, deadline);
+            if (message != null) {
+                return message;
+            }
+        }
+    }
+
+    private Message fetched(Arrival arrival, Work<Job> work, long deadline) {
+        arrival.onFinish(() -> pool.finished(work));
+        Message message = begun(arrival, () -> putBack(arrival, work, deadline));
+        if (message != null) {
+            inHand.put(Thread.currentThread(), arrival);
+        }
+        return message;
+    }
+
+    /** It is fetched again, after a pause: others of its sender wait for it. */
+    private void putBack(Arrival arrival, Work<Job> work, long deadline) {
+        pool.putBack(work);
+        context.awaitStop(Math.min(Failures.pause(arrival.failed()), Math.max(1, deadline - System.nanoTime())));
+    }
+
+    private static void finish(Arrival arrival) {
+        if (arrival != null) {
+            arrival.finish();
+        }
+    }
+
+    /** What threads of the program fetched last counts as handled. */
+    public void finishInHand() {
+        inHand.keySet().forEach(thread -> finish(inHand.remove(thread)));
+    }
+
+    /** The node leaves: a batch that was not taken is not tried again. */
+    void leave() {
+        Batches many = batches;
+        if (many != null) {
+            many.leave();
+        }
     }
 }

@@ -1,19 +1,14 @@
 package speed.runtime;
 
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
-import speed.LargePayload;
-import speed.Message;
-import speed.core.Token;
-import speed.errors.SpeedException;
+import speed.core.Scheduler;
 import speed.fs.Received;
 import speed.wire.Control;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
-import speed.wire.MessageView;
-import speed.wire.Sequence;
+import speed.wire.Limits;
 
 /**
  * From an opened envelope to the part that handles it: one switch over the eight types (W-4, S-11). Runs under the
@@ -27,18 +22,22 @@ final class Dispatch {
     private final Serving serving;
     private final Delivery delivery;
     private final Introspection introspection;
-    private final WorkerPool pool;
+    private final Replies replies;
+    private final Parts parts;
     private final Consumer<String> left;
+    private final DeadLetterBox letters;
     private Segments segments;
 
-    Dispatch(Parts parts, Consumer<String> left) {
+    Dispatch(Parts parts, DeadLetterBox letters, Consumer<String> left) {
+        this.parts = parts;
+        this.letters = letters;
         context = parts.context();
         links = parts.links();
         calls = parts.calls();
         serving = parts.serving();
         delivery = parts.delivery();
         introspection = parts.introspection();
-        pool = parts.pool();
+        replies = new Replies(context, links);
         this.left = left;
     }
 
@@ -63,7 +62,7 @@ final class Dispatch {
         byte[] payload = received.payload();
         switch (received.header().type()) {
             case MESSAGE, EVENT -> message(lane, received);
-            case SPC_REQUEST -> serving.accept(lane, received.token(), payload);
+            case SPC_REQUEST -> serving.accept(lane, received);
             case SPC_RESPONSE -> calls.answered(lane.source(), payload);
             case ACK -> calls.acknowledged(lane.source(), Control.sequence(Control.decode(payload)));
             case ERROR -> calls.refused(lane.source(), Control.decode(payload));
@@ -78,58 +77,25 @@ final class Dispatch {
         context.stats.count("unauthorised");
         lane.drop(received.token());
         if (received.header().type() == EnvelopeType.SPC_REQUEST) {
-            serving.refuse(lane.source(), received.header().generation(), received.payload());
+            serving.refuse(lane, received);
         }
     }
 
     private void message(Lane lane, Received received) {
-        message(lane, received, MessageView.of(received.payload()), null);
+        message(lane, received, Arrival.Content.of(received.payload()));
     }
 
-    private void message(Lane lane, Received received, MessageView view, LargePayload large) {
-        Header header = received.header();
-        Token token = received.token();
-        boolean isEvent = header.type() == EnvelopeType.EVENT;
-        if (view.isExpired(System.currentTimeMillis())) {
+    private void message(Lane lane, Received received, Arrival.Content content) {
+        if (content.view().isExpired(System.currentTimeMillis())) {
             context.stats.count("messages_expired");
-            lane.drop(token);
-            if (header.has(EnvelopeType.ACK_REQUESTED)) {
-                refuse(lane.source(), header, "EXECUTION_FAILED", "the message expired before it was handled");
+            lane.drop(received.token());
+            if (received.header().has(EnvelopeType.ACK_REQUESTED)) {
+                replies.refuse(lane.source(), received.header().sequence(), "EXECUTION_FAILED",
+                        "the message expired before it was handled");
             }
             return;
         }
-        Message message = new Message(view, large, lane.source(), header.sequence(), received.redelivered(),
-                () -> lane.finish(List.of(token))); // before the next is begun: one redelivery a crash (L-15)
-        context.stats.count("messages_received");
-        delivery.arrive(!header.has(EnvelopeType.ACK_REQUESTED) ? Arrival.silent(message, isEvent, lane, token)
-                : new Arrival(message, isEvent, lane, token, () -> acknowledge(lane.source(), header),
-                        (code, text) -> refuse(lane.source(), header, code, text)));
-    }
-
-    private void acknowledge(String source, Header header) {
-        reply(source, header, EnvelopeType.ACK, Control.encodeAck(header.sequence()));
-    }
-
-    private void refuse(String source, Header header, String code, String text) {
-        refuse(source, header.sequence(), code, text);
-    }
-
-    private void refuse(String source, long sequence, String code, String text) {
-        reply(source, Sequence.generation(sequence), EnvelopeType.ERROR, Control.encodeError(code, text, sequence));
-    }
-
-    private void reply(String source, Header header, EnvelopeType type, byte[] payload) {
-        reply(source, header.generation(), type, payload);
-    }
-
-    /** Answers without waiting: a sender that left or does not read loses it, counted. */
-    private void reply(String source, int generation, EnvelopeType type, byte[] payload) {
-        try {
-            links.open(source, generation)
-                    .send(OutgoingLink.Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
-        } catch (SpeedException undelivered) {
-            context.stats.count("replies_undelivered");
-        }
+        delivery.arrive(new Arrival(delivery, replies, lane, received, content, null), lane.source());
     }
 
     private void heartbeat(String source, Received received) {
@@ -137,37 +103,38 @@ final class Dispatch {
         if (received.header().has(EnvelopeType.REPLY)) {
             calls.replied(source, body);
         } else {
-            reply(source, received.header(), EnvelopeType.HEARTBEAT, received.payload());
+            replies.send(source, received.header().generation(), EnvelopeType.HEARTBEAT, received.payload());
         }
     }
 
     private void discovery(String source, Received received) {
+        if (received.header().has(EnvelopeType.REPLY)) {
+            calls.replied(source, Control.decode(received.payload(), Limits.MAX_DISCOVERY_BYTES));
+            return;
+        }
         Map<Object, Object> body = Control.decode(received.payload());
         String operation = String.valueOf(body.get("op"));
-        if (received.header().has(EnvelopeType.REPLY)) {
-            calls.replied(source, body);
-        } else if (operation.equals("LEAVE")) {
-            left.accept(source);
-        } else {
-            answer(source, received.header(), operation, body.get("requestId"));
+        switch (operation) {
+            case "LEAVE" -> left.accept(source);
+            case "WITHDRAW" -> serving.withdraw(source, Control.requestIds(body));
+            default -> answer(source, received.header(), operation, body.get("requestId"));
         }
     }
 
     private void answer(String source, Header header, String operation, Object requestId) {
         Map<String, Object> result = introspection.answer(operation, source);
+        Map<String, Object> reply = new LinkedHashMap<>();
         if (result == null) {
-            Map<String, Object> refusal = new LinkedHashMap<>();
-            refusal.put("errorCode", "INVALID_ARGUMENTS");
-            refusal.put("errorMessage", "unknown DISCOVERY operation");
-            refusal.put("requestId", requestId);
-            reply(source, header, EnvelopeType.ERROR, Control.encode(refusal));
+            reply.put("errorCode", "INVALID_ARGUMENTS");
+            reply.put("errorMessage", "unknown DISCOVERY operation");
+            reply.put("requestId", requestId);
+            replies.send(source, header.generation(), EnvelopeType.ERROR, Control.encode(reply));
             return;
         }
-        Map<String, Object> reply = new LinkedHashMap<>();
         reply.put("op", operation);
         reply.put("requestId", requestId);
         reply.put("result", result);
-        reply(source, header, EnvelopeType.DISCOVERY, Control.encode(reply));
+        replies.send(source, header.generation(), EnvelopeType.DISCOVERY, Control.encode(reply));
     }
 
     // --- segments ---
@@ -175,7 +142,7 @@ final class Dispatch {
     /** What receives segments, made when the first one comes, or an earlier process left some. */
     synchronized Segments segments() {
         if (segments == null) {
-            segments = new Segments(context, pool, new Assembled(), this::refuse);
+            segments = new Segments(context, parts.pool(), parts.futures(), new Assembled(), replies::refuse);
         }
         return segments;
     }
@@ -192,13 +159,23 @@ final class Dispatch {
         }
 
         @Override
-        public void large(Lane lane, Received received, MessageView view, LargePayload payload) {
-            message(lane, received, view, payload);
+        public void message(Lane lane, Received received, Arrival.Assembly assembly, Object order) {
+            delivery.arrive(new Arrival(delivery, replies, lane, received, null, assembly), order);
         }
 
         @Override
-        public void acknowledge(String source, Header header) {
-            Dispatch.this.acknowledge(source, header);
+        public void acknowledge(String source, Received received) {
+            replies.acknowledge(source, received, false);
+        }
+    }
+
+    // --- time ---
+
+    /** Has dead letters tried again that somebody asked for; at each scan. */
+    void lookAtLetters() {
+        if (letters.hasSome()) {
+            parts.pool().submit(() -> letters.look((lane, received, content) ->
+                    delivery.arrive(new Arrival(delivery, replies, lane, received, content, null), lane.source())));
         }
     }
 
@@ -211,11 +188,16 @@ final class Dispatch {
 
     void nodeDied(String name) {
         calls.nodeLeft(name);
+        serving.forget(name);
     }
 
     void expire(long now) {
         calls.expire(now);
-        serving.expire(now);
+        Scheduler.Overdue<Job> overdue = parts.pool().expire(now);
+        overdue.waiting().forEach(work -> serving.expireWaiting((Running) work.item));
+        overdue.running().forEach(work -> serving.expireRunning((Running) work.item));
+        overdue.unclaimed().forEach(work -> delivery.unclaimed((Arrival) work.item));
+        parts.futures().look(now);
         if (segmentsIfAny() != null) {
             segments().expire();
         }
@@ -223,6 +205,7 @@ final class Dispatch {
 
     /** Monotonic time of the next thing that {@link #expire} has to do. */
     long nextDeadline() {
-        return Math.min(context.pending.nextDeadline(), serving.nextDeadline());
+        long deadline = Math.min(context.pending.nextDeadline(), parts.pool().nextTime());
+        return Math.min(deadline, parts.futures().look(System.nanoTime()));
     }
 }

@@ -1,114 +1,102 @@
 package speed.runtime;
 
 import java.util.Queue;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import speed.core.PendingCalls.Outcome;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * Futures whose calls ended, until they are completed (S-7): in the order in which they came, never under the role.
- *
- * <p>One task of the {@link WorkerPool} completes many. But all workers may wait for futures, and what the program hung
- * on one may wait for the next: where the oldest stays over a tick of the {@link Relief}, a helper completes them, a
- * thread outside the pool. The more helpers are held up already, the longer it takes until there is one more.
- * Thread-safe.
+ * What ends futures, and what the program hung on them: in the order in which they came, on threads of its own, never
+ * under the protocol role and without a free worker (S-7). One thread does it all, unless it is held up in what hangs on
+ * one, which may wait for the next: then the reader, who looks, has another one help. Thread-safe.
  */
 final class Futures {
-    /** After so long in one task, answers and lanes have their turn. */
-    private static final long SLICE_NANOS = 500_000;
-    private static final int MOST_HELPERS = 256;
+    private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
+    /** How long one may be held up before another thread helps. */
+    private static final long PATIENCE_NANOS = 1_000_000;
+    private static final int MOST_THREADS = 256;
     private static final long IDLE_SECONDS = 1;
 
-    private record Ended(CompletableFuture<Object> future, Outcome outcome) implements Runnable {
-        @Override
-        public void run() {
-            if (outcome.error() != null) {
-                future.completeExceptionally(outcome.error());
-            } else {
-                future.complete(outcome.result());
-            }
-        }
-    }
-
-    private final WorkerPool pool;
     private final Queue<Runnable> ended = new ConcurrentLinkedQueue<>();
-    private final Runnable task = this::completeSome;
-    private final AtomicBoolean isQueued = new AtomicBoolean();
-    private final ThreadPoolExecutor helpers;
+    private final AtomicBoolean attended = new AtomicBoolean();
+    private final ThreadPoolExecutor threads;
+    private volatile boolean stopping;
     private Runnable oldest;
-    private int ticks;
+    private long oldestSince;
 
-    Futures(WorkerPool pool, String name) {
-        this.pool = pool;
+    Futures(String name) {
         AtomicInteger number = new AtomicInteger();
-        helpers = new ThreadPoolExecutor(0, MOST_HELPERS, IDLE_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(),
+        threads = new ThreadPoolExecutor(0, MOST_THREADS, IDLE_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(),
                 work -> {
-                    Thread helper = new Thread(work, "speed-" + name + "-futures-" + number.incrementAndGet());
-                    helper.setDaemon(true);
-                    return helper;
+                    Thread thread = new Thread(work, "speed-" + name + "-futures-" + number.incrementAndGet());
+                    thread.setDaemon(true);
+                    return thread;
                 }, new ThreadPoolExecutor.DiscardPolicy());
     }
 
-    /** Has a future completed soon, by another thread or after the present turn. */
-    void complete(CompletableFuture<Object> future, Outcome outcome) {
-        ended.add(new Ended(future, outcome));
-        if (pool.isStopping()) {
-            help(); // no task is run any more
-        } else {
-            queue();
+    /** Has something done soon, behind what came before. */
+    void add(Runnable end) {
+        ended.add(end);
+        if (stopping) {
+            help();
+        } else if (attended.compareAndSet(false, true)) {
+            threads.execute(this::attend);
         }
     }
 
-    boolean isEmpty() {
-        return ended.isEmpty();
+    private void attend() {
+        do {
+            doAll();
+            attended.set(false);
+        } while (!ended.isEmpty() && attended.compareAndSet(false, true));
     }
 
-    private void queue() {
-        if (!isQueued.get() && isQueued.compareAndSet(false, true)) {
-            pool.queue(task);
-        }
-    }
-
-    private void completeSome() {
-        isQueued.set(false);
-        long began = System.nanoTime();
+    private void doAll() {
         for (Runnable next = ended.poll(); next != null; next = ended.poll()) {
-            pool.enter();
-            pool.tasks().run(next);
-            if (System.nanoTime() - began > SLICE_NANOS) {
-                queue();
-                return;
+            try {
+                next.run();
+            } catch (RuntimeException | Error failure) {
+                LOG.error("what hangs on the end of a call failed", failure);
             }
         }
     }
 
-    // --- helpers ---
+    private void help() {
+        threads.execute(this::doAll);
+    }
 
-    /** Only for the relief, at each of its ticks: whether the oldest is still the same. */
-    void look() {
+    /** Only for the reader: has another thread help where the oldest does not move; when to look again. */
+    long look(long now) {
         Runnable first = ended.peek();
-        ticks = first != null && first == oldest ? ticks + 1 : 0;
-        oldest = first;
-        if (ticks > 0 && ticks > helpers.getActiveCount()) {
+        if (first == null) {
+            oldest = null;
+            return Long.MAX_VALUE;
+        }
+        if (first != oldest) {
+            oldest = first;
+            oldestSince = now;
+        } else if (now - oldestSince >= PATIENCE_NANOS) {
+            oldestSince = now;
             help();
         }
+        return oldestSince + PATIENCE_NANOS;
     }
 
-    /** Has one more helper complete what is there, if anything is. */
-    void help() {
-        if (!ended.isEmpty()) {
-            helpers.execute(this::completeAll);
-        }
+    /** Whether something waits: then {@link #look} is due soon. */
+    boolean isWaiting() {
+        return !ended.isEmpty();
     }
 
-    private void completeAll() {
-        for (Runnable next = ended.poll(); next != null; next = ended.poll()) {
-            pool.tasks().run(next);
+    /** The reader ends: what is left, and what comes, is done at once. */
+    void stop() {
+        stopping = true;
+        for (int left = ended.size(); left > 0; left--) {
+            help();
         }
     }
 }

@@ -109,7 +109,7 @@ final class HeldPayloads {
 
     private Taken admit(PayloadKey key, Segment segment) {
         restore();
-        long most = isMessage(key) ? Long.MAX_VALUE : Limits.MAX_PAYLOAD_BYTES;
+        long most = isMessage(key) ? Long.MAX_VALUE : Limits.MAX_CALL_BYTES;
         Reassembly.Admission admission = reassembly.admit(key, segment, nowMs(), most);
         evict(admission.evicted());
         if (admission.verdict() == Reassembly.Verdict.DONE || inHand.containsKey(key)) {
@@ -150,12 +150,6 @@ final class HeldPayloads {
                 throw new WireException("SEGMENT_CONFLICT", "has other bytes than the segment that came before");
             }
         }
-    }
-
-    /** Bytes of a payload that is in hand, at most. */
-    synchronized long mostBytes(PayloadKey key) {
-        Reconstruction one = reassembly.reconstruction(key);
-        return one == null ? 0 : (long) one.dataCount() * one.segmentSize();
     }
 
     /** Whether a payload was delivered. */

@@ -55,19 +55,31 @@ final class InboundLane implements Lane {
     }
 
     @Override
-    public void finish(List<Token> tokens) {
+    public boolean finish(List<Token> tokens) {
         boolean resumes;
+        boolean written;
         synchronized (this) {
             if (closed) {
-                return;
+                return false;
             }
             tokens.forEach(reader::finish);
-            reader.commit();
+            written = reader.commit();
             resumes = paused && !reader.isFull();
         }
         if (resumes) {
             resume.accept(id);
         }
+        return written;
+    }
+
+    @Override
+    public synchronized boolean isClosed() {
+        return closed;
+    }
+
+    @Override
+    public synchronized int begin(Token token) {
+        return closed ? 2 : reader.begin(token);
     }
 
     @Override

@@ -51,6 +51,7 @@ public final class Introspection {
         fields.put("pid", entry.process().pid());
         fields.put("host", entry.process().host());
         fields.put("fabrics", entry.fabrics());
+        fields.put("features", entry.features());
         fields.put("startupTimestamp", entry.startupTimestamp());
         fields.put("services", services.names(asker));
         return fields;

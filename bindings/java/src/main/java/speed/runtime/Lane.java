@@ -8,9 +8,15 @@ interface Lane {
     /** The sender. */
     String source();
 
-    /** Commits that these envelopes are done. */
-    void finish(List<Token> tokens);
+    /** Commits that these envelopes are done; false if that could not be written. */
+    boolean finish(List<Token> tokens);
 
     /** A refused envelope is done; it is committed with the next ones. */
     void drop(Token token);
+
+    /** Whether it was closed or failed: what is finished here is not committed any more. */
+    boolean isClosed();
+
+    /** How often a message that came again has been begun, this time included: written before it is (L-25). */
+    int begin(Token token);
 }

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
 import speed.Progress;
+import speed.SendOptions;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.SequenceKey;
 import speed.errors.ConfigurationException;
@@ -24,10 +25,14 @@ final class LargeSender {
     private static final int MOST_SEGMENTS = 240;
     private static final Duration LONGEST = Duration.ofSeconds((long) Limits.RECONSTRUCTION_SECONDS);
 
+    private final Context context;
+    private final WorkerPool pool;
     private final Links links;
     private final Calls calls;
 
-    LargeSender(Links links, Calls calls) {
+    LargeSender(Context context, Links links, Calls calls, WorkerPool pool) {
+        this.context = context;
+        this.pool = pool;
         this.links = links;
         this.calls = calls;
     }
@@ -50,35 +55,36 @@ final class LargeSender {
     }
 
     /** Sends one payload; each segment waits for room as long as the timeout. */
-    void send(String target, EnvelopeType type, Source source, Duration timeout, Progress progress) {
+    void send(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
         for (Segment segment : segments(link, source)) {
-            link.send(load(type, 0, segment, timeout));
-            report(progress, segment, source);
+            Load load = load(type, 0, segment, options);
+            pool.blocking(() -> link.send(load));
+            report(options.progress(), segment, source);
         }
     }
 
     /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on (G-19). */
-    void sendAcknowledged(String target, EnvelopeType type, Source source, Duration timeout, Progress progress) {
+    void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
-        OneAnswer answer = calls.oneAnswer();
         List<SequenceKey> tracked = new ArrayList<>();
-        LongConsumer track = sequence -> {
-            tracked.add(new SequenceKey(target, sequence));
-            track(tracked.get(tracked.size() - 1), LONGEST, answer);
-        };
-        try {
+        try (OneAnswer answer = calls.oneAnswer()) {
+            LongConsumer track = sequence -> {
+                tracked.add(new SequenceKey(target, sequence));
+                track(tracked.get(tracked.size() - 1), LONGEST, answer);
+            };
             for (Segment segment : segments(link, source)) {
                 if (answer.isGiven()) {
                     break; // the receiver has given it up
                 }
-                link.send(load(type, EnvelopeType.ACK_REQUESTED, segment, timeout), track);
-                report(progress, segment, source);
+                Load load = load(type, EnvelopeType.ACK_REQUESTED, segment, options);
+                pool.blocking(() -> link.send(load, track));
+                report(options.progress(), segment, source);
             }
             if (!answer.isGiven()) {
-                tracked.forEach(key -> track(key, timeout, answer));
+                tracked.forEach(key -> track(key, options.timeout(), answer));
             }
             answer.await();
         } finally {
@@ -90,11 +96,13 @@ final class LargeSender {
         calls.track(new Call(key, System.nanoTime() + timeout.toNanos(), key.target(), answer));
     }
 
-    /** PayloadTooLargeException for what no receiver takes. */
+    /** PayloadTooLargeException for what no receiver takes, or not this one. */
     void checkSize(String target, long bytes) {
-        if (bytes > Limits.MAX_SEGMENTED_BYTES) {
-            throw new PayloadTooLargeException(bytes + " bytes for '" + target + "'; the limit is "
-                    + Limits.MAX_SEGMENTED_BYTES + ": send it in parts");
+        boolean mayGo = bytes <= Limits.MAX_PAYLOAD_BYTES || context.takesSegments(target);
+        int most = mayGo ? Limits.MAX_SEGMENTED_BYTES : Limits.MAX_PAYLOAD_BYTES;
+        if (bytes > most) {
+            throw new PayloadTooLargeException(
+                    bytes + " bytes for '" + target + "'; the limit is " + most + ": send it in parts");
         }
     }
 
@@ -103,9 +111,10 @@ final class LargeSender {
         return (ofLink != null ? ofLink : splitter(source.size())).split(source);
     }
 
-    private static OutgoingLink.Load load(EnvelopeType type, int flags, Segment segment, Duration timeout) {
-        return OutgoingLink.Load.of(type, flags | EnvelopeType.SEGMENT, segment.write(),
-                System.nanoTime() + timeout.toNanos());
+    private static Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {
+        Segment marked = options.unordered() ? segment.asUnordered() : segment;
+        return Load.of(type, flags | EnvelopeType.SEGMENT, marked.write(),
+                System.nanoTime() + options.timeout().toNanos());
     }
 
     private static void report(Progress progress, Segment segment, Source source) {

@@ -5,10 +5,10 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.errors.AccessDeniedException;
+import speed.errors.NodeLeftException;
 import speed.errors.UnknownNodeException;
 import speed.segment.Splitter;
 import speed.wire.Entry;
-import speed.wire.Limits;
 
 /** All outgoing links of a node, made on first use. Thread-safe. */
 final class Links {
@@ -17,6 +17,7 @@ final class Links {
     private final Map<String, Integer> met = new ConcurrentHashMap<>();
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
+    private volatile boolean hasEnded;
 
     Links(Context context) {
         this.context = context;
@@ -29,13 +30,17 @@ final class Links {
     /** The link to a live node that allows this one; nothing is written before this returns. */
     OutgoingLink granted(String target) {
         Entry recent = context.registry.granting(target, context.name());
-        if (recent != null) {
+        if (recent != null && !recent.isLeaving()) {
             return open(target, recent.generation());
         }
         Entry entry = context.registry.live(target);
         if (entry == null) {
             drop(target);
             throw new UnknownNodeException(context.registry.absence(target));
+        }
+        if (entry.isLeaving() && !target.equals(context.name())) {
+            throw new NodeLeftException("'" + target + "' is leaving and takes nothing more; nothing was written: "
+                    + "try again once it has started anew");
         }
         if (!entry.grants(context.name())) {
             context.stats.count("sends_denied");
@@ -53,6 +58,9 @@ final class Links {
         }
         boolean isNew = link == null;
         link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation, splitters.get(name)));
+        if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
+            link.shut();
+        }
         if (link.meets(generation) || isNew) {
             opened.accept(link);
         }
@@ -73,10 +81,9 @@ final class Links {
         }
     }
 
-    /** The largest request or response that can go to a target (G-18). */
-    long mostBytes(String target) {
-        Splitter splitter = splitters.get(target);
-        return splitter == null ? Limits.MAX_PAYLOAD_BYTES : Math.min(Limits.MAX_PAYLOAD_BYTES, splitter.mostBytes());
+    /** What cuts all that goes to a target; null where nothing does. */
+    Splitter splitter(String target) {
+        return splitters.get(target);
     }
 
     /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */
@@ -95,8 +102,15 @@ final class Links {
         return links.values();
     }
 
+    /** Whoever still writes is refused from now on: the name is about to be given up. */
+    void end() {
+        hasEnded = true;
+        links.values().forEach(OutgoingLink::end);
+    }
+
     /** Ends all links for good. */
     void shut() {
+        end();
         links.values().forEach(OutgoingLink::shut);
     }
 }

@@ -5,7 +5,7 @@ import java.util.function.Consumer;
 import speed.core.PendingCalls.Outcome;
 
 /** A place for an answer that many sequences lead to: the first outcome counts (G-19). */
-final class OneAnswer implements Consumer<Outcome> {
+final class OneAnswer implements Consumer<Outcome>, AutoCloseable {
     private final Waiter waiter;
     private final AtomicBoolean given = new AtomicBoolean();
 
@@ -16,7 +16,7 @@ final class OneAnswer implements Consumer<Outcome> {
     @Override
     public void accept(Outcome outcome) {
         if (given.compareAndSet(false, true)) {
-            waiter.complete(outcome);
+            waiter.accept(outcome);
         }
     }
 
@@ -26,6 +26,14 @@ final class OneAnswer implements Consumer<Outcome> {
 
     /** Blocks until there is an outcome; throws it if it is an error. */
     void await() {
-        waiter.await();
+        Outcome outcome = waiter.await(() -> {});
+        if (outcome.error() != null) {
+            throw outcome.error();
+        }
+    }
+
+    @Override
+    public void close() {
+        waiter.close();
     }
 }

@@ -2,6 +2,7 @@ package speed.runtime;
 
 import java.time.Duration;
 import java.util.List;
+import speed.OnError;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.fs.Filesystem;
@@ -17,6 +18,8 @@ import speed.segment.SegmentLimits;
  * @param polling whether bells are not used even where they could be (L-22)
  * @param laneBytes what may wait in a receiver's lane (L-6)
  * @param segmentLimits what may be kept of payloads that come in segments (G-15)
+ * @param onError what becomes of messages that fail (S-17)
+ * @param maxDeliveries how often a message is begun at most
  * @param security how messages are protected and checked (M-18); null where none is
  */
 public record Options(
@@ -33,6 +36,8 @@ public record Options(
         long laneBytes,
         String namespace,
         SegmentLimits segmentLimits,
+        OnError onError,
+        int maxDeliveries,
         MessageSecurity security) {
     private static final int MAX_WORKERS = 256;
 
@@ -40,6 +45,9 @@ public record Options(
     void check() {
         if (workers < 1 || workers > MAX_WORKERS) {
             throw new ConfigurationException("workers is " + workers + "; use 1 to " + MAX_WORKERS);
+        }
+        if (maxDeliveries < 1) {
+            throw new ConfigurationException("maxDeliveries is " + maxDeliveries + "; use 1 or more");
         }
         if (laneBytes < 1) {
             throw new ConfigurationException("laneBytes is " + laneBytes + "; use a positive number of bytes");

@@ -4,13 +4,12 @@ import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
+import speed.Published;
 import speed.SendOptions;
 import speed.errors.ConfigurationException;
 import speed.errors.NotAvailableException;
-import speed.errors.SpeedException;
 import speed.fs.FileSource;
 import speed.segment.Source;
-import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 import speed.wire.MessageDraft;
@@ -32,13 +31,17 @@ public final class Outbox {
     private final Calls calls;
     private final LargeSender large;
     private final Protected messages;
+    private final WorkerPool pool;
+    private final Publishing publishing;
 
-    Outbox(Context context, Links links, Calls calls, Protected messages) {
+    Outbox(Context context, Links links, Calls calls, Protected messages, WorkerPool pool) {
+        this.pool = pool;
         this.context = context;
         this.links = links;
         this.calls = calls;
         this.messages = messages;
-        large = new LargeSender(links, calls);
+        large = new LargeSender(context, links, calls, pool);
+        publishing = new Publishing(context, links, large, pool);
     }
 
     /** Sends one message; returns its id. */
@@ -80,14 +83,15 @@ public final class Outbox {
 
     private void sendLarge(String target, Source message, SendOptions options) {
         if (options.acknowledged()) {
-            large.sendAcknowledged(target, EnvelopeType.MESSAGE, message, options.timeout(), options.progress());
+            large.sendAcknowledged(target, EnvelopeType.MESSAGE, message, options);
         } else {
-            large.send(target, EnvelopeType.MESSAGE, message, options.timeout(), options.progress());
+            large.send(target, EnvelopeType.MESSAGE, message, options);
         }
     }
 
     private void sendWhole(String target, byte[] message, SendOptions options) {
-        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
+        boolean isMarked = options.unordered() && links.splitter(target) != null;
+        if (message.length > Limits.MAX_PAYLOAD_BYTES || isMarked) {
             sendLarge(target, Source.of(message), options);
             return;
         }
@@ -95,7 +99,8 @@ public final class Outbox {
             calls.sendAcknowledged(target, message, options.timeout());
         } else {
             long deadline = System.nanoTime() + options.timeout().toNanos();
-            links.granted(target).send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, 0, message, deadline));
+            Load load = Load.of(EnvelopeType.MESSAGE, 0, message, deadline);
+            pool.blocking(() -> links.granted(target).send(load));
         }
         options.progress().written(message.length, message.length);
     }
@@ -112,34 +117,10 @@ public final class Outbox {
         batch.send();
     }
 
-    /** Sends an event to every node that subscribes to it and allows this one; returns how many got it. */
-    public int publish(String topic, Object payload, SendOptions options) {
-        byte[] message = messages.encode(draft(Names.checkTopic(topic), options), payload, options);
-        long deadline = System.nanoTime() + options.timeout().toNanos();
-        int delivered = 0;
-        for (Entry entry : context.registry.liveEntries()) {
-            if (!entry.name().equals(context.name()) && wants(entry, topic) && entry.grants(context.name())) {
-                try {
-                    publish(entry.name(), message, deadline, options);
-                    delivered++;
-                } catch (SpeedException error) {
-                    context.stats.count("events_undelivered");
-                }
-            }
-        }
-        return delivered;
-    }
-
-    private void publish(String target, byte[] message, long deadline, SendOptions options) {
-        if (message.length > Limits.MAX_PAYLOAD_BYTES) {
-            large.send(target, EnvelopeType.EVENT, Source.of(message), options.timeout(), options.progress());
-        } else {
-            links.granted(target).send(OutgoingLink.Load.of(EnvelopeType.EVENT, 0, message, deadline));
-        }
-    }
-
-    private static boolean wants(Entry entry, String topic) {
-        return entry.subscriptions().stream().anyMatch(pattern -> Names.matches(pattern, topic));
+    /** Sends an event to every node that subscribes to it and allows this one. */
+    public Published publish(String topic, Object payload, SendOptions options) {
+        byte[] event = messages.encode(draft(Names.checkTopic(topic), options), payload, options);
+        return publishing.publish(topic, event, options);
     }
 
     private MessageDraft draft(String topic, SendOptions options) {
@@ -177,7 +158,8 @@ public final class Outbox {
 
         void send() {
             if (!messages.isEmpty()) {
-                links.granted(target).send(new OutgoingLink.Load(EnvelopeType.MESSAGE, 0, messages, deadline));
+                Load load = new Load(EnvelopeType.MESSAGE, 0, messages, deadline);
+                pool.blocking(() -> links.granted(target).send(load));
                 messages.clear();
                 bytes = 0;
             }

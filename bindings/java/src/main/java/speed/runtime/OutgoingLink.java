@@ -8,7 +8,9 @@ import java.util.List;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
+import speed.errors.Execution;
 import speed.errors.InboxFullException;
+import speed.errors.NodeClosedException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.StorageException;
 import speed.fs.Flush;
@@ -36,24 +38,6 @@ final class OutgoingLink {
     private static final int USUAL_BYTES = 64 << 10;
     private static final SecureRandom RANDOM = new SecureRandom();
 
-    /** One type, flags, and payloads that leave together; the deadline bounds the wait for room. */
-    record Load(EnvelopeType type, int flags, List<byte[]> payloads, long deadlineNanos) {
-        static Load of(EnvelopeType type, int flags, byte[] payload, long deadlineNanos) {
-            return new Load(type, flags, List.of(payload), deadlineNanos);
-        }
-
-        /** A load that never waits for room. */
-        static Load urgent(EnvelopeType type, int flags, List<byte[]> payloads) {
-            return new Load(type, flags, payloads, URGENT);
-        }
-
-        boolean isUrgent() {
-            return deadlineNanos == URGENT;
-        }
-    }
-
-    private static final long URGENT = Long.MIN_VALUE;
-
     final String target;
     final Ringer ringer;
     private final Context context;
@@ -73,6 +57,7 @@ final class OutgoingLink {
     private int targetGeneration;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
     private volatile Splitter splitter;
+    private boolean hasEnded;
     private boolean isShut;
 
     OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter) {
@@ -103,7 +88,14 @@ final class OutgoingLink {
 
     /** Says that this node left, after everything else has ended. */
     void sendNotice(byte[] notice) {
-        transmit(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
+        lock.lock();
+        try {
+            hasEnded = false;
+            transmitWhole(Load.urgent(EnvelopeType.DISCOVERY, 0, List.of(notice)), sequence -> {});
+        } finally {
+            hasEnded = true;
+            lock.unlock();
+        }
     }
 
     Splitter splitter() {
@@ -114,30 +106,57 @@ final class OutgoingLink {
         splitter = newSplitter;
     }
 
-    private long transmit(Load load, LongConsumer track) {
-        Splitter cutting = splitter;
-        boolean isCut = cutting != null && load.type.mayCarry(EnvelopeType.SEGMENT)
-                && (load.flags & EnvelopeType.SEGMENT) == 0;
-        return isCut ? transmitCut(load, cutting, track) : transmitWhole(load, track);
+    /** Whether a load goes in segments. */
+    boolean isCut(Load load) {
+        return cutting(load) != null;
     }
 
-    /** Requests and responses must fit in memory at the other end, cut or not. */
+    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same (G-18). */
+    private Splitter cutting(Load load) {
+        boolean mayBeCut = load.type().mayCarry(EnvelopeType.SEGMENT) && (load.flags() & EnvelopeType.SEGMENT) == 0;
+        Splitter ofLink = splitter;
+        if (!mayBeCut || ofLink != null || !load.isCall()) {
+            return mayBeCut ? ofLink : null;
+        }
+        int largest = load.payloads().stream().mapToInt(payload -> payload.length).max().orElse(0);
+        return largest > Limits.MAX_PAYLOAD_BYTES ? LargeSender.splitter(largest) : null;
+    }
+
+    private long transmit(Load load, LongConsumer track) {
+        Splitter cutting = cutting(load);
+        return cutting != null ? transmitCut(load, cutting, track) : transmitWhole(load, track);
+    }
+
+    /** Requests and responses must fit in memory at the other end; what no envelope holds needs one that takes segments. */
+    private void checkCall(byte[] payload) {
+        boolean takesSegments = payload.length <= Limits.MAX_PAYLOAD_BYTES || context.takesSegments(target);
+        int most = takesSegments ? Limits.MAX_CALL_BYTES : Limits.MAX_PAYLOAD_BYTES;
+        if (payload.length > most) {
+            throw tooLarge(payload.length, most);
+        }
+    }
+
+    private PayloadTooLargeException tooLarge(int bytes, int most) {
+        return new PayloadTooLargeException(
+                bytes + " bytes for '" + target + "'; the limit is " + most + ": send less or in parts");
+    }
+
     private long transmitCut(Load load, Splitter cutting, LongConsumer track) {
-        if (load.type == EnvelopeType.SPC_REQUEST || load.type == EnvelopeType.SPC_RESPONSE) {
-            envelopeBytes(load.payloads);
+        if (load.isCall()) {
+            load.payloads().forEach(this::checkCall);
         }
         long sequence = 0;
-        for (byte[] payload : load.payloads) {
+        for (byte[] payload : load.payloads()) {
             for (Segment segment : cutting.split(payload)) {
-                sequence = transmitWhole(new Load(load.type, load.flags | EnvelopeType.SEGMENT,
-                        List.of(segment.write()), load.deadlineNanos), track);
+                sequence = transmitWhole(new Load(load.type(), load.flags() | EnvelopeType.SEGMENT,
+                        List.of(segment.write()), load.deadlineNanos()), track);
             }
         }
         return sequence;
     }
 
     private long transmitWhole(Load load, LongConsumer track) {
-        long total = envelopeBytes(load.payloads);
+        long total = envelopeBytes(load.payloads());
         if (load.isUrgent() && isFull) {
             throw inboxFull();
         }
@@ -145,11 +164,10 @@ final class OutgoingLink {
         int failedBefore;
         lock.lock();
         try {
-            if (isShut) {
-                throw context.failure();
-            }
+            checkNotEnded();
             if (isFull || !writer.hasRoom(total)) {
                 awaitRoom(total, load);
+                checkNotEnded();
             }
             context.registration.checkHeld();
             failedBefore = writer.failedFlushes();
@@ -157,21 +175,41 @@ final class OutgoingLink {
         } finally {
             lock.unlock();
         }
-        if (context.options.durable()) {
-            sync(Sequence.counter(sequence), failedBefore);
-        }
-        if (!ringer.ring()) {
-            context.stats.count("rings_unheard");
+        try {
+            if (context.options.durable()) {
+                sync(Sequence.counter(sequence), failedBefore);
+            }
+        } catch (StorageException notDurable) {
+            if (load.type() == EnvelopeType.SPC_REQUEST) {
+                notDurable.about(Execution.MAY_HAVE_RUN); // it is written all the same
+            }
+            throw notDurable;
+        } finally {
+            ring();
         }
         return sequence;
+    }
+
+    /** Nothing is written, and nothing opened, once the node has let go of its links. */
+    private void checkNotEnded() {
+        if (isShut || hasEnded) {
+            context.checkOpen();
+            throw new NodeClosedException("node '" + context.name() + "' was closed: nothing was written");
+        }
+    }
+
+    private void ring() {
+        if (!ringer.ring()) {
+            context.stats.count("rings_unheard");
+            context.unheard(target);
+        }
     }
 
     private long envelopeBytes(List<byte[]> payloads) {
         long total = 0;
         for (byte[] payload : payloads) {
             if (payload.length > Limits.MAX_PAYLOAD_BYTES) {
-                throw new PayloadTooLargeException(payload.length + " bytes for '" + target + "'; the limit is "
-                        + Limits.MAX_PAYLOAD_BYTES + ": send less or in parts");
+                throw tooLarge(payload.length, Limits.MAX_PAYLOAD_BYTES);
             }
             total += Header.OVERHEAD + payload.length;
         }
@@ -183,10 +221,10 @@ final class OutgoingLink {
         Block block = room(total);
         long now = System.currentTimeMillis();
         long next = counter;
-        List<Integer> ends = new ArrayList<>(load.payloads.size());
+        List<Integer> ends = new ArrayList<>(load.payloads().size());
         int at = 0;
-        for (byte[] payload : load.payloads) {
-            at += sealer.seal(block, at, load.type, load.flags, ++next, now, payload);
+        for (byte[] payload : load.payloads()) {
+            at += sealer.seal(block, at, load.type(), load.flags(), ++next, now, payload);
             ends.add(at);
         }
         long sequence = Sequence.of(context.generation, next);
@@ -225,10 +263,10 @@ final class OutgoingLink {
         try {
             long pause = FIRST_PAUSE_NANOS;
             while (queue.peek() != load) {
-                await(LONGEST_PAUSE_NANOS, load.deadlineNanos);
+                await(LONGEST_PAUSE_NANOS, load.deadlineNanos());
             }
             while (!writer.hasRoom(bytes)) {
-                await(pause, load.deadlineNanos);
+                await(pause, load.deadlineNanos());
                 pause = Math.min(pause * 2, LONGEST_PAUSE_NANOS);
             }
         } finally {
@@ -335,12 +373,23 @@ final class OutgoingLink {
         }
     }
 
+    /** What is being written is the last, but for the leave notice: a successor may fence off the rest (L-18). */
+    void end() {
+        lock.lock();
+        try {
+            hasEnded = true;
+        } finally {
+            lock.unlock();
+        }
+    }
+
     /** Releases the files for good: a service that goes on after the node ended must not write under its name. */
     void shut() {
         lock.lock();
         try {
             isShut = true;
-            close();
+            writer.close();
+            ringer.shut();
         } finally {
             lock.unlock();
         }

@@ -8,4 +8,5 @@ record Parts(
         Serving serving,
         Delivery delivery,
         Introspection introspection,
-        WorkerPool pool) {}
+        WorkerPool pool,
+        Futures futures) {}

@@ -20,8 +20,10 @@ final class Protected {
 
     private final Guard guard;
     private final boolean opens;
+    private final SomeLines lines;
 
-    Protected(MessageSecurity security) {
+    Protected(MessageSecurity security, SomeLines lines) {
+        this.lines = lines;
         guard = new Guard(security == null ? MessageSecurity.NONE : security);
         opens = security != null;
     }
@@ -45,10 +47,10 @@ final class Protected {
             OpenedMessage opened = guard.open(message.view(), System.currentTimeMillis());
             return message.opened(opened);
         } catch (MessageException refused) {
-            LOG.warn("a message of {} was refused: {}: {}", message.source(), refused.code(), refused.getMessage());
+            lines.warn(LOG, "a message of {} was refused: {}: {}", message.source(), refused.code(), refused.getMessage());
             throw new WireException(refused.code(), refused.getMessage());
         } catch (WireException refused) {
-            LOG.warn("a message of {} was refused: {}", message.source(), refused.getMessage());
+            lines.warn(LOG, "a message of {} was refused: {}", message.source(), refused.getMessage());
             throw refused;
         }
     }

@@ -10,7 +10,6 @@ import org.slf4j.LoggerFactory;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.fs.Bell;
-import speed.fs.Cores;
 import speed.fs.Inbox;
 import speed.fs.LaneReader;
 import speed.fs.PosixException;
@@ -20,8 +19,8 @@ import speed.wire.Limits;
 import speed.wire.NodeId;
 
 /**
- * The protocol role: wait on the bell, read lanes, check, dispatch (L-8 to L-21). Owns bell, inbox and inbound lanes.
- * The role is held by one thread at a time ({@link WorkerPool}); {@link #step} is everything its holder does once.
+ * The protocol role: wait on the bell, read lanes, check, dispatch (L-8 to L-21, T-11). Owns bell, inbox and inbound
+ * lanes. The {@link Reader} holds the role; {@link #turn} is everything that it does once.
  */
 final class Protocol implements Introspection.Lanes {
     private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
@@ -33,22 +32,29 @@ final class Protocol implements Introspection.Lanes {
     private static final long SHORTEST_POLL_NANOS = 500_000;
     private static final long LONGEST_POLL_NANOS = 20_000_000;
     private static final long NOW = Long.MIN_VALUE;
+    /** A step that failed is tried again after so long, and not in a busy loop. */
+    private static final long FAILED_NANOS = 50_000_000;
+
+    /** One step of a turn. */
+    private interface Step {
+        void take() throws PosixException;
+    }
 
     private final Context context;
     private final Bell bell;
     private final Waker waker;
     private final Inbox inbox;
     private final Dispatch dispatch;
-    private final Spin spin = new Spin();
-    private final OwnCore core = new OwnCore(ProcessHandle.current().pid());
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     private final Map<String, Long> ungranted = new HashMap<>();
     private final Map<String, Object> closedCounts = new HashMap<>();
     private final Set<String> departed = ConcurrentHashMap.newKeySet();
+    /** Nodes that were written to and did not hear their bells: perhaps they are gone. */
+    private final Set<String> unheard = ConcurrentHashMap.newKeySet();
+    private final SomeLines lines = new SomeLines();
     private long pollNanos = SHORTEST_POLL_NANOS;
     private volatile long nextScan = NOW;
     private volatile long waitsUntil = Long.MAX_VALUE;
-    private volatile boolean accepting = true;
 
     /** A protocol; without a bell lanes are polled (L-22). */
     Protocol(Context context, Bell bell, Inbox inbox, Dispatch dispatch) throws PosixException {
@@ -94,30 +100,52 @@ final class Protocol implements Introspection.Lanes {
         wake();
     }
 
-    /** While the node leaves, lanes stay unread; answers to others still go out. */
-    void stopAccepting() {
-        accepting = false;
+    /** Nobody heard a ring: whether the node is gone is looked at soon. */
+    void nobodyHears(String name) {
+        unheard.add(name);
+        wake();
     }
 
     // --- the role ---
 
-    /** Does what there is to do; with {@code wait} stays until there is something. The caller holds the role. */
-    void step(boolean wait) {
-        try {
-            Set<NodeId> rung = await(wait);
-            long now = System.nanoTime();
+    /** Waits until there is something to do, and does it: rings, lanes, departures, deadlines, each for itself. */
+    void turn() {
+        Set<NodeId> rung = awaitRings();
+        long now = System.nanoTime();
+        guarded("reading lanes", () -> {
             if (rung == null || now >= nextScan) {
                 scan(now);
             } else {
                 rung.forEach(source -> drainRung(source, now));
             }
-            failDeparted();
-            dispatch.expire(now);
+        });
+        guarded("looking for nodes that left", this::failDeparted);
+        guarded("looking at deadlines", () -> dispatch.expire(now));
+    }
+
+    private Set<NodeId> awaitRings() {
+        try {
+            return await();
         } catch (PosixException | RuntimeException | Error failure) {
-            context.stats.count("protocol_failures");
-            lookAgain(); // the rings are taken: what they meant must be found without them
-            throw failure instanceof RuntimeException known ? known : new IllegalStateException(failure);
+            failed("waiting for rings", failure);
+            context.awaitStop(FAILED_NANOS);
+            return Set.of();
         }
+    }
+
+    private void guarded(String what, Step step) {
+        try {
+            step.take();
+        } catch (PosixException | RuntimeException | Error failure) {
+            failed(what, failure);
+        }
+    }
+
+    /** The rings are taken: what they meant is found by the next scan. */
+    private void failed(String what, Throwable failure) {
+        context.stats.count("protocol_failures");
+        nextScan = System.nanoTime() + FAILED_NANOS;
+        lines.warn(LOG, "{} failed, it is tried again: {}", what, failure.toString());
     }
 
     private void drainRung(NodeId source, long now) {
@@ -134,6 +162,11 @@ final class Protocol implements Introspection.Lanes {
      * one stands still (L-19) they wait like all behind it; a successor answers what waits (S-7).
      */
     private void failDeparted() {
+        for (String name : unheard) {
+            if (unheard.remove(name)) {
+                readerDied(name);
+            }
+        }
         if (nextScan == NOW || departed.isEmpty()) {
             return;
         }
@@ -146,60 +179,26 @@ final class Protocol implements Introspection.Lanes {
     }
 
     /** Source ids that rang; empty after a timer; null if everything must be looked at. */
-    private Set<NodeId> await(boolean wait) throws PosixException {
+    private Set<NodeId> await() throws PosixException {
         if (bell == null) {
-            poll(wait);
+            context.awaitStop(pollNanos); // no bell here: look often after activity, seldom when idle (L-22)
+            pollNanos = Math.min(pollNanos + pollNanos / 2, LONGEST_POLL_NANOS);
             return null;
         }
         Set<NodeId> rung = bell.drain();
-        if (rung == null || !rung.isEmpty() || !wait) {
+        if (rung == null || !rung.isEmpty()) {
             return rung;
         }
         waitsUntil = Long.MAX_VALUE; // a deadline that comes while the next lines run wakes at once
         waitsUntil = Math.min(nextScan, dispatch.nextDeadline());
-        boolean spun = spin.isWorthIt();
-        if (spun) {
-            rung = spin(Math.min(System.nanoTime() + Spin.NANOS, waitsUntil));
-        }
-        if (rung != null && rung.isEmpty()) {
-            long began = System.nanoTime();
-            block(began);
-            rung = bell.drain();
-            boolean early = System.nanoTime() - began < Spin.NANOS;
-            if (waitsUntil > began) {
-                spin.learn(early && (rung == null || !rung.isEmpty()));
-            }
-        } else {
-            spin.learn(true);
-        }
-        return rung;
-    }
-
-    private Set<NodeId> spin(long until) throws PosixException {
-        long now = System.nanoTime();
-        Set<NodeId> rung = Set.of();
-        while (rung != null && rung.isEmpty() && now < until) {
-            now = core.giveTurn();
-            rung = bell.drain();
-        }
-        if ((rung == null || !rung.isEmpty()) && core.hit(now)) {
-            Cores.leaveThisCore();
-        }
-        return rung;
+        block(System.nanoTime());
+        return bell.drain();
     }
 
     private void block(long now) {
         if (waitsUntil > now) {
             long milliseconds = Math.min((waitsUntil - now + 999_999) / 1_000_000, 60_000);
             waker.await((int) milliseconds, this::readerDied);
-        }
-    }
-
-    /** No bell here: look at all lanes, often after activity, seldom when idle (L-22). */
-    private void poll(boolean wait) {
-        if (wait) {
-            context.awaitStop(pollNanos);
-            pollNanos = Math.min(pollNanos + pollNanos / 2, LONGEST_POLL_NANOS);
         }
     }
 
@@ -214,14 +213,16 @@ final class Protocol implements Introspection.Lanes {
 
     private void scan(long now) throws PosixException {
         nextScan = now + SCAN_NANOS;
-        for (String source : inbox.scan()) {
-            if (!lanes.containsKey(NodeId.of(source))) {
-                openLane(source, now);
+        try {
+            for (String source : inbox.scan()) {
+                if (!lanes.containsKey(NodeId.of(source))) {
+                    openLane(source, now);
+                }
             }
+        } finally { // lanes that are open can be read all the same
+            lanes.values().forEach(lane -> drain(lane, now, true));
         }
-        for (InboundLane lane : lanes.values()) {
-            drain(lane, now, true);
-        }
+        dispatch.lookAtLetters();
     }
 
     /**
@@ -252,7 +253,7 @@ final class Protocol implements Introspection.Lanes {
     }
 
     private void drain(InboundLane lane, long now, boolean scan) {
-        if (!accepting || context.registration.isOver()) {
+        if (context.registration.isOver()) {
             return; // a successor may read already
         }
         try {
@@ -266,7 +267,7 @@ final class Protocol implements Introspection.Lanes {
             if (batch.more()) {
                 resume(lane.id);
             }
-        } catch (PosixException | Error failure) { // behind an Error, what was read and not delivered would be lost
+        } catch (PosixException | RuntimeException | Error failure) { // what was read and not delivered would be lost
             giveUp(lane);
             LOG.warn("lane of {} failed, opened again at the next scan: {}", lane.source, failure.toString());
         }
@@ -287,7 +288,7 @@ final class Protocol implements Introspection.Lanes {
             dispatch.dispatch(lane, envelope);
         } catch (WireException refused) {
             context.stats.count("rejected_" + refused.reason().toLowerCase(java.util.Locale.ROOT));
-            LOG.warn("envelope of {} rejected: {}", lane.source, refused.getMessage());
+            lines.warn(LOG, "envelope of {} rejected: {}", lane.source, refused.getMessage());
             lane.drop(envelope.token());
         } catch (RuntimeException failure) {
             context.stats.count("dispatch_failures");

@@ -1,8 +1,11 @@
 package speed.runtime;
 
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.core.RegistryView;
@@ -20,18 +23,25 @@ public final class Registrar {
     private static final long LIVENESS_NANOS = 1_000_000_000;
 
     private final Context context;
-    private final Consumer<SpeedException> lost;
-    private final Consumer<String> left;
+    private final Consumer<Supplier<SpeedException>> lost;
+    private volatile Consumer<String> left = name -> { };
+    private volatile Supplier<List<String>> callers = List::of;
     private final Consumer<Runnable> tasks;
+    private final List<Consumer<SpeedException>> lostHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> leaveHandlers = new CopyOnWriteArrayList<>();
     private final Thread thread;
     private RegistryWatch watch;
 
-    Registrar(Context context, Consumer<SpeedException> lost, Consumer<String> left, Consumer<Runnable> tasks) {
+    /**
+     * The registry thread of a node.
+     *
+     * @param lost told why the lease is gone
+     * @param tasks runs what the program wants to be told
+     */
+    Registrar(Context context, Consumer<Supplier<SpeedException>> lost, Consumer<Runnable> tasks) {
         this.context = context;
         this.lost = lost;
-        this.left = left;
         this.tasks = tasks;
         thread = new Thread(this::run, "speed-" + context.name() + "-registry");
         thread.setDaemon(true);
@@ -39,6 +49,21 @@ public final class Registrar {
 
     void start() {
         thread.start();
+    }
+
+    /** From now on the death of others is noticed: of those who are waited for, and of those whose requests are here. */
+    void notice(Supplier<List<String>> newCallers, Consumer<String> newLeft) {
+        callers = newCallers;
+        left = newLeft;
+    }
+
+    /** The first renewal, before anything else is done; LeaseLostException if it came too late. */
+    void renewAtOnce() {
+        try {
+            context.registration.heartbeat();
+        } catch (PosixException error) {
+            context.stats.count("heartbeats_failed"); // tried again until the lease ends
+        }
     }
 
     /** Stops watching; renewing ends with the context. */
@@ -57,6 +82,25 @@ public final class Registrar {
     /** Calls the handler, on a worker, when another node leaves, dies or is replaced. */
     public void onLeave(Consumer<Entry> handler) {
         listen(leaveHandlers, handler);
+    }
+
+    /** Calls the handler, on a thread of its own, once the lease is gone. */
+    public void onLost(Consumer<SpeedException> handler) {
+        lostHandlers.add(handler);
+    }
+
+    private void tellLost(SpeedException reason) {
+        for (Consumer<SpeedException> handler : lostHandlers) {
+            Thread thread = new Thread(() -> {
+                try {
+                    handler.accept(reason);
+                } catch (RuntimeException | Error failure) {
+                    LOG.error("the handler of a lost lease failed", failure);
+                }
+            }, "speed-" + context.name() + "-lost");
+            thread.setDaemon(true);
+            thread.start();
+        }
     }
 
     private void listen(List<Consumer<Entry>> handlers, Consumer<Entry> handler) {
@@ -100,7 +144,7 @@ public final class Registrar {
                     return;
                 }
             }
-            checkCallees();
+            checkOthers();
         }
     }
 
@@ -109,7 +153,8 @@ public final class Registrar {
         try {
             context.registration.heartbeat();
         } catch (LeaseLostException error) {
-            lost.accept(error);
+            lost.accept(() -> new LeaseLostException(error.getMessage()));
+            tellLost(error);
             return false;
         } catch (PosixException | SpeedException error) {
             context.stats.count("heartbeats_failed");
@@ -118,10 +163,13 @@ public final class Registrar {
         return true;
     }
 
-    private void checkCallees() {
-        for (String target : context.pending.targets()) {
-            if (context.registry.isGone(target)) {
-                left.accept(target);
+    /** Those who are waited for, and those who wait. */
+    private void checkOthers() {
+        Set<String> others = new HashSet<>(context.pending.targets());
+        others.addAll(callers.get());
+        for (String other : others) {
+            if (context.registry.isGone(other)) {
+                left.accept(other);
             }
         }
     }

@@ -4,7 +4,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
+import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
 import speed.fs.Bell;
@@ -31,6 +33,10 @@ public final class Runtime {
     private final Protocol protocol;
     private final Registrar registrar;
     private final Outbox outbox;
+    private final Reader reader;
+    private final Questions questions;
+    /** Whether all parts are made and at work. */
+    private boolean isRunning;
 
     /** What is made between winning a claim and publishing the entry: nobody can see the node yet. */
     private static final class Prepared {
@@ -65,58 +71,42 @@ public final class Runtime {
     private Runtime(Context context, Prepared prepared) throws PosixException {
         this.context = context;
         WorkerPool pool = new WorkerPool(context.name(), context.options.workers());
+        registrar = new Registrar(context, this::lost, pool::submit);
+        registrar.start(); // first of all: making the other parts may take longer than the lease on a busy machine
+        Futures futures = new Futures(context.name());
+        SomeLines lines = new SomeLines();
         Links links = new Links(context);
-        Answers answers = new Answers(context, links);
-        Serving serving = new Serving(context, links, pool, answers);
-        Protected messages = new Protected(context.options.security());
-        parts = new Parts(context, links, new Calls(context, links, pool), serving,
-                new Delivery(context, pool, messages),
-                new Introspection(context, serving.services), pool);
-        dispatch = new Dispatch(parts, this::left);
+        Serving serving = new Serving(context, pool, new Answers(context, links, pool));
+        Protected messages = new Protected(context.options.security(), lines);
+        DeadLetterBox letters = new DeadLetterBox(context);
+        Failures failures = new Failures(context, pool, letters, lines);
+        parts = new Parts(context, links, new Calls(context, links, pool, futures), serving,
+                new Delivery(context, pool, messages, failures, lines),
+                new Introspection(context, serving.services), pool, futures);
+        dispatch = new Dispatch(parts, letters, this::left);
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
-        registrar = new Registrar(context, this::abort, this::left, pool::submit);
-        outbox = new Outbox(context, links, parts.calls(), messages);
+        questions = new Questions(parts.calls());
+        outbox = new Outbox(context, links, parts.calls(), messages, pool);
         parts.introspection().about(protocol);
         context.onHeed(protocol::heed);
+        context.onUnheard(protocol::nobodyHears);
         links.onOpen(protocol::watchReader);
         if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
             dispatch.segments();
         }
-        pool.start(new Duties(protocol, answers, context));
-        registrar.start();
+        reader = new Reader(context.name(), protocol);
     }
 
-    /** What the members of the pool do with the role. */
-    private record Duties(Protocol protocol, Answers answers, Context context) implements WorkerPool.Reading {
-        @Override
-        public void step(boolean wait) {
-            protocol.step(wait);
+    /** All parts are there: reading begins, unless the lease was lost meanwhile. */
+    private Runtime run() {
+        registrar.renewAtOnce();
+        synchronized (this) {
+            context.checkOpen();
+            isRunning = true;
         }
-
-        @Override
-        public void flush() {
-            answers.flush();
-        }
-
-        @Override
-        public boolean flushAtOnce() {
-            return answers.flushAtOnce();
-        }
-
-        @Override
-        public int waitingAnswers() {
-            return answers.size();
-        }
-
-        @Override
-        public boolean hasOpenCalls() {
-            return !context.pending.isEmpty();
-        }
-
-        @Override
-        public void wake() {
-            protocol.wake();
-        }
+        registrar.notice(parts.serving()::callers, this::left);
+        reader.start();
+        return this;
     }
 
     /** Checks everything, claims the name, publishes the entry, starts the threads. */
@@ -134,10 +124,15 @@ public final class Runtime {
                 options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
                 policy.allowed());
         Registration registration = null;
+        Context context = null;
         try {
             registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
-            return new Runtime(new Context(options, registry, registration, policy, polling), prepared);
+            context = new Context(options, registry, registration, policy, polling);
+            return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
+            if (context != null) {
+                context.fail(() -> new NodeClosedException("node '" + options.name() + "' did not start"));
+            }
             if (registration != null) {
                 registration.remove();
             }
@@ -155,6 +150,10 @@ public final class Runtime {
 
     public Calls calls() {
         return parts.calls();
+    }
+
+    public Questions questions() {
+        return questions;
     }
 
     public Serving serving() {
@@ -177,9 +176,9 @@ public final class Runtime {
         return outbox;
     }
 
-    /** A service was registered: others may need this node at any time from now on. */
-    public void serve() {
-        parts.pool().serve();
+    /** Waits for another node; a worker's place is given to others meanwhile. */
+    public <T> T blocking(Supplier<T> waiting) {
+        return parts.pool().blocking(waiting);
     }
 
     /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
@@ -198,35 +197,58 @@ public final class Runtime {
 
     // --- the end ---
 
-    /** Leaves in order; what is in flight gets some time. */
-    public void stop(SpeedException reason, Duration drain) {
-        if (context.failure() != null) {
+    /**
+     * Leaves in order; what is in flight gets some time, but for the work that this is called from.
+     *
+     * @param reason what the program is told from then on
+     */
+    public void stop(Supplier<SpeedException> reason, Duration drain) {
+        if (context.hasEnded()) {
             return; // the name was lost: everything has ended already
         }
         sayLeaving();
-        protocol.stopAccepting();
+        parts.pool().leave();
         parts.delivery().leave();
-        parts.pool().tasks().drain(drain.toNanos());
+        parts.pool().drain(drain.toNanos());
         parts.delivery().finishInHand();
-        context.registration.remove();
+        parts.serving().refuseWaiting(parts.pool().stop());
+        parts.serving().cancelRunning();
         end(reason);
+        parts.links().end();
+        context.registration.remove();
         sayLeft();
         parts.links().shut();
     }
 
+    /** The lease is lost: before all parts are made the start fails, later the node ends. */
+    private void lost(Supplier<SpeedException> reason) {
+        synchronized (this) {
+            if (!isRunning) {
+                context.fail(reason);
+                return;
+            }
+        }
+        abort(reason);
+    }
+
     /** The name is lost: ends at once and writes nothing more. */
-    private void abort(SpeedException reason) {
+    private void abort(Supplier<SpeedException> reason) {
         end(reason);
         parts.links().shut();
         context.registration.abandon();
     }
 
-    /** Stops all threads, fails all who wait, releases the lanes. */
-    private void end(SpeedException reason) {
+    /**
+     * Stops all threads, fails all who wait, releases the lanes. The name is given up after that: from then on a
+     * successor may read the same lanes, and fences off what this node writes.
+     */
+    private void end(Supplier<SpeedException> reason) {
         context.fail(reason);
+        parts.pool().stop();
+        parts.serving().cancelRunning();
+        parts.futures().stop();
         context.pending.failAll(reason);
-        parts.delivery().wakeReceivers();
-        parts.pool().stop(READER_NANOS);
+        reader.end(READER_NANOS);
         registrar.stop();
         protocol.close();
         dispatch.close();

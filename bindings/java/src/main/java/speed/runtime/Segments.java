@@ -23,33 +23,32 @@ import speed.wire.MessageView;
 
 /**
  * Segments as they arrive: held, put together, handed on as what an envelope without them would carry (G-12 to G-19).
- * They are taken under the protocol role; large payloads are proven and handed on by a worker. Thread-safe.
+ * They are taken under the protocol role, and put together by others. Thread-safe.
  */
 final class Segments {
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
-    /** Up to this size a payload is put together by the thread that reads lanes. */
-    private static final int INLINE_BYTES = 1 << 20;
-
     /** What a payload that is put together leads to. */
     interface Delivery {
         /** Handles a payload as if it had come in one envelope. */
         void whole(Lane lane, Received received);
 
-        /** Handles a message whose payload stays in the store until it is finished. */
-        void large(Lane lane, Received received, MessageView view, LargePayload payload);
+        /** Queues a message that is put together by who handles it, in an order. */
+        void message(Lane lane, Received received, Arrival.Assembly assembly, Object order);
 
         /** Answers what came again after it was complete. */
-        void acknowledge(String source, Header header);
+        void acknowledge(String source, Received received);
     }
 
     private final Context context;
     private final WorkerPool pool;
+    private final Futures futures;
     private final Delivery delivery;
     private final HeldPayloads held;
 
-    Segments(Context context, WorkerPool pool, Delivery delivery, HeldPayloads.Refusal refusal) {
+    Segments(Context context, WorkerPool pool, Futures futures, Delivery delivery, HeldPayloads.Refusal refusal) {
         this.context = context;
         this.pool = pool;
+        this.futures = futures;
         this.delivery = delivery;
         held = new HeldPayloads(context, refusal);
     }
@@ -59,6 +58,7 @@ final class Segments {
         final PayloadKey key;
         final Lane lane;
         final Received received;
+        private volatile boolean failed;
 
         InHand(PayloadKey key, Lane lane, Received received) {
             this.key = key;
@@ -73,9 +73,21 @@ final class Segments {
 
         /** The payload is complete before its last segment is committed. */
         @Override
-        public void finish(List<Token> tokens) {
-            held.complete(key);
-            lane.finish(tokens);
+        public boolean finish(List<Token> tokens) {
+            if (!failed) {
+                held.complete(key);
+            }
+            return lane.finish(tokens);
+        }
+
+        @Override
+        public boolean isClosed() {
+            return lane.isClosed();
+        }
+
+        @Override
+        public int begin(Token token) {
+            return lane.begin(token);
         }
 
         @Override
@@ -100,44 +112,71 @@ final class Segments {
             case KEPT -> lane.drop(received.token());
             case REPEATED -> repeated(one);
             case WHOLE -> whole(one, segment.payload());
-            default -> ready(one);
+            default -> ready(one, segment.unordered());
         }
     }
 
     private void repeated(InHand one) {
         one.lane.drop(one.received.token());
         if (held.isComplete(one.key) && one.received.header().has(EnvelopeType.ACK_REQUESTED)) {
-            delivery.acknowledge(one.source(), one.received.header());
+            delivery.acknowledge(one.source(), one.received);
         }
     }
 
     /** A payload of one segment. */
     private void whole(InHand one, byte[] payload) {
         if (Arrays.equals(Keccak.of(payload), one.key.hash())) {
-            deliver(one, () -> delivery.whole(one, with(one.received, payload)));
+            deliver(one, () -> delivery.whole(one, one.received.with(payload)));
         } else {
             held.fail(one.key, new WireException("SEGMENT_HASH", "the payload is not what its hash says"));
             one.lane.drop(one.received.token());
         }
     }
 
-    private void ready(InHand one) {
-        if (held.mostBytes(one.key) <= INLINE_BYTES || !HeldPayloads.isMessage(one.key)) {
-            assemble(one);
+    /** A message takes its place among its sender's now; who handles it puts it together. */
+    private void ready(InHand one, boolean unordered) {
+        if (HeldPayloads.isMessage(one.key)) {
+            delivery.message(one, one.received, () -> content(one), unordered ? one.key : one.source());
+        } else if (one.received.header().type() == EnvelopeType.SPC_RESPONSE) {
+            futures.add(() -> assemble(one)); // whoever waits for it may hold the last worker
         } else {
-            pool.submit(() -> {
-                pool.enter();
-                assemble(one);
-            });
+            pool.submit(() -> assemble(one));
         }
     }
 
-    /** Proves a payload and hands it on. */
-    private void assemble(InHand one) {
-        Runnable handing;
+    /** What a message says that is put together; WireException or SegmentStoreException where it cannot be. */
+    private Arrival.Content content(InHand one) {
         try {
             StoredShards shards = held.shards(one.key);
-            handing = handing(one, shards.payload(Rebuild.prove(shards, one.key.hash())), shards.dataCount());
+            Source payload = shards.payload(Rebuild.prove(shards, one.key.hash()));
+            context.stats.count("payloads_from_segments");
+            if (shards.dataCount() > 1) {
+                int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
+                MessageFront front = new MessageFront(bytes(payload, count), payload.size());
+                if (payload.size() > Limits.FILE_BACKED_BYTES) {
+                    LargePayload large = new LargePayload(Source.behind(payload, front.start()));
+                    return new Arrival.Content(MessageView.of(front, large::readAll), large, payload);
+                }
+            }
+            return Arrival.Content.of(bytes(payload, (int) payload.size()));
+        } catch (WireException broken) {
+            one.failed = true;
+            held.fail(one.key, broken);
+            throw broken;
+        } catch (SegmentStoreException failure) {
+            one.failed = true;
+            held.fail(one.key, failure);
+            throw failure;
+        }
+    }
+
+    /** Proves a request or response and hands it on. */
+    private void assemble(InHand one) {
+        byte[] payload;
+        try {
+            StoredShards shards = held.shards(one.key);
+            Source source = shards.payload(Rebuild.prove(shards, one.key.hash()));
+            payload = bytes(source, (int) source.size());
         } catch (WireException broken) {
             held.fail(one.key, broken);
             one.lane.drop(one.received.token());
@@ -147,32 +186,13 @@ final class Segments {
             one.lane.drop(one.received.token());
             return;
         }
-        deliver(one, handing);
-    }
-
-    /** What hands a proven payload on; a large message stays where it is. */
-    private Runnable handing(InHand one, Source payload, int dataCount) {
-        boolean isMessage = HeldPayloads.isMessage(one.key);
-        if (isMessage && dataCount > 1) {
-            int count = (int) Math.min(payload.size(), Limits.MAX_SEGMENTED_HEAD_BYTES);
-            MessageFront front = new MessageFront(bytes(payload, count), payload.size());
-            if (payload.size() > Limits.FILE_BACKED_BYTES) {
-                LargePayload large = new LargePayload(Source.behind(payload, front.start()));
-                return () -> delivery.large(one, one.received, MessageView.of(front, large::readAll), large);
-            }
-        }
-        byte[] all = bytes(payload, (int) payload.size());
-        return () -> delivery.whole(one, with(one.received, all));
+        deliver(one, () -> delivery.whole(one, one.received.with(payload)));
     }
 
     private static byte[] bytes(Source payload, int count) {
         byte[] bytes = new byte[count];
         payload.read(0, bytes, 0, count);
         return bytes;
-    }
-
-    private static Received with(Received received, byte[] payload) {
-        return new Received(received.header(), payload, received.redelivered(), received.token());
     }
 
     /** Hands a payload on; one that breaks a rule is complete as well, and its sender must not try it again. */

@@ -1,158 +1,289 @@
 package speed.runtime;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.Cancellation;
 import speed.Request;
 import speed.Response;
+import speed.core.Scheduler;
 import speed.core.ServiceTable;
 import speed.core.Token;
-import speed.errors.SpeedException;
+import speed.core.Work;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
-import speed.wire.EnvelopeType;
-import speed.wire.Sequence;
-import speed.wire.SpcRequest;
+import speed.fs.Posix;
+import speed.fs.Received;
+import speed.fs.ThisProcess;
+import speed.wire.SpcHead;
 import speed.wire.SpcResponse;
 import speed.wire.Values;
 
 /**
- * The serving side of SPC: the ten steps of S-3, one request at a time on a worker thread.
- *
- * <p>A request is answered exactly once: whoever removes it from the table answers it, the worker with its result, or
- * the protocol thread when the deadline passes first.
+ * The serving side of SPC: the ten steps of S-3. The thread that reads lanes does the first two, and reads no more than
+ * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
  */
 public final class Serving {
-    /** An answer of this size leaves at once: batches stay small in bytes. */
-    private static final int LARGE_ANSWER_BYTES = 32 << 10;
-    private static final int MAX_ERROR_CHARACTERS = 500;
-    private static final long NEVER = Long.MAX_VALUE;
+    private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
+    private static final int MAX_LAST_ERROR_CHARACTERS = 500;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
-
-    /** One accepted request until it is answered; the token commits its envelope. */
-    private static final class Running {
-        final Lane lane;
-        final Token token;
-        final SpcRequest request;
-        final long deadline;
-        volatile boolean started;
-
-        Running(Lane lane, Token token, SpcRequest request, long deadline) {
-            this.lane = lane;
-            this.token = token;
-            this.request = request;
-            this.deadline = deadline;
-        }
-
-        int generation() {
-            return Sequence.generation(token.sequence);
-        }
-
-        Key key() {
-            return new Key(lane.source(), request.requestId());
-        }
-    }
-
-    private record Key(String source, String requestId) {}
 
     /** The services that this node offers. */
     public final ServiceTable services = new ServiceTable();
 
     private final Context context;
-    private final Links links;
     private final WorkerPool pool;
     private final Answers answers;
-    private final Map<Key, Running> running = new ConcurrentHashMap<>();
-    private volatile long earliest = NEVER;
 
-    Serving(Context context, Links links, WorkerPool pool, Answers answers) {
+    Serving(Context context, WorkerPool pool, Answers answers) {
         this.context = context;
-        this.links = links;
         this.pool = pool;
         this.answers = answers;
     }
 
-    /** Queues one authenticated, authorised request (steps 1 and 2 are done); those of one sender start in order. */
-    void accept(Lane lane, Token token, byte[] payload) {
-        SpcRequest request;
+    // --- by the thread that reads lanes ---
+
+    /** Queues one authenticated, authorised request (steps 1 and 2 are done). */
+    void accept(Lane lane, Received received) {
+        SpcHead head;
         try {
-            request = decode(lane.source(), payload);
+            head = SpcHead.decode(received.payload());
+            if (!head.caller().equals(lane.source())) {
+                throw new WireException("BAD_PAYLOAD", "caller is not the sender");
+            }
         } catch (WireException broken) {
-            reject(lane.source(), Sequence.generation(token.sequence), payload, "INVALID_ARGUMENTS", broken.getMessage());
+            reject(lane, received, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
-        long left = Math.min(request.deadlineMs() - System.currentTimeMillis(), LONGEST_MS);
-        Running accepted = new Running(lane, token, request, System.nanoTime() + left * 1_000_000);
-        if (running.putIfAbsent(accepted.key(), accepted) != null) {
-            context.stats.count("requests_duplicate");
+        Running accepted = new Running(this, lane, received, head, deadline(head));
+        Scheduler.Admitted<Job> admitted =
+                pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
+        switch (admitted.admission()) {
+            case WAITING -> { }
+            case DUPLICATE -> repeated((Running) admitted.work().item, lane, received.token());
+            case LEAVING -> answer(accepted, leaving());
+        }
+    }
+
+    /** Monotonic. On one boot no jump of the wall clock moves it (S-4). */
+    private static long deadline(SpcHead head) {
+        boolean sameBoot = !head.bootId().isEmpty() && head.bootId().equals(ThisProcess.bootId());
+        long left = sameBoot ? head.bootDeadlineMs() - Posix.bootMs() : head.deadlineMs() - System.currentTimeMillis();
+        return System.nanoTime() + Math.max(-LONGEST_MS, Math.min(left, LONGEST_MS)) * 1_000_000;
+    }
+
+    private Response leaving() {
+        return Response.error("LEAVING", "'" + context.name() + "' is leaving and takes no more calls");
+    }
+
+    /** One that is in hand came again: its lane failed and was opened again, and is where it is committed now. */
+    private void repeated(Running inHand, Lane lane, Token token) {
+        context.stats.count("requests_duplicate");
+        boolean adopted = inHand.place().lane().isClosed() && inHand.adopt(new Running.Place(lane, token));
+        if (!adopted) {
             lane.drop(token);
-            return;
         }
-        if (accepted.deadline < earliest) {
-            earliest = accepted.deadline;
-        }
-        pool.queue(() -> serve(accepted));
     }
 
     /** Step 2 failed: ACCESS_DENIED without looking at services. */
-    void refuse(String source, int generation, byte[] payload) {
-        String text = "'" + context.name() + "' does not allow '" + source + "'";
-        reject(source, generation, payload, "ACCESS_DENIED", text);
-    }
-
-    private static SpcRequest decode(String source, byte[] payload) {
-        SpcRequest request = SpcRequest.decode(payload);
-        if (!request.caller().equals(source)) {
-            throw new WireException("BAD_PAYLOAD", "caller is not the sender");
-        }
-        return request;
+    void refuse(Lane lane, Received received) {
+        String text = "'" + context.name() + "' does not allow '" + lane.source() + "'";
+        reject(lane, received, "ACCESS_DENIED", text);
     }
 
     /** Tells the caller of a request that was not accepted, if its id can be read (S-2). */
-    private void reject(String source, int generation, byte[] payload, String code, String text) {
-        String requestId = SpcRequest.readableId(payload);
+    void reject(Lane lane, Received received, String code, String text) {
+        String requestId = SpcHead.readableId(received.payload());
         if (requestId != null) {
-            sendUrgently(source, generation, SpcResponse.error(requestId, code, text, Map.of()));
+            byte[] reply = SpcResponse.error(requestId, code, text, Map.of()).encode();
+            answers.send(lane, received.header().generation(), List.of(reply), List.of());
         }
     }
 
-    private void serve(Running accepted) {
-        if (System.nanoTime() >= accepted.deadline) {
-            expire(accepted);
+    /** The caller withdraws requests: those that wait never begin, those that run are told (S-16). */
+    void withdraw(String source, List<String> requestIds) {
+        List<Running> ended = new ArrayList<>();
+        for (String requestId : requestIds) {
+            Work<Job> work = pool.withdraw(source, requestId);
+            if (work != null) {
+                context.stats.count("requests_withdrawn");
+                Running one = (Running) work.item;
+                one.withdraw();
+                if (work.state() == Work.State.ENDED && one.answer() != null) {
+                    ended.add(one);
+                }
+            }
         }
-        accepted.started = true; // before it is looked for: who takes it out and finds it not started is right
-        if (running.get(accepted.key()) != accepted) {
+        answers.sendTogether(ended, one -> serialised(one, withdrawn("queued")));
+    }
+
+    private static Response withdrawn(String phase) {
+        return Response.error("WITHDRAWN", "the call was withdrawn while " + phase, Map.of("phase", phase));
+    }
+
+    /** A caller left or died: nobody waits for its answers (T-8). */
+    void forget(String source) {
+        for (Work<Job> work : pool.forget(source)) {
+            Running one = (Running) work.item;
+            context.stats.count("requests_forgotten");
+            one.withdraw();
+            if (work.state() == Work.State.ENDED && one.answer() != null) {
+                one.place().lane().finish(List.of(one.place().token()));
+            }
+        }
+    }
+
+    /** Those who wait here for answers. */
+    List<String> callers() {
+        return pool.callers();
+    }
+
+    /** TIMEOUT for a request that never begins. */
+    void expireWaiting(Running late) {
+        answer(late, timeout(late, "queued"));
+    }
+
+    /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped (S-4). */
+    void expireRunning(Running late) {
+        Running.Phase phase = late.answer();
+        if (phase != null) {
+            String word = phase == Running.Phase.BEGUN ? "running" : "queued";
+            reply(late, timeout(late, word));
+        }
+        late.withdraw();
+    }
+
+    private Response timeout(Running late, String phase) {
+        context.stats.count("requests_timed_out_" + phase);
+        return Response.error("TIMEOUT", "the deadline of '" + late.head.service() + "' passed while " + phase
+                + ": allow it more time", Map.of("phase", phase));
+    }
+
+    /** The node closes before these began. */
+    void refuseWaiting(List<Work<Job>> works) {
+        works.forEach(work -> answer((Running) work.item, leaving()));
+    }
+
+    /** The node ends: what still runs is told. */
+    void cancelRunning() {
+        pool.requests().forEach(work -> ((Running) work.item).withdraw());
+    }
+
+    /** Tells a running service that nobody waits; what it does then is its own affair. */
+    void raise(Cancellation cancellation) {
+        try {
+            cancellation.raise();
+        } catch (RuntimeException failure) {
+            LOG.error("what a service does when a call is withdrawn failed", failure);
+        }
+    }
+
+    // --- by a worker ---
+
+    /** Steps 3 to 10. */
+    void serve(Running accepted) {
+        if (accepted.cancellation.isCancelled()) {
+            answer(accepted, withdrawn("queued")); // looked at once more, between queue and start (T-10)
             return;
         }
+        if (System.nanoTime() >= accepted.deadline) {
+            expireWaiting(accepted);
+            return;
+        }
+        SpcHead head = accepted.head;
+        ServiceTable.Found found = services.find(head.service(), accepted.source());
+        if (found.refusal() != null) {
+            answer(accepted, found.refusal());
+            return;
+        }
+        Map<String, Object> arguments;
+        try {
+            arguments = head.arguments(accepted.payload);
+        } catch (WireException broken) {
+            context.stats.count("rejected_bad_payload");
+            answer(accepted, Response.error("INVALID_ARGUMENTS", broken.getMessage()));
+            return;
+        }
+        if (!found.idempotent() && !commit(accepted)) {
+            return;
+        }
+        if (!accepted.begin()) {
+            answer(accepted, withdrawn("queued"));
+            return;
+        }
+        run(accepted, found, arguments);
+    }
+
+    /** Commits a request before it begins, so that it runs at most once; false if it must not begin. */
+    private boolean commit(Running accepted) {
+        if (accepted.uncertain) {
+            answer(accepted, Response.error("INTERNAL_ERROR", "'" + accepted.head.service()
+                    + "' may have run before its node was interrupted", Map.of("phase", "running")));
+            return false;
+        }
+        Running.Place place = accepted.place();
+        boolean written = place.lane().finish(List.of(place.token()));
+        while (!written && place.lane().isClosed() && !accepted.cancellation.isCancelled()) {
+            Running.Place failed = place;
+            place = pool.blocking(() -> accepted.awaitAnother(failed)); // its lane is opened again
+            written = place.lane().finish(List.of(place.token()));
+        }
+        if (written) {
+            accepted.committed();
+            return true;
+        }
+        answer(accepted, Response.error("INTERNAL_ERROR",
+                "'" + accepted.head.service() + "' was not run: that it begins could not be written down"));
+        return false;
+    }
+
+    private void run(Running accepted, ServiceTable.Found found, Map<String, Object> arguments) {
+        SpcHead head = accepted.head;
+        Request request = new Request(head.service(), arguments, accepted.source(),
+                accepted.source() + "/" + head.requestId(), head.deadlineMs(), head.traceparent(),
+                found.idempotent() && accepted.redelivered, accepted.cancellation);
         long began = System.nanoTime();
-        Response response = invoke(accepted.request);
-        byte[] reply = serialise(accepted.request.requestId(), response, links.mostBytes(accepted.lane.source()));
-        String error = response.errorCode() == null ? "" : response.errorCode() + ": " + response.errorMessage();
-        context.stats.served(accepted.request.service(), System.nanoTime() - began,
-                Values.wellFormed(error.substring(0, Math.min(error.length(), MAX_ERROR_CHARACTERS))));
-        if (!running.remove(accepted.key(), accepted)) {
+        Response[] response = new Response[1];
+        Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,
+                failure -> LOG.error("service '{}' failed for {}", head.service(), accepted.source(), failure)));
+        long took = System.nanoTime() - began;
+        String error = response[0].errorCode() == null ? ""
+                : response[0].errorCode() + ": " + response[0].errorMessage();
+        context.stats.served(head.service(), took, Values.wellFormed(
+                error.substring(0, Math.min(error.length(), MAX_LAST_ERROR_CHARACTERS))));
+        answer(accepted, response[0]);
+    }
+
+    // --- answers ---
+
+    private void answer(Running one, Response response) {
+        if (one.answer() == null) {
             context.stats.count("answers_too_late");
             return;
         }
-        answers.add(accepted.lane, accepted.generation(), reply, accepted.token); // 10: seal, append, ring, commit
-        if (reply.length > LARGE_ANSWER_BYTES) {
-            answers.flush();
+        reply(one, response);
+    }
+
+    private void reply(Running one, Response response) {
+        Running.Place place = one.place();
+        answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), one.uncommitted());
+    }
+
+    /** Step 9; whatever fails in it is an answer as well. */
+    private byte[] serialised(Running one, Response response) {
+        String requestId = one.head.requestId();
+        try {
+            return serialised(requestId, response, answers.mostBytes(one.source()));
+        } catch (RuntimeException | Error failure) {
+            LOG.error("the answer of '{}' could not be made", one.head.service(), failure);
+            return SpcResponse.error(requestId, "INTERNAL_ERROR",
+                    "the answer could not be made: " + ServiceTable.textOf(failure), Map.of()).encode();
         }
     }
 
-    /** Steps 3 to 8: find, check, invoke; any failure is a response. */
-    private Response invoke(SpcRequest wire) {
-        Request request = new Request(wire.service(), wire.arguments(), wire.caller(), wire.requestId(),
-                wire.deadlineMs(), wire.traceparent());
-        Response[] response = new Response[1];
-        Trace.under(wire.traceparent(), () -> {
-            pool.enter();
-            response[0] = services.invoke(request);
-        });
-        return response[0];
-    }
-
-    /** Step 9. */
-    private static byte[] serialise(String requestId, Response response, long most) {
+    private static byte[] serialised(String requestId, Response response, long most) {
         if (response.errorCode() != null) {
             return SpcResponse.error(requestId, response.errorCode(), response.errorMessage(), response.details())
                     .encode();
@@ -168,50 +299,5 @@ public final class Serving {
             why = error.getMessage();
         }
         return SpcResponse.error(requestId, "EXECUTION_FAILED", "the result cannot be sent: " + why, Map.of()).encode();
-    }
-
-    /** Answers from the protocol thread, which never waits: a full inbox loses it, counted. */
-    private void sendUrgently(String source, int generation, SpcResponse response) {
-        try {
-            links.open(source, generation).send(OutgoingLink.Load.urgent(
-                    EnvelopeType.SPC_RESPONSE, EnvelopeType.REPLY, java.util.List.of(response.encode())));
-        } catch (SpeedException error) {
-            context.stats.count("answers_undelivered");
-        }
-    }
-
-    /** Answers TIMEOUT for what is over its deadline; a running service goes on, its result is dropped (S-4). */
-    void expire(long now) {
-        if (now < earliest) {
-            return;
-        }
-        earliest = NEVER;
-        long next = NEVER;
-        for (Running accepted : running.values()) {
-            if (accepted.deadline <= now) {
-                expire(accepted);
-            } else {
-                next = Math.min(next, accepted.deadline);
-            }
-        }
-        earliest = Math.min(earliest, next);
-    }
-
-    private void expire(Running late) {
-        if (!running.remove(late.key(), late)) {
-            return;
-        }
-        String phase = late.started ? "running" : "queued";
-        context.stats.count("requests_timed_out_" + phase);
-        String text = "the deadline of '" + late.request.service() + "' passed while " + phase
-                + ": allow it more time";
-        sendUrgently(late.lane.source(), late.generation(),
-                SpcResponse.error(late.request.requestId(), "TIMEOUT", text, Map.of("phase", phase)));
-        late.lane.finish(java.util.List.of(late.token));
-    }
-
-    /** Monotonic time not after the earliest open deadline. */
-    long nextDeadline() {
-        return running.isEmpty() ? NEVER : earliest;
     }
 }

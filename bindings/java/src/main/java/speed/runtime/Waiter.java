@@ -1,43 +1,54 @@
 package speed.runtime;
 
 import java.util.concurrent.locks.LockSupport;
-import speed.core.PendingCalls;
+import java.util.function.Consumer;
+import speed.core.PendingCalls.Outcome;
 
-/** One blocked thread's place for an answer; the thread may read the answer by itself (decision 0007). */
-final class Waiter {
+/**
+ * One blocked thread's place for an answer. A thread that was interrupted before it asked waits all the same; every
+ * interrupt is kept for later ({@link #close}).
+ */
+final class Waiter implements Consumer<Outcome>, AutoCloseable {
     private final Thread thread = Thread.currentThread();
     private final WorkerPool pool;
-    private volatile PendingCalls.Outcome outcome;
+    private volatile Outcome outcome;
+    private boolean interrupted = Thread.interrupted();
 
     Waiter(WorkerPool pool) {
         this.pool = pool;
     }
 
-    void complete(PendingCalls.Outcome answer) {
+    @Override
+    public void accept(Outcome answer) {
         outcome = answer;
         LockSupport.unpark(thread);
     }
 
-    boolean isDone() {
-        return outcome != null;
+    /**
+     * Blocks until there is an outcome; the deadline of the call bounds the wait.
+     *
+     * @param told what the first interrupt since the question leads to
+     */
+    Outcome await(Runnable told) {
+        return pool.blocking(() -> {
+            for (boolean isTold = false; outcome == null; LockSupport.park(this)) {
+                if (Thread.interrupted()) {
+                    interrupted = true;
+                    if (!isTold) {
+                        isTold = true;
+                        told.run();
+                    }
+                }
+            }
+            return outcome;
+        });
     }
 
-    /** Blocks until completed; the deadline of the call bounds the wait, an interrupt is kept for later. */
-    Object await() {
-        if (!isDone()) {
-            pool.lead(this);
-        }
-        boolean interrupted = false;
-        while (!isDone()) {
-            LockSupport.park(this);
-            interrupted |= Thread.interrupted();
-        }
+    /** The wait is over, or never began: the thread is as interrupted as it was, or became. */
+    @Override
+    public void close() {
         if (interrupted) {
             thread.interrupt();
         }
-        if (outcome.error() != null) {
-            throw outcome.error();
-        }
-        return outcome.result();
     }
 }

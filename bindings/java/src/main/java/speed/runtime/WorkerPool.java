@@ -1,344 +1,290 @@
 package speed.runtime;
 
-import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Deque;
 import java.util.List;
-import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import speed.core.Scheduler;
+import speed.core.Work;
 
 /**
- * The threads of a node that read and run (decision 0007): one holds the protocol role, others run tasks.
- *
- * <p>Whoever holds the role and reads requests gives the role up and runs them itself, one after the other: no
- * hand-over between threads where one would do. The {@link Relief} looks about every millisecond, only while there is
- * something to look at: a runner held up in one task is relieved of reading by another thread, and of the tasks behind
- * it. So a running service never blocks message processing. At most {@code size} tasks of the {@link TaskQueue} run at
- * once, on {@code size + 1} daemon threads, started one by one when needed: one can always read. Thread-safe.
+ * The threads of a node that run services, handlers and tasks, as the {@link Scheduler} decides: its monitor is the
+ * lock around the scheduler. One thread more than there are workers, and one more for each that waits for another node;
+ * started one by one when needed. Thread-safe; nothing runs while the monitor is held.
  */
 final class WorkerPool {
     private static final Logger LOG = LoggerFactory.getLogger("speed.workers");
-    private static final long LOOK_NANOS = 1_000_000;
-    private static final long FLUSH_NANOS = 500_000;
-    private static final int FLUSH_ANSWERS = 64;
-    private static final long FAILED_STEP_NANOS = 50_000_000;
-
-    /** What the members do with the role. */
-    interface Reading {
-        /** One turn of reading; with {@code wait} it stays until there is something. */
-        void step(boolean wait);
-
-        /** Sends the answers that wait; waits for room where there is none. */
-        void flush();
-
-        /** Sends the answers that there is room for; false if some are left. */
-        boolean flushAtOnce();
-
-        int waitingAnswers();
-
-        boolean hasOpenCalls();
-
-        /** Ends the wait of whoever reads. */
-        void wake();
-    }
-
-    /** The protocol role. */
-    private final Semaphore role = new Semaphore(1);
 
     private final String name;
-    private final int size;
-    private final TaskQueue tasks;
-    private final Futures futures;
-    private final List<Member> members = new ArrayList<>();
-    private final Deque<Member> resting = new ArrayDeque<>();
-    private final Relief relief;
-    private Reading reading;
-    private volatile long turns;
-    private volatile boolean stopping;
-    private volatile boolean serves;
-    private volatile boolean callerWaits;
+    private final int workers;
+    private final Scheduler<Job> scheduler;
+    private int threads;
+    private int idle;
+    /** Whether a thread was called that has not looked yet: it calls the next one where there is more to do. */
+    private boolean calling;
+    private boolean stopping;
+    private int draining;
+    private int receivers;
 
-    WorkerPool(String name, int size) {
+    WorkerPool(String name, int workers) {
         this.name = name;
-        this.size = size;
-        tasks = new TaskQueue(size);
-        futures = new Futures(this, name);
-        relief = new Relief(this, "speed-" + name + "-relief");
+        this.workers = workers;
+        scheduler = new Scheduler<>(workers);
     }
 
-    void start(Reading duties) {
-        reading = duties;
-        relief.start();
-        callMember();
+    // --- arrivals ---
+
+    /** A request whose sender's grant and head were checked. */
+    synchronized Scheduler.Admitted<Job> request(String sender, String requestId, Job job, long deadline) {
+        Scheduler.Admitted<Job> admitted = scheduler.request(sender, requestId, job, deadline);
+        callWorker();
+        return admitted;
     }
 
-    /** From now on others may need this node at any time: callers do not hold the role between times. */
-    void serve() {
-        serves = true;
+    /** What became of a message that arrived. */
+    enum Place {
+        CLAIMED,
+        UNCLAIMED,
+        LEAVING
     }
-
-    // --- tasks ---
-
-    /** Runs a task after the present turn; only for the thread that holds the role. */
-    void queue(Runnable task) {
-        tasks.add(task);
-    }
-
-    /** Runs a task on a member; its exceptions are logged, never thrown. */
-    void submit(Runnable task) {
-        tasks.add(task);
-        if (!onWorker() && !stopping) {
-            callMember();
-        }
-    }
-
-    /** Whether this thread runs a task: what it finishes can wait for the flush after it. */
-    boolean onWorker() {
-        return Thread.currentThread() instanceof Member member && member.isRunnerOf(this);
-    }
-
-    /** The program's part of the present task begins: if it takes long, others take what is queued behind it. */
-    void enter() {
-        if (Thread.currentThread() instanceof Member member) {
-            member.enter();
-        }
-    }
-
-    // --- members ---
-
-    /** Has one more thread look for work: a resting one, or a new one while there may be more. */
-    synchronized void callMember() {
-        if (!resting.isEmpty()) {
-            resting.pop().call();
-        } else if (members.size() <= size && !stopping) {
-            String kind = members.isEmpty() ? "protocol" : "worker-" + members.size();
-            Member member = new Member(this, "speed-" + name + "-" + kind);
-            members.add(member);
-            member.start();
-        }
-    }
-
-    /** The life of a member. */
-    void live(Member member) {
-        while (!stopping) {
-            if (role.tryAcquire()) {
-                holdRole();
-                if (tasks.isEmpty() && yieldToCallers(member)) {
-                    continue;
-                }
-            }
-            if (tasks.begin(member)) {
-                runTasks(member);
-            } else if (isHeld()) {
-                restWhileHeld(member);
-            }
-        }
-    }
-
-    /** Reads until there is something to run, or a caller wants to read its answers itself. */
-    private void holdRole() {
-        try {
-            while (!stopping) {
-                turn(!tasks.wantsRunner());
-                if (tasks.wantsRunner() || callerWaits && callersMayRead()) {
-                    return;
-                }
-            }
-        } finally {
-            role.release();
-        }
-    }
-
-    /** One turn of reading, under the role. */
-    @SuppressWarnings("NonAtomicOperationOnVolatileField") // the role allows one writer
-    private void turn(boolean wait) {
-        turns++;
-        try {
-            reading.step(wait);
-        } catch (RuntimeException | Error failure) {
-            LOG.error("protocol step failed", failure);
-            LockSupport.parkNanos(FAILED_STEP_NANOS);
-        }
-    }
-
-    private boolean callersMayRead() {
-        return !serves && !reading.hasOpenCalls() && tasks.isEmpty();
-    }
-
-    /** Leaves the free role to callers, if one wanted it; the relief looks whether one comes. */
-    private boolean yieldToCallers(Member member) {
-        synchronized (this) {
-            if (stopping || !callerWaits || !callersMayRead()) {
-                return false;
-            }
-            callerWaits = false;
-            resting.push(member);
-        }
-        relief.watch();
-        member.rest();
-        return true;
-    }
-
-    private void restWhileHeld(Member member) {
-        synchronized (this) {
-            if (stopping || tasks.wantsRunner() || !isHeld()) {
-                return;
-            }
-            resting.push(member);
-        }
-        member.rest();
-    }
-
-    /** Runs tasks until none is left to it; answers leave in between when they are many or old. */
-    private void runTasks(Member member) {
-        relief.watch();
-        long looked = System.nanoTime();
-        long flushed = looked;
-        for (Runnable task = tasks.next(member); task != null && !stopping; task = tasks.next(member)) {
-            tasks.run(task);
-            long now = System.nanoTime();
-            if (tasks.isEmpty() || now - flushed > FLUSH_NANOS || reading.waitingAnswers() >= FLUSH_ANSWERS) {
-                member.enter();
-                flush();
-                flushed = now;
-            }
-            if (now - looked > LOOK_NANOS) {
-                lookIn();
-                looked = now;
-            }
-        }
-        flushAtOnce();
-    }
-
-    /** Reads what came meanwhile, without waiting, if nobody else does. */
-    private void lookIn() {
-        if (role.tryAcquire()) {
-            try {
-                turn(false);
-            } finally {
-                role.release();
-            }
-        }
-    }
-
-    /** Sends the answers that wait; only for a runner, since it may take long. */
-    private void flush() {
-        try {
-            reading.flush();
-        } catch (RuntimeException | Error failure) {
-            LOG.error("answers not sent", failure);
-        }
-    }
-
-    /** Sends the answers that there is room for; a runner waits for the others, after the next task. */
-    void flushAtOnce() {
-        try {
-            if (reading.waitingAnswers() > 0 && !reading.flushAtOnce() && tasks.isEmpty()) {
-                tasks.add(() -> {});
-            }
-        } catch (RuntimeException | Error failure) {
-            LOG.error("answers not sent", failure);
-        }
-    }
-
-    // --- callers ---
 
     /**
-     * Lets a waiting caller read by itself until it is done, if nobody else reads and nobody would miss it. Returns
-     * early if another thread reads; then that one completes the caller.
+     * A message or event.
+     *
+     * @param order what it is handled in the order of
+     * @param takes whether something in the program takes it: asked under the lock, so that nothing falls between
      */
-    void lead(Waiter caller) {
-        boolean worker = onWorker();
-        if (!worker && serves) {
+    synchronized Place message(
+            String sender, Job job, int priority, Object order, boolean isEvent, Predicate<Job> takes) {
+        boolean claimed = takes.test(job);
+        if (scheduler.message(sender, job, System.nanoTime(), priority, order, isEvent, claimed) == null) {
+            return Place.LEAVING;
+        }
+        if (claimed) {
+            callWorker();
+        } else {
+            notifyReceivers();
+        }
+        return claimed ? Place.CLAIMED : Place.UNCLAIMED;
+    }
+
+    /** Something short of the node's own, or a callback of the program. Its exceptions are logged, never thrown. */
+    synchronized void submit(Runnable task) {
+        scheduler.task(work -> task.run());
+        callWorker();
+    }
+
+    // --- workers ---
+
+    /** Has one more thread look for work, if there is some; never while a called one has not looked. */
+    private void callWorker() {
+        if (calling || stopping || !scheduler.hasReady()) {
             return;
         }
-        if (!role.tryAcquire()) {
-            callerWaits |= !worker;
-            return;
+        if (idle > 0) {
+            calling = true;
+            if (receivers + draining > 0) {
+                notifyAll(); // one alone might be somebody else
+            } else {
+                notify();
+            }
+        } else if (threads <= workers + scheduler.blockedWorkers()) {
+            calling = true;
+            threads++;
+            new Worker(this, "speed-" + name + "-worker-" + threads).start();
+        }
+    }
+
+    /** The first work of a new thread; null when it should end. */
+    synchronized Work<Job> first() {
+        calling = false;
+        return await();
+    }
+
+    /** Ends one work of a thread, null for one that it gave back; the next one, or null when it should end. */
+    synchronized Work<Job> next(Work<Job> ended) {
+        if (ended != null) {
+            scheduler.done(ended);
+        }
+        if (draining > 0) {
+            notifyAll();
+        }
+        return await();
+    }
+
+    private Work<Job> await() {
+        boolean interrupted = false;
+        while (!stopping) {
+            Work<Job> work = scheduler.take(System.nanoTime());
+            if (work != null) {
+                callWorker();
+                return work;
+            }
+            idle++;
+            try {
+                wait();
+            } catch (InterruptedException leftBehind) {
+                interrupted = true; // by a service: no matter here
+            }
+            idle--;
+            calling = false;
+        }
+        threads--;
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+        return null;
+    }
+
+    /** Does one work; its exceptions are logged, never thrown. */
+    @SuppressWarnings("ResultOfMethodCallIgnored")
+    void run(Work<Job> work) {
+        try {
+            work.item.run(work);
+        } catch (RuntimeException | Error failure) {
+            LOG.error("work of {} failed", name, failure);
+        }
+        Thread.interrupted(); // what the program left behind is not for the next one
+    }
+
+    /** The present work is tried once more at a time; what comes after it in its order waits. */
+    synchronized void again(Work<Job> work, long at) {
+        Worker.giveBack(this);
+        scheduler.again(work, at);
+    }
+
+    /** Waits for another node, or for room; the place of the calling worker is given to others meanwhile. */
+    <T> T blocking(Supplier<T> waiting) {
+        Work<Job> work = Worker.workFor(this);
+        boolean gave = false;
+        if (work != null) {
+            synchronized (this) {
+                gave = scheduler.blocked(work);
+                callWorker();
+            }
         }
         try {
-            while (!caller.isDone() && !stopping) {
-                turn(true);
-                if (!tasks.isEmpty()) {
-                    callMember();
+            return waiting.get();
+        } finally {
+            if (gave) {
+                synchronized (this) {
+                    scheduler.resumed(work);
                 }
             }
-        } finally {
-            role.release();
-        }
-        if (!tasks.isEmpty() || reading.hasOpenCalls()) {
-            callMember();
-        } else {
-            relief.watch();
         }
     }
 
-    /** Has somebody read, since an answer is awaited that no thread waits for. */
-    void ensureReader() {
-        if (!isHeld() && !onWorker()) {
-            callMember();
+    // --- what nothing takes yet ---
+
+    /** The program said what it takes. */
+    synchronized int claim(Predicate<Job> takes) {
+        int claimed = scheduler.claim(takes);
+        callWorker();
+        return claimed;
+    }
+
+    /** The next message for the program to fetch, or null when none came in time or the pool stopped. */
+    synchronized Work<Job> receive(long deadline) throws InterruptedException {
+        for (Work<Job> work = scheduler.receive(); ; work = scheduler.receive()) {
+            long left = deadline - System.nanoTime();
+            if (work != null || stopping || left <= 0) {
+                return work;
+            }
+            receivers++;
+            try {
+                TimeUnit.NANOSECONDS.timedWait(this, left);
+            } finally {
+                receivers--;
+            }
         }
     }
 
-    // --- what the relief looks at ---
-
-    boolean isHeld() {
-        return role.availablePermits() == 0;
+    /** Who fetches and who rests wait at one place: all look. */
+    private void notifyReceivers() {
+        if (receivers > 0) {
+            notifyAll();
+        }
     }
 
-    TaskQueue tasks() {
-        return tasks;
+    /** The program did not take it after all. */
+    synchronized void putBack(Work<Job> work) {
+        scheduler.putBack(work);
+        notifyReceivers();
     }
 
-    Futures futures() {
-        return futures;
+    /** What the program had fetched is done with. */
+    synchronized void finished(Work<Job> work) {
+        scheduler.done(work);
     }
 
-    boolean isStopping() {
-        return stopping;
+    // --- withdrawal, departure, time ---
+
+    /** A request that the caller withdrew: ended if it waited, as it was if it runs, null if it is unknown. */
+    synchronized Work<Job> withdraw(String sender, String requestId) {
+        return scheduler.withdraw(sender, requestId);
     }
 
-    /** Lets each member see whether it is held up; returns how long all of them had a processor since the last look. */
-    synchronized long inspect() {
-        return members.stream().mapToLong(Member::inspect).sum();
+    /** All requests of a caller that is gone; those that waited are ended. */
+    synchronized List<Work<Job>> forget(String sender) {
+        return scheduler.forget(sender);
     }
 
-    long turns() {
-        return turns;
+    /** Senders of the requests that wait or run. */
+    synchronized List<String> callers() {
+        return scheduler.callers();
     }
 
-    int waitingAnswers() {
-        return reading.waitingAnswers();
+    /** All requests that wait or run. */
+    synchronized List<Work<Job>> requests() {
+        return scheduler.requests();
+    }
+
+    /** What is over its time. */
+    synchronized Scheduler.Overdue<Job> expire(long now) {
+        Scheduler.Overdue<Job> overdue = scheduler.expire(now);
+        if (scheduler.endBackOff(now)) {
+            callWorker();
+        }
+        return overdue;
+    }
+
+    /** Monotonic time of the next thing that {@link #expire} has to do. */
+    synchronized long nextTime() {
+        return scheduler.nextTime();
     }
 
     // --- the end ---
 
-    /**
-     * Lets every thread end after its present turn or task. Waits for the reader and takes the role from it for good;
-     * does not wait for services, nor for what the program hung on futures.
-     */
-    void stop(long nanos) {
-        stopping = true;
-        tasks.clear();
-        futures.help();
-        reading.wake();
-        boolean interrupted = Thread.interrupted();
+    /** No further request is accepted. */
+    synchronized void leave() {
+        scheduler.leave();
+    }
+
+    /** Waits until nothing waits for a worker and nothing is at work, but for the work of the calling thread. */
+    synchronized void drain(long nanos) {
+        Work<Job> own = Worker.workFor(this);
+        long deadline = System.nanoTime() + nanos;
+        draining++;
         try {
-            if (!role.tryAcquire(nanos, TimeUnit.NANOSECONDS)) {
-                LOG.error("the reader of {} does not end", name);
+            for (long left = nanos; left > 0; left = deadline - System.nanoTime()) {
+                if (own == null ? scheduler.isSettled() : scheduler.isSettledBut(own)) {
+                    return;
+                }
+                TimeUnit.NANOSECONDS.timedWait(this, left);
             }
         } catch (InterruptedException hurry) {
-            interrupted = true;
-        }
-        if (interrupted) {
             Thread.currentThread().interrupt();
+        } finally {
+            draining--;
         }
-        relief.watch();
-        synchronized (this) {
-            members.forEach(Member::call);
-        }
+    }
+
+    /** Nothing is taken any more, and every thread ends after its present work; returns the requests that waited. */
+    synchronized List<Work<Job>> stop() {
+        stopping = true;
+        notifyAll();
+        return scheduler.close();
     }
 }

@@ -4,25 +4,32 @@
  * <p>Threads of a node, each named {@code speed-<node>-<role>}, each a daemon with a bounded wait:
  *
  * <ul>
- *   <li>members of the {@link speed.runtime.WorkerPool}: one holds the protocol role (waits on the bell, reads lanes,
- *       verifies, dispatches), others run services and handlers; started when first needed
- *   <li>the relief: notices a reader that is held up in a service
- *   <li>helpers of {@link speed.runtime.Futures}: complete futures while no worker does; started when needed, and gone
- *       when idle
- *   <li>the registry thread: renews the lease, notices nodes that died
+ *   <li>protocol, the {@link speed.runtime.Reader}: holds the protocol role from the start to the end, waits on the bell,
+ *       reads lanes, verifies, dispatches; runs no code of the program, waits for no room, decodes no arguments
+ *   <li>worker-n, of the {@link speed.runtime.WorkerPool}: run services, handlers and tasks, as the
+ *       {@link speed.core.Scheduler} decides; started when first needed
+ *   <li>futures-n, of {@link speed.runtime.Futures}: complete futures and run what hangs on them; started when needed,
+ *       and gone when idle
+ *   <li>registry: renews the lease, notices nodes that died; the first thread to start
+ *   <li>watch: sees joins and leaves, once the program wants to know
+ *   <li>lost: tells the program that the lease is gone
  * </ul>
  *
  * <p>Locks and their order (a holder may take only locks further down):
  *
  * <ol>
- *   <li>the protocol role: one thread at a time reads lanes
+ *   <li>{@code Node}'s and {@code Runtime}'s monitor: grants and subscriptions as the program changes them
+ *   <li>{@code Delivery}'s monitor: what the program takes
+ *   <li>{@code Dispatch}'s monitor: whether there is a store of segments
+ *   <li>{@code DeadLetterBox}'s monitor: the files of dead letters
  *   <li>{@code HeldPayloads}' monitor: the store of segments and what it holds
  *   <li>{@code OutgoingLink.flushing}: one flush to disk at a time
  *   <li>{@code OutgoingLink.lock}: sequence, sealing and appending of one link
  *   <li>{@code InboundLane}'s monitor: reading, finishing and committing of one lane
  *   <li>{@code Registration}'s monitor: the entry file
- *   <li>monitors of {@code Ringer}, {@code Bell}, {@code WorkerPool}, {@code Delivery}: only those
- *       of the {@code TaskQueue} and of {@code Delivery}'s queues are taken under them
+ *   <li>{@code WorkerPool}'s monitor: the scheduler
+ *   <li>monitors of {@code Running}, {@code Batches}, {@code Ringer}, {@code Bell}, {@code SomeLines},
+ *       {@code Cancellation}: nothing is taken under them
  * </ol>
  */
 package speed.runtime;

@@ -18,12 +18,14 @@ import speed.wire.RecordWalk;
  * @param index among its kind
  * @param isParity whether it is parity
  * @param payload data, or one parity shard
+ * @param unordered whether what its sender wrote behind the payload need not wait for it
  */
-public record Segment(byte[] hash, int dataCount, int parityCount, int index, boolean isParity, byte[] payload) {
+public record Segment(
+        byte[] hash, int dataCount, int parityCount, int index, boolean isParity, byte[] payload, boolean unordered) {
     /** Shards that have parity are whole units of so many bytes (G-2, G-6). */
     public static final int SHARD_UNIT = 64;
     /** All fields but the payload's bytes (G-1). */
-    public static final int MAX_HEAD_BYTES = 60;
+    public static final int MAX_HEAD_BYTES = 62;
 
     private static final int HASH = 1;
     private static final int DATA_INDEX = 2;
@@ -32,7 +34,31 @@ public record Segment(byte[] hash, int dataCount, int parityCount, int index, bo
     private static final int PARITY_INDEX = 5;
     private static final int PARITY_COUNT = 6;
     private static final int IS_PARITY = 7;
+    private static final int UNORDERED = 8;
     private static final long LOW_32 = (1L << 32) - 1;
+
+    /**
+     * A segment of a payload that keeps its sender's order.
+     *
+     * @param hash of the whole payload
+     * @param dataCount how many data segments the payload has
+     * @param parityCount how many parity segments it has
+     * @param index among its kind
+     * @param isParity whether it is parity
+     * @param payload data, or one parity shard
+     */
+    public Segment(byte[] hash, int dataCount, int parityCount, int index, boolean isParity, byte[] payload) {
+        this(hash, dataCount, parityCount, index, isParity, payload, false);
+    }
+
+    /**
+     * The same segment of a payload that nothing behind it need wait for.
+     *
+     * @return with that mark
+     */
+    public Segment asUnordered() {
+        return new Segment(hash, dataCount, parityCount, index, isParity, payload, true);
+    }
 
     /**
      * Its place among all segments of the payload, parity behind the data.
@@ -66,6 +92,7 @@ public record Segment(byte[] hash, int dataCount, int parityCount, int index, bo
         putNumber(out, PARITY_INDEX, isParity ? index : 0);
         putNumber(out, PARITY_COUNT, parityCount);
         putNumber(out, IS_PARITY, isParity ? 1 : 0);
+        putNumber(out, UNORDERED, unordered ? 1 : 0);
         return Arrays.copyOf(out.array(), out.position());
     }
 
@@ -115,12 +142,12 @@ public record Segment(byte[] hash, int dataCount, int parityCount, int index, bo
 
     /** The known fields of one message; of repeated ones the last counts. */
     private static final class Fields {
-        private final long[] numbers = new long[IS_PARITY + 1];
-        private final int[] begins = new int[IS_PARITY + 1];
-        private final int[] ends = new int[IS_PARITY + 1];
+        private final long[] numbers = new long[UNORDERED + 1];
+        private final int[] begins = new int[UNORDERED + 1];
+        private final int[] ends = new int[UNORDERED + 1];
 
         void take(RecordWalk walk) {
-            if (walk.field > IS_PARITY) {
+            if (walk.field > UNORDERED) {
                 return;
             }
             boolean isBytes = walk.field == HASH || walk.field == PAYLOAD;
@@ -147,7 +174,7 @@ public record Segment(byte[] hash, int dataCount, int parityCount, int index, bo
             require((size(PAYLOAD) > 0 || mayBeEmpty) && isWhole, "payload", size(PAYLOAD) + " bytes");
             int index = (int) low(isParity ? PARITY_INDEX : DATA_INDEX);
             return new Segment(bytes(data, HASH), (int) dataCount, (int) parityCount, index, isParity,
-                    bytes(data, PAYLOAD));
+                    bytes(data, PAYLOAD), numbers[UNORDERED] != 0);
         }
 
         private long low(int field) {

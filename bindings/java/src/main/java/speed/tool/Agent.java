@@ -40,7 +40,6 @@ public final class Agent {
         NodeBuilder builder = builder(arguments, arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
                 .laneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
-                .allow(arguments.all("--allow").toArray(new String[0]))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
         if (arguments.get("--durability", "process").equals("disk")) {
@@ -56,7 +55,9 @@ public final class Agent {
     private static AgentOperations equipped(Node node, Arguments arguments) {
         try {
             new AgentServices().register(node);
-            return new AgentOperations(node, arguments);
+            AgentOperations operations = new AgentOperations(node, arguments);
+            node.allow(arguments.all("--allow").toArray(new String[0])); // last: what waits is for these services
+            return operations;
         } catch (SpeedException error) {
             node.close();
             throw cannotStart(error);

@@ -110,7 +110,7 @@ final class AgentOperations {
         });
         table.put("burst", this::burst);
         table.put("drain", this::drain);
-        table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")));
+        table.put("publish", fields -> node.publish(fields.text("topic"), fields.get("payload")).count());
         table.put("subscribe", fields -> {
             node.subscribe(fields.text("pattern"), events::add);
             return null;

@@ -20,6 +20,7 @@ import speed.wire.Json;
  *
  * <pre>
  * rtt       echo, one call after the other: time of each
+ * load      echo, by some threads that each make one call after the other: time of each
  * pipeline  echo, many calls under way: calls per second
  * oneway    messages that are only sent, until all are handled
  * </pre>
@@ -36,12 +37,13 @@ public final class Bench {
     /**
      * Measures and prints.
      *
-     * @param line {@code rtt|pipeline|oneway [--bytes N] [--count N] [--root DIRECTORY] [--json]}
+     * @param line {@code rtt|load|pipeline|oneway [--bytes N] [--count N] [--callers N] [--root DIRECTORY] [--json]}
      */
     public static void main(String[] line) throws Exception {
         Arguments arguments = new Arguments(line, "--json");
         if (arguments.words().size() != 1) {
-            System.err.println("usage: Bench rtt|pipeline|oneway [--bytes N] [--count N] [--root DIRECTORY] [--json]");
+            System.err.println("usage: Bench rtt|load|pipeline|oneway [--bytes N] [--count N] [--callers N]"
+                    + " [--root DIRECTORY] [--json]");
             System.exit(2);
         }
         String what = arguments.words().get(0);
@@ -50,11 +52,12 @@ public final class Bench {
             return;
         }
         Map<String, Object> figures = measure(what, Integer.parseInt(arguments.get("--bytes", "200")),
-                Integer.parseInt(arguments.get("--count", "20000")), arguments.get("--root", null));
+                Integer.parseInt(arguments.get("--count", "20000")),
+                Integer.parseInt(arguments.get("--callers", "8")), arguments.get("--root", null));
         System.out.println(arguments.has("--json") ? Json.write(figures) : shown(figures));
     }
 
-    private static Map<String, Object> measure(String what, int bytes, int count, String beside) throws Exception {
+    private static Map<String, Object> measure(String what, int bytes, int count, int callers, String beside) throws Exception {
         try (BenchRoot root = new BenchRoot(beside)) {
             Process server = root.startServer();
             try (Node client = root.node(CLIENT, SERVER)) {
@@ -65,7 +68,8 @@ public final class Bench {
                 figures.put("payloadBytes", bytes);
                 byte[] payload = new byte[bytes];
                 switch (what) {
-                    case "rtt" -> roundTrips(client, payload, count, figures);
+                    case "rtt" -> roundTrips(client, payload, 1, count, figures);
+                    case "load" -> roundTrips(client, payload, callers, count, figures);
                     case "pipeline" -> pipeline(client, payload, count, figures);
                     case "oneway" -> oneWay(client, payload, count, figures);
                     default -> throw new IllegalArgumentException("no measurement " + what);
@@ -80,22 +84,41 @@ public final class Bench {
         }
     }
 
-    private static void roundTrips(Node client, byte[] payload, int count, Map<String, Object> figures) {
+    private static void roundTrips(Node client, byte[] payload, int callers, int count, Map<String, Object> figures)
+            throws InterruptedException {
         Map<String, Object> arguments = Map.of("data", payload);
-        for (int round = 0; round < warmUp(payload); round++) {
-            client.call(SERVER, "echo", arguments);
-        }
-        long[] nanos = new long[count];
-        for (int round = 0; round < count; round++) {
-            long began = System.nanoTime();
-            client.call(SERVER, "echo", arguments);
-            nanos[round] = System.nanoTime() - began;
-        }
+        long[] nanos = new long[count / callers * callers];
+        timed(client, arguments, new long[warmUp(payload) / callers * callers], callers);
+        long began = System.nanoTime();
+        timed(client, arguments, nanos, callers);
+        long took = System.nanoTime() - began;
         Arrays.sort(nanos);
-        figures.put("p50Micros", nanos[count / 2] / 1e3);
-        figures.put("p99Micros", nanos[count * 99 / 100] / 1e3);
+        figures.put("callers", callers);
+        figures.put("p50Micros", nanos[nanos.length / 2] / 1e3);
+        figures.put("p99Micros", nanos[(int) (nanos.length * 99L / 100)] / 1e3);
         figures.put("minMicros", nanos[0] / 1e3);
-        figures.put("callsPerSecond", count * 1e9 / Arrays.stream(nanos).sum());
+        figures.put("callsPerSecond", nanos.length * 1e9 / took);
+    }
+
+    /** Each caller fills its part with the times of its calls. */
+    private static void timed(Node client, Map<String, Object> arguments, long[] nanos, int callers)
+            throws InterruptedException {
+        Thread[] threads = new Thread[callers];
+        for (int caller = 0; caller < callers; caller++) {
+            int from = nanos.length / callers * caller;
+            int to = from + nanos.length / callers;
+            threads[caller] = new Thread(() -> {
+                for (int round = from; round < to; round++) {
+                    long began = System.nanoTime();
+                    client.call(SERVER, "echo", arguments);
+                    nanos[round] = System.nanoTime() - began;
+                }
+            });
+            threads[caller].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
     }
 
     private static int warmUp(byte[] payload) {

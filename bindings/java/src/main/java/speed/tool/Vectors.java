@@ -131,7 +131,8 @@ public final class Vectors {
                 number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"),
                 number(stated, "heartbeat_interval"), text(stated, "status"), texts(stated, "fabrics"),
                 texts(stated, "allow"), texts(stated, "subscriptions"), text(stated, "language"),
-                text(stated, "version")).encode(Decoding.RING.registryKeys().get(0), 0);
+                text(stated, "version"), stated.get("features") == null ? List.of() : texts(stated, "features"))
+                .encode(Decoding.RING.registryKeys().get(0), 0);
     }
 
     private static byte[] cursor(Map<?, ?> one) {
@@ -169,7 +170,8 @@ public final class Vectors {
     private static SpcRequest request(Map<String, Object> fields) {
         return new SpcRequest(text(fields, "requestId"), text(fields, "service"),
                 (Map<String, Object>) fields.get("arguments"), text(fields, "caller"), number(fields, "deadline"),
-                text(fields, "traceparent"));
+                fields.get("bootId") == null ? "" : text(fields, "bootId"),
+                fields.get("bootDeadline") == null ? 0 : number(fields, "bootDeadline"), text(fields, "traceparent"));
     }
 
     private static SpcResponse response(Map<String, Object> fields) {

@@ -11,6 +11,11 @@ interface Aead {
     /** Opens an envelope into the beginning of another block; false if one bit differs from what was sealed. */
     boolean open(Block envelope, int at, int payloadBytes, Block into);
 
+    /**
+     * Opens an envelope in place: its payload stands where its ciphertext stood. Where one bit differs nothing is changed.
+     */
+    boolean openInPlace(Block envelope, int at, int payloadBytes);
+
     /** The fastest one that this machine has. */
     static Aead of(byte[] key) {
         return Sodium.AVAILABLE ? new SodiumAead(key) : new JdkAead(key);

@@ -17,7 +17,8 @@ import speed.errors.WireException;
 /**
  * What a node publishes about itself (R-2, R-3): one JSON line, its MAC, padding to a fixed capacity.
  *
- * <p>Times are ms; {@code heartbeatMonotonicMs} compares on one boot only.
+ * <p>Times are ms; {@code heartbeatMonotonicMs} compares on one boot only. Nodes of earlier releases write no
+ * {@code features}: then there are none.
  */
 public record Entry(
         String name,
@@ -33,9 +34,14 @@ public record Entry(
         List<String> allow,
         List<String> subscriptions,
         String language,
-        String version) {
+        String version,
+        List<String> features) {
     public static final String ONLINE = "online";
     public static final String LEAVING = "leaving";
+    /** Feature of a node that takes every payload in segments (G-18). */
+    public static final String SEGMENTS = "segments";
+    /** Feature of a node that knows what withdrawing a request is (S-12). */
+    public static final String WITHDRAW = "withdraw";
     private static final Set<String> STATUSES = Set.of(ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
@@ -45,13 +51,13 @@ public record Entry(
     /** Returns this entry with another heartbeat. */
     public Entry renewed(long unixMs, long monotonicMs) {
         return new Entry(name, generation, process, startupTimestamp, unixMs, monotonicMs, lease, heartbeatInterval,
-                status, fabrics, allow, subscriptions, language, version);
+                status, fabrics, allow, subscriptions, language, version, features);
     }
 
     /** Returns this entry with other things to say. */
     public Entry saying(String newStatus, List<String> newAllow, List<String> newSubscriptions) {
         return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, heartbeatMonotonicMs, lease,
-                heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version);
+                heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version, features);
     }
 
     /** Whether its published grants cover a sender. */
@@ -62,6 +68,15 @@ public record Entry(
             }
         }
         return false;
+    }
+
+    public boolean isLeaving() {
+        return status.equals(LEAVING);
+    }
+
+    /** Whether it says that it can do something. */
+    public boolean has(String feature) {
+        return features.contains(feature);
     }
 
     // --- writing ---
@@ -114,6 +129,7 @@ public record Entry(
         fields.put("subscriptions", subscriptions);
         fields.put("language", language);
         fields.put("version", version);
+        fields.put("features", features);
         return fields;
     }
 
@@ -174,7 +190,8 @@ public record Entry(
                 fields.texts("allow"),
                 fields.texts("subscriptions"),
                 fields.text("language"),
-                fields.text("version"));
+                fields.text("version"),
+                fields.has("features") ? fields.texts("features") : List.of());
         entry.allow.forEach(Names::checkGrant);
         entry.subscriptions.forEach(Names::checkTopicPattern);
         if (!STATUSES.contains(entry.status) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {
@@ -213,6 +230,10 @@ public record Entry(
                 throw bad("generation is out of range");
             }
             return (int) number;
+        }
+
+        boolean has(String key) {
+            return values.containsKey(key);
         }
 
         List<String> texts(String key) {

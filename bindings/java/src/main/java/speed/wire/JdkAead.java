@@ -27,10 +27,19 @@ final class JdkAead implements Aead {
 
     @Override
     public boolean open(Block envelope, int at, int payloadBytes, Block into) {
+        return opened(envelope, at, payloadBytes, into, 0);
+    }
+
+    @Override
+    public boolean openInPlace(Block envelope, int at, int payloadBytes) {
+        return opened(envelope, at, payloadBytes, envelope, at + Limits.AAD_BYTES);
+    }
+
+    private boolean opened(Block envelope, int at, int payloadBytes, Block into, int place) {
         try {
             Cipher cipher = cipher(Cipher.DECRYPT_MODE, envelope, at);
             byte[] sealed = envelope.copy(at + Limits.AAD_BYTES, payloadBytes + Limits.TAG_BYTES);
-            into.bytes.put(0, cipher.doFinal(sealed));
+            into.bytes.put(place, cipher.doFinal(sealed));
             return true;
         } catch (AEADBadTagException forged) {
             return false;

@@ -77,10 +77,18 @@ public final class Keyring {
 
     /** The key of what a node keeps in segments (G-14). UNKNOWN_KEY for one that is not in the ring. */
     public byte[] segmentsKey(byte[] keyId, byte[] info) {
-        byte[] label = ascii("speed/1 segments");
+        return Hashes.hkdf(key(keyId), joined(ascii("speed/1 segments"), info));
+    }
+
+    /** The key of a node's dead letters (S-18). UNKNOWN_KEY for one that is not in the ring. */
+    public byte[] deadLettersKey(byte[] keyId, NodeId node) {
+        return Hashes.hkdf(key(keyId), joined(ascii("speed/1 dead letters"), node.bytes()));
+    }
+
+    private static byte[] joined(byte[] label, byte[] info) {
         byte[] whole = Arrays.copyOf(label, label.length + info.length);
         System.arraycopy(info, 0, whole, label.length, info.length);
-        return Hashes.hkdf(key(keyId), whole);
+        return whole;
     }
 
     private byte[] key(byte[] keyId) {

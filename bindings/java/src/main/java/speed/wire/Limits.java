@@ -18,6 +18,14 @@ public final class Limits {
     public static final int MAX_NAME_BYTES = 128;
     public static final int MAX_TOPIC_BYTES = 255;
     public static final int MAX_REQUEST_ID_BYTES = 64;
+    public static final int MAX_HEAD_BYTES = 4096;
+    public static final int MAX_CONTROL_BYTES = 65_536;
+    public static final int MAX_DISCOVERY_BYTES = 1_048_576;
+    public static final int MAX_CALL_BYTES = 268_435_456;
+    public static final int MAX_ERROR_CHARACTERS = 2000;
+    public static final int MAX_DETAILS_BYTES = 65_536;
+    public static final int MAX_WITHDRAWN_IDS = 64;
+    public static final int MAX_BLOCKED_WORKERS = 64;
     public static final int MAX_KEYS = 16;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MIN_ENTRY_BYTES = 2048;
@@ -28,9 +36,13 @@ public final class Limits {
     public static final int MAX_LANE_SEGMENTS = 32_768;
     public static final int MAX_UNFINISHED = 64;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;
+    public static final int MAX_DELIVERIES = 5;
+    public static final int MAX_DEAD_LETTERS = 1000;
+    public static final int MAX_DEAD_BYTES = 268_435_456;
     public static final int MAX_QUARANTINE_FILES = 256;
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_VALUE_DEPTH = 32;
+    public static final int MAX_VALUE_ITEMS = 8_388_608;
     public static final int MAX_JSON_DEPTH = 64;
     public static final int MAX_ZSTD_WINDOW_BYTES = 8_388_608;
     public static final int COLUMN_EXTENSION = 1;
@@ -61,6 +73,9 @@ public final class Limits {
     public static final double FULL_SCAN_SECONDS = 0.5;
     public static final double REMOTE_LATE_SECONDS = 60.0;
     public static final double UNGRANTED_LANE_GRACE_SECONDS = 30.0;
+    public static final double UNCLAIMED_EVENT_SECONDS = 30.0;
+    public static final double RETRY_FIRST_SECONDS = 0.1;
+    public static final double RETRY_MOST_SECONDS = 10.0;
     public static final int DEFAULT_PRIORITY = 5;
 
     private Limits() {}

@@ -27,6 +27,14 @@ public final class LinkOpener {
         return scratch.copy(0, header.payloadBytes());
     }
 
+    /** The payload of a whole envelope, which then stands in place of its ciphertext; where it fails nothing is changed. */
+    public byte[] openInPlace(Header header, Block envelope, int at) {
+        if (!aead(header).openInPlace(envelope, at, header.payloadBytes())) {
+            throw new WireException("BAD_TAG", "the envelope is not authentic");
+        }
+        return envelope.copy(at + Limits.AAD_BYTES, header.payloadBytes());
+    }
+
     private Aead aead(Header header) {
         Choice choice = lastChoice;
         if (choice == null || choice.keyId != header.keyId() || choice.generation != header.generation()) {

@@ -14,6 +14,7 @@ public final class Names {
 
     private static final Set<String> RESERVED = Set.of(REGISTRY, "bell", "inbox", "quarantine");
     private static final Pattern DIGITS = Pattern.compile("[0-9]{6,10}");
+    private static final Set<String> LETTER_STATES = Set.of("letter", "retry", "trying");
     private static final Pattern SHARDS = Pattern.compile("[0-9a-f]{32}\\.shards");
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
     private static final long MAX_SEGMENT = (1L << 32) - 1;
@@ -197,6 +198,27 @@ public final class Names {
         return SHARDS.matcher(filename).matches();
     }
 
+    // --- dead letters: a number and a state (S-18) ---
+
+    /** One of a node's dead letters as its file's name says; the state is letter, retry or trying. */
+    public record Letter(int number, String state) {}
+
+    public static String deadLettersDirectory(String root, String name) {
+        return nodeDirectory(root, name) + "/dead";
+    }
+
+    public static String letterName(int number, String state) {
+        return padded(number, 8) + "." + state;
+    }
+
+    /** What the name of a dead letter's file says, null for anything else. */
+    public static Letter parseLetter(String filename) {
+        int dot = filename.indexOf('.');
+        String state = filename.substring(dot + 1);
+        int number = dot < 0 ? 0 : (int) number(filename.substring(0, dot), 8, Integer.MAX_VALUE);
+        return number > 0 && LETTER_STATES.contains(state) ? new Letter(number, state) : null;
+    }
+
     public static String defaultKeyPath(String root) {
         return root + "/speed.key";
     }
@@ -213,6 +235,10 @@ public final class Names {
 
     public static String cursorName(int generation) {
         return "cursor." + six(generation);
+    }
+
+    public static String deliveriesName(int generation) {
+        return "deliveries." + six(generation);
     }
 
     public static String fenceName(int generation) {
@@ -233,6 +259,11 @@ public final class Names {
     /** The generation of a cursor's file name, 0 for anything else. */
     public static int parseCursor(String filename) {
         return filename.startsWith("cursor.") ? generation(filename.substring(7)) : 0;
+    }
+
+    /** The generation of the file name of deliveries, 0 for anything else. */
+    public static int parseDeliveries(String filename) {
+        return filename.startsWith("deliveries.") ? generation(filename.substring(11)) : 0;
     }
 
     /** The generation of a fence's file name, 0 for anything else. */

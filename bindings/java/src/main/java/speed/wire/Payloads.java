@@ -17,11 +17,15 @@ final class Payloads {
 
     static String requestId(Map<Object, Object> fields) {
         String requestId = text(fields, "requestId");
-        int bytes = requestId.getBytes(StandardCharsets.UTF_8).length;
-        if (bytes == 0 || bytes > Limits.MAX_REQUEST_ID_BYTES) {
+        if (!isRequestId(requestId)) {
             throw new WireException("BAD_PAYLOAD", "requestId is no text of 1 to 64 bytes");
         }
         return requestId;
+    }
+
+    static boolean isRequestId(String text) {
+        int bytes = text.getBytes(StandardCharsets.UTF_8).length;
+        return bytes > 0 && bytes <= Limits.MAX_REQUEST_ID_BYTES;
     }
 
     @SuppressWarnings("unchecked")

@@ -13,8 +13,10 @@ public record SpcResponse(
         return new SpcResponse(requestId, result, null, "", Map.of());
     }
 
+    /** An error, whatever a program made of it: no code is INTERNAL_ERROR, a text is cut, null is nothing (S-3). */
     public static SpcResponse error(String requestId, String code, String message, Map<?, ?> details) {
-        return new SpcResponse(requestId, null, code, message, details);
+        return new SpcResponse(requestId, null, code == null || code.isEmpty() ? "INTERNAL_ERROR" : code,
+                Values.shortened(message), details == null ? Map.of() : details);
     }
 
     public boolean isSuccess() {
@@ -30,23 +32,42 @@ public record SpcResponse(
             fields.put("result", result);
             return Values.encode(fields, "response");
         }
-        fields.put("errorCode", errorCode);
+        fields.put("errorCode", Values.wellFormed(errorCode));
         fields.put("errorMessage", Values.wellFormed(errorMessage));
-        if (!details.isEmpty()) {
-            try {
-                Values.encode(details, "details");
-                fields.put("details", details);
-            } catch (UnserialisableException unsendable) {
-                // the error itself matters more than what it carries
-            }
+        if (details.isEmpty()) {
+            return Values.encode(fields, "response");
         }
-        return Values.encode(fields, "response");
+        fields.put("details", details);
+        try {
+            if (Values.encode(details, "details").length <= Limits.MAX_DETAILS_BYTES) {
+                return Values.encode(fields, "response");
+            }
+            return withoutDetails("they are too large");
+        } catch (UnserialisableException unsendable) {
+            return withoutDetails(unsendable.getMessage());
+        }
+    }
+
+    /** The error itself matters more than what it carries. */
+    private byte[] withoutDetails(String why) {
+        String note = " (its details were left out: " + why + ")";
+        int room = Limits.MAX_ERROR_CHARACTERS - note.codePointCount(0, note.length());
+        return error(requestId, errorCode, Values.shortened(errorMessage, Math.max(0, room)) + note, Map.of()).encode();
+    }
+
+    /** The id that a response begins with; BAD_PAYLOAD if it begins with anything else. */
+    public static String readId(byte[] payload) {
+        String requestId = SpcHead.readableId(payload);
+        if (requestId == null) {
+            throw new WireException("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes");
+        }
+        return requestId;
     }
 
     /** Checks and reads a payload; BAD_PAYLOAD names the field. */
     public static SpcResponse decode(byte[] payload) {
+        String requestId = readId(payload);
         Map<Object, Object> fields = ValueReader.decodeMap(payload, "response");
-        String requestId = Payloads.requestId(fields);
         Object status = fields.get("status");
         if ("SUCCESS".equals(status)) {
             return success(requestId, fields.get("result"));
@@ -60,6 +81,7 @@ public record SpcResponse(
         if (code.isEmpty() || details != null && !(details instanceof Map<?, ?>)) {
             throw new WireException("BAD_PAYLOAD", "errorCode is empty, or details is no map");
         }
-        return error(requestId, code, message, details == null ? Map.of() : (Map<?, ?>) details);
+        return new SpcResponse(
+                requestId, null, code, message, details == null ? Map.of() : (Map<?, ?>) details);
     }
 }

@@ -29,13 +29,54 @@ public final class ValueReader {
 
     private final MessageUnpacker unpacker;
     private final int size;
-    /** Items that arrays and maps may still announce, inside each other or not: each has a byte at least. */
+    /** Bytes that arrays and maps may still announce, inside each other or not: each item has one at least. */
     private long unannounced;
+    /** Items that arrays and maps may still hold, inside each other or not. */
+    private int itemsLeft = Limits.MAX_VALUE_ITEMS;
 
     private ValueReader(byte[] data, int from, int length) {
         unpacker = MessagePack.newDefaultUnpacker(data, from, length);
         size = length;
         unannounced = length;
+    }
+
+    /**
+     * The members of a map that stand before one of its keys.
+     *
+     * @param at where the value of that key begins
+     */
+    record Head(Map<Object, Object> fields, int at) {}
+
+    /** The members before the last key of a map, which lie within some first bytes; BAD_PAYLOAD for anything else. */
+    static Head decodeHead(byte[] data, String lastKey, int mostBytes, String what) {
+        ValueReader reader = new ValueReader(data, 0, Math.min(data.length, mostBytes));
+        try {
+            Map<Object, Object> fields = new LinkedHashMap<>();
+            for (int left = reader.unpacker.unpackMapHeader(); left > 0; left--) {
+                Object key = reader.key();
+                if (lastKey.equals(key) && left == 1) {
+                    return new Head(fields, (int) reader.unpacker.getTotalReadBytes());
+                }
+                if (lastKey.equals(key) || fields.containsKey(key)) {
+                    throw refused("a key stands twice, or something behind " + lastKey);
+                }
+                fields.put(key, reader.value(Limits.MAX_VALUE_DEPTH - 1));
+            }
+            throw refused(what + " without " + lastKey);
+        } catch (IOException | MessagePackException | DateTimeException broken) {
+            throw refused("the head of a " + what + " is no map, or above " + mostBytes + " bytes");
+        }
+    }
+
+    /** The text that a map begins with, if it has this key; null if it begins with anything else. */
+    static String firstText(byte[] data, String key, int mostBytes) {
+        ValueReader reader = new ValueReader(data, 0, Math.min(data.length, mostBytes));
+        try {
+            boolean found = reader.unpacker.unpackMapHeader() > 0 && key.equals(reader.value(0));
+            return found && reader.value(0) instanceof String text ? text : null;
+        } catch (IOException | MessagePackException | DateTimeException | WireException broken) {
+            return null;
+        }
     }
 
     /** The one value in the data; BAD_PAYLOAD for anything else. */
@@ -45,9 +86,14 @@ public final class ValueReader {
 
     /** The one value in a part of the data; BAD_PAYLOAD for anything else. */
     public static Object decode(byte[] data, int from, int length, String what) {
+        return decode(data, from, length, what, 0);
+    }
+
+    /** The same of a value that lies in some containers already. */
+    static Object decode(byte[] data, int from, int length, String what, int depth) {
         ValueReader reader = new ValueReader(data, from, length);
         try {
-            Object value = reader.value(Limits.MAX_VALUE_DEPTH);
+            Object value = reader.value(Limits.MAX_VALUE_DEPTH - depth);
             if (reader.remaining() != 0) {
                 throw refused("bytes after the value");
             }
@@ -138,20 +184,28 @@ public final class ValueReader {
         int count = counted(unpacker.unpackMapHeader(), 2);
         Map<Object, Object> members = new LinkedHashMap<>();
         for (int index = 0; index < count; index++) {
-            Object key = value(0);
-            if (!(key instanceof String || key instanceof Long || key instanceof BigInteger)) {
-                throw refused("a key is neither text nor integer");
-            }
-            members.put(key, value(depth));
+            members.put(key(), value(depth));
         }
         return members;
     }
 
+    private Object key() throws IOException {
+        Object key = value(0);
+        if (!(key instanceof String || key instanceof Long || key instanceof BigInteger)) {
+            throw refused("a key is neither text nor integer");
+        }
+        return key;
+    }
+
     private int counted(int count, int bytesEach) {
-        long items = (long) count * bytesEach;
-        unannounced -= items;
-        if (count < 0 || unannounced < 0 || items > remaining()) {
+        long bytes = (long) count * bytesEach;
+        unannounced -= bytes;
+        if (count < 0 || unannounced < 0 || bytes > remaining()) {
             throw refused("a length exceeds the bytes at hand");
+        }
+        itemsLeft -= count;
+        if (itemsLeft < 0) {
+            throw refused("more than " + Limits.MAX_VALUE_ITEMS + " items in lists and maps");
         }
         return count;
     }

@@ -31,6 +31,8 @@ public final class Values {
             .withStr8FormatSupport(true);
 
     private final MessageBufferPacker packer;
+    /** Items that lists and maps may still hold, inside each other or not. */
+    private int itemsLeft = Limits.MAX_VALUE_ITEMS;
 
     private Values(MessageBufferPacker packer) {
         this.packer = packer;
@@ -53,6 +55,18 @@ public final class Values {
     /** Text as UTF-8 can carry it: lone surrogates become question marks. */
     public static String wellFormed(String text) {
         return new String(text.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
+    }
+
+    /** The text of an error as it travels: nothing for null, and no longer than such a text may be. */
+    public static String shortened(String text) {
+        return shortened(text, Limits.MAX_ERROR_CHARACTERS);
+    }
+
+    static String shortened(String text, int characters) {
+        if (text == null || text.codePointCount(0, text.length()) <= characters) {
+            return text == null ? "" : text;
+        }
+        return text.substring(0, text.offsetByCodePoints(0, characters));
     }
 
     private void write(Object value, Object path, int depth) throws IOException {
@@ -143,6 +157,7 @@ public final class Values {
     }
 
     private void writeMap(Map<?, ?> map, Object path, int depth) throws IOException {
+        count(map.size(), path);
         packer.packMapHeader(map.size());
         for (Map.Entry<?, ?> member : map.entrySet()) {
             Object key = member.getKey();
@@ -155,11 +170,20 @@ public final class Values {
         }
     }
 
-    private void writeList(List<?> items, Object path, int depth) throws IOException {
-        packer.packArrayHeader(items.size());
+    private void writeList(List<?> list, Object path, int depth) throws IOException {
+        count(list.size(), path);
+        packer.packArrayHeader(list.size());
         int index = 0;
-        for (Object item : items) {
+        for (Object item : list) {
             write(item, new Path(path, index++, true), depth);
+        }
+    }
+
+    private void count(int more, Object path) {
+        itemsLeft -= more;
+        if (itemsLeft < 0) {
+            throw new UnserialisableException(path + " has too many items: a value holds at most "
+                    + Limits.MAX_VALUE_ITEMS + " in all its lists and maps; send bytes or columns, or several values");
         }
     }
 

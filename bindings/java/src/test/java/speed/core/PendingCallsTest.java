@@ -61,9 +61,9 @@ class PendingCallsTest {
         add(ONE, 10, "billing");
         add(TWO, 10, "analytics");
         NodeLeftException left = new NodeLeftException("left");
-        calls.failTarget("billing", left);
+        calls.failTarget("billing", () -> left);
         assertEquals(Set.of("analytics"), calls.targets());
-        calls.failAll(left);
+        calls.failAll(() -> left);
         assertEquals(0, calls.size());
         outcomes.forEach(outcome -> assertSame(left, outcome.error()));
         assertEquals(2, outcomes.size());
@@ -80,7 +80,7 @@ class PendingCallsTest {
             outcomes.add(outcome);
             calls.forget(ONE);
         }));
-        calls.failAll(new NodeLeftException("left"));
+        calls.failAll(() -> new NodeLeftException("left"));
         assertEquals(1, outcomes.size());
         assertTrue(calls.isEmpty());
     }
@@ -88,7 +88,7 @@ class PendingCallsTest {
     @Test
     void aCallThatComesAfterAllWereEndedIsRefusedAndNotCompleted() {
         NodeLeftException closed = new NodeLeftException("closed");
-        calls.failAll(closed);
+        calls.failAll(() -> closed);
         assertSame(closed, assertThrows(NodeLeftException.class, () -> add(ONE, 10, "billing")));
         assertTrue(calls.isEmpty());
         assertEquals(List.of(), outcomes);

@@ -8,6 +8,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import speed.Request;
 import speed.Response;
+import speed.ServiceOptions;
 import speed.errors.CallTimeoutException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.ServiceExistsException;
@@ -18,21 +19,23 @@ class ServiceTableTest {
     private final ServiceTable services = new ServiceTable();
 
     private Response invoke(String service, String caller) {
-        return services.invoke(new Request(service, Map.of(), caller, "request-1", 0, null));
+        ServiceTable.Found found = services.find(service, caller);
+        return found.refusal() != null ? found.refusal() : ServiceTable.invoke(found.service(),
+                new Request(service, Map.of(), caller, "request-1", 0, null), failure -> { });
     }
 
     @Test
     void aResultOrAResponseIsTheAnswer() {
-        services.register("result", request -> 42, null);
-        services.register("response", request -> Response.error("INVALID_ARGUMENTS", "no", Map.of("a", 1)), null);
+        services.register("result", request -> 42, ServiceOptions.DEFAULT);
+        services.register("response", request -> Response.error("INVALID_ARGUMENTS", "no", Map.of("a", 1)), ServiceOptions.DEFAULT);
         assertEquals(42, invoke("result", "analytics").result());
         assertEquals("INVALID_ARGUMENTS", invoke("response", "analytics").errorCode());
     }
 
     @Test
     void aServiceIsRegisteredOnceAndGoneWhenItIsUnregistered() {
-        services.register("f", request -> 1, null);
-        assertThrows(ServiceExistsException.class, () -> services.register("f", request -> 2, null));
+        services.register("f", request -> 1, ServiceOptions.DEFAULT);
+        assertThrows(ServiceExistsException.class, () -> services.register("f", request -> 2, ServiceOptions.DEFAULT));
         services.unregister("f");
         assertEquals("SERVICE_NOT_FOUND", invoke("f", "analytics").errorCode());
         assertThrows(ServiceNotFoundException.class, () -> services.unregister("f"));
@@ -40,7 +43,7 @@ class ServiceTableTest {
 
     @Test
     void aServiceMayNarrowWhoCallsIt() {
-        services.register("f", request -> 1, List.of("billing", "etl.*"));
+        services.register("f", request -> 1, ServiceOptions.DEFAULT.withAllow("billing", "etl.*"));
         assertEquals("ACCESS_DENIED", invoke("f", "analytics").errorCode());
         assertEquals(1, invoke("f", "etl.1").result());
         assertEquals(List.of(), services.names("analytics"));
@@ -52,13 +55,13 @@ class ServiceTableTest {
     void whatAServiceThrowsIsAnErrorWithoutATrace() {
         services.register("nested", request -> {
             throw new CallTimeoutException("too late");
-        }, null);
+        }, ServiceOptions.DEFAULT);
         services.register("silent", request -> {
             throw new StackOverflowError();
-        }, null);
+        }, ServiceOptions.DEFAULT);
         services.register("picky", request -> {
             throw new InvalidArgumentsException("amount must be positive", Map.of("argument", "amount"));
-        }, null);
+        }, ServiceOptions.DEFAULT);
         assertEquals("TIMEOUT", invoke("nested", "analytics").details().get("cause"));
         assertEquals("StackOverflowError", invoke("silent", "analytics").errorMessage());
         assertEquals(Map.of("argument", "amount"), invoke("picky", "analytics").details());

@@ -183,7 +183,7 @@ class ClaimsTest {
         Registration live = register();
         Entry held = live.entry();
         Entry elsewhere = new Entry("billing", 1, process(1, "another boot"), held.startupTimestamp(),
-                held.lastHeartbeat(), 0, 100, 30, Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1");
+                held.lastHeartbeat(), 0, 100, 30, Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of());
         Files.write(entry(), elsewhere.encode(registry.keyring().registryKeys().get(0), 0));
         long began = Posix.monotonicMs();
         assertEquals(2, register().entry().generation());

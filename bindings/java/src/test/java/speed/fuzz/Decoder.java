@@ -31,6 +31,7 @@ import speed.wire.MessageFront;
 import speed.wire.MessageView;
 import speed.wire.Names;
 import speed.wire.NodeId;
+import speed.wire.SpcHead;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 import speed.wire.ValueReader;
@@ -137,7 +138,7 @@ enum Decoder {
 
     /** Also what is asked of a request that breaks a rule. */
     private static void readRequest(byte[] data) {
-        SpcRequest.readableId(data);
+        SpcHead.readableId(data);
         SpcRequest.decode(data);
     }
 

@@ -57,13 +57,13 @@ class ProtocolTest {
     }
 
     private void acknowledge(long sequence) {
-        link.send(OutgoingLink.Load.urgent(EnvelopeType.ACK, EnvelopeType.REPLY, List.of(Control.encodeAck(sequence))));
+        link.send(Load.urgent(EnvelopeType.ACK, EnvelopeType.REPLY, List.of(Control.encodeAck(sequence, false))));
     }
 
     private void send(String text) {
         byte[] message = new MessageDraft(text, "message", "default", 1, 0, 0, null, null, "analytics", null, Map.of(),
                 Map.of(), Map.of()).encode(text);
-        link.send(OutgoingLink.Load.of(EnvelopeType.MESSAGE, 0, message, System.nanoTime() + SOON.toNanos()));
+        link.send(Load.of(EnvelopeType.MESSAGE, 0, message, System.nanoTime() + SOON.toNanos()));
     }
 
     private static void await(CountDownLatch latch) {

@@ -2,6 +2,7 @@ package speed.runtime;
 
 import java.time.Duration;
 import java.util.List;
+import speed.OnError;
 import speed.errors.NodeClosedException;
 import speed.segment.SegmentLimits;
 import speed.tool.BenchRoot;
@@ -14,11 +15,11 @@ final class RunningNode implements AutoCloseable {
     RunningNode(BenchRoot root, String name, String... allowed) {
         runtime = Runtime.start(new Options(name, root.path().toString(), root.path().resolve("speed.key").toString(),
                 List.of(), List.of(allowed), Duration.ofSeconds(30), Duration.ofSeconds(5), 4, false, false,
-                Limits.LANE_WINDOW_BYTES, "default", SegmentLimits.DEFAULT, null));
+                Limits.LANE_WINDOW_BYTES, "default", SegmentLimits.DEFAULT, OnError.DEAD_LETTER, 5, null));
     }
 
     @Override
     public void close() {
-        runtime.stop(new NodeClosedException("the test is over"), Duration.ofSeconds(10));
+        runtime.stop(() -> new NodeClosedException("the test is over"), Duration.ofSeconds(10));
     }
 }

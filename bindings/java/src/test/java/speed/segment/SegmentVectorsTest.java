@@ -58,6 +58,7 @@ class SegmentVectorsTest {
             assertEquals(wanted.number("parity_count"), read.parityCount());
             assertEquals(wanted.number("index"), read.index());
             assertEquals(wanted.get("is_parity"), read.isParity());
+            assertEquals(wanted.get("unordered"), read.unordered());
             assertEquals(wanted.text("payload"), hex(read.payload()));
         });
     }

@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
@@ -57,6 +60,26 @@ class LaneFilesVectorsTest {
             assertEquals(fence, Fence.decode(one.bytes("hex"), mac));
             assertArrayEquals(one.bytes("hex"), fence.encode(mac));
         });
+    }
+
+    /** L-25. */
+    @TestFactory
+    Stream<DynamicTest> deliveriesHaveTheStatedCounts() {
+        return vectors.each("deliveries_valid", one -> {
+            Map<Long, Integer> counts = new HashMap<>();
+            for (Object item : (List<?>) one.get("deliveries")) {
+                Contract stated = new Contract((Map<?, ?>) item);
+                counts.put(stated.sequence("sequence"), (int) stated.number("count"));
+            }
+            assertEquals(counts, DeliveryCounts.decode(one.bytes("hex"), mac));
+            assertArrayEquals(one.bytes("hex"), DeliveryCounts.encode(counts, mac));
+        });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> brokenDeliveriesAreRefused() {
+        return vectors.each("deliveries_invalid", one ->
+                assertEquals("BAD_CURSOR", reason(() -> DeliveryCounts.decode(one.bytes("hex"), mac))));
     }
 
     @TestFactory

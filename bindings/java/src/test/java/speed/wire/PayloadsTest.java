@@ -37,7 +37,7 @@ class PayloadsTest {
                     assertThrows(WireException.class, () -> fields(one.text("kind"), one.bytes("hex")));
             assertEquals("BAD_PAYLOAD", refused.reason());
             if (one.has("answered")) {
-                assertEquals(one.get("answered"), SpcRequest.readableId(one.bytes("hex")));
+                assertEquals(one.get("answered"), SpcHead.readableId(one.bytes("hex")));
             }
         });
     }
@@ -98,7 +98,7 @@ class PayloadsTest {
     @Test
     void aSequenceOfAllBitsIsCarriedByAControlMessage() {
         for (long sequence : new long[] {1, Long.MAX_VALUE, -1}) {
-            assertEquals(sequence, Control.sequence(Control.decode(Control.encodeAck(sequence))));
+            assertEquals(sequence, Control.sequence(Control.decode(Control.encodeAck(sequence, false))));
         }
     }
 }

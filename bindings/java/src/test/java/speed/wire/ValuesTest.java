@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
 import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -189,5 +190,18 @@ class ValuesTest {
         for (Instant beyond : List.of(Instant.parse("0000-12-31T23:59:59Z"), Instant.parse("+10000-01-01T00:00:00Z"))) {
             assertThrows(UnserialisableException.class, () -> Values.encode(beyond, "value"));
         }
+    }
+
+    /** W-16: a small value may claim many items in few bytes; neither side makes or takes more than the limit. */
+    @Test
+    void moreItemsThanTheLimitAreRefusedOnBothSides() {
+        byte[] tooMany = new byte[5 + Limits.MAX_VALUE_ITEMS + 1];
+        ByteBuffer.wrap(tooMany).put((byte) 0xDD).putInt(Limits.MAX_VALUE_ITEMS + 1);
+        Arrays.fill(tooMany, 5, tooMany.length, (byte) 0xC0);
+        WireException refused = assertThrows(WireException.class, () -> ValueReader.decode(tooMany, "value"));
+        assertEquals("BAD_PAYLOAD", refused.reason());
+        UnserialisableException named = assertThrows(UnserialisableException.class,
+                () -> Values.encode(Map.of("x", Collections.nCopies(Limits.MAX_VALUE_ITEMS, null)), "arguments"));
+        assertTrue(named.getMessage().startsWith("arguments.x has too many items"), named.getMessage());
     }
 }

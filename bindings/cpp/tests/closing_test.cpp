@@ -1,0 +1,130 @@
+// Nodes that end, from without and from within, and work that waits for other work (T-3, T-12, T-13, R-15).
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "fabric.hpp"
+#include "fs/clock.hpp"
+
+namespace speed {
+namespace {
+
+using test::echo;
+using test::eventually;
+using test::TestRoot;
+
+constexpr double hang_seconds = 20;  // what takes longer than this hangs
+
+class ClosingTest : public testing::Test {
+ protected:
+  NodeOptions one_worker(std::vector<std::string> allow) const {
+    NodeOptions options = root_.options(std::move(allow));
+    options.workers = 1;
+    return options;
+  }
+
+  TestRoot root_;
+};
+
+TEST_F(ClosingTest, a_node_closed_from_its_service_does_not_wait_for_itself_t_12) {
+  Node server("server", one_worker({"client"}));
+  Node client("client", root_.options());
+  std::atomic<double> took = -1;
+  server.serve("close", [&](const Request&) -> Response {
+    const double began = fs::monotonic_seconds();
+    server.close(10 * hang_seconds);
+    took = fs::monotonic_seconds() - began;
+    return Value(1);
+  });
+  EXPECT_THROW(client.call("server", "close", {}, {.timeout_seconds = hang_seconds}), Error);
+  EXPECT_TRUE(eventually([&] { return took >= 0; }));
+  EXPECT_LT(took, hang_seconds);
+}
+
+TEST_F(ClosingTest, a_node_closed_from_its_handler_does_not_wait_for_itself_t_12) {
+  Node receiver("receiver", one_worker({"sender"}));
+  Node sender("sender", root_.options());
+  std::atomic<double> took = -1;
+  receiver.on_message([&](Message&) {
+    const double began = fs::monotonic_seconds();
+    receiver.close(10 * hang_seconds);
+    took = fs::monotonic_seconds() - began;
+  });
+  sender.send("receiver", 1);
+  EXPECT_TRUE(eventually([&] { return took >= 0; }));
+  EXPECT_LT(took, hang_seconds);
+}
+
+TEST_F(ClosingTest, calls_there_and_back_again_need_no_more_workers_than_one_t_3) {
+  Node a("a", one_worker({"b", "client"}));
+  Node b("b", one_worker({"a"}));
+  Node client("client", root_.options());
+  const auto pass = [](Node& node, const char* other) {
+    return [&node, other](const Request& request) -> Response {
+      const auto left = request.get<std::int64_t>("left");
+      if (left == 0) return Value(0);
+      return Value(1 + node.call(other, "pass", {{"left", left - 1}}).as<std::int64_t>());
+    };
+  };
+  a.serve("pass", pass(a, "b"));
+  b.serve("pass", pass(b, "a"));
+  EXPECT_EQ(client.call("a", "pass", {{"left", 12}}, {.timeout_seconds = hang_seconds}), Value(12));
+}
+
+TEST_F(ClosingTest, a_service_may_call_its_own_node_t_12) {
+  Node node("node", one_worker({"node", "client"}));
+  Node client("client", root_.options());
+  node.serve("echo", echo);
+  node.serve("outer", [&](const Request&) -> Response { return node.call("node", "echo", {{"data", 7}}); });
+  EXPECT_EQ(client.call("node", "outer", {}, {.timeout_seconds = hang_seconds}), Value(7));
+}
+
+TEST_F(ClosingTest, slow_services_leave_a_worker_to_handlers_t_3) {
+  Node node("node", one_worker({"client"}));
+  Node client("client", root_.options());
+  std::latch entered(1);
+  std::latch release(1);
+  node.serve("slow", [&](const Request&) -> Response {
+    entered.count_down();
+    release.wait();
+    return Value(1);
+  });
+  node.on_message([](Message&) {});
+  std::future<Value> slow = client.submit("node", "slow");
+  entered.wait();
+  EXPECT_NO_THROW(client.send("node", 1, {.timeout_seconds = hang_seconds, .ack = true}));
+  release.count_down();
+  EXPECT_EQ(slow.get(), Value(1));
+}
+
+TEST_F(ClosingTest, who_leaves_is_seen_to_leave_and_takes_nothing_more_r_15) {
+  Node server("server", one_worker({"client"}));
+  Node client("client", root_.options());
+  std::latch entered(1);
+  std::latch release(1);
+  server.serve("slow", [&](const Request&) -> Response {
+    entered.count_down();
+    release.wait();
+    return Value("done");
+  });
+  std::future<Value> slow = client.submit("server", "slow");
+  entered.wait();
+  std::thread closing([&] { server.close(10 * hang_seconds); });
+  EXPECT_TRUE(eventually([&] { return client.nodes().size() == 1; }));
+  try {
+    client.call("server", "slow");
+    ADD_FAILURE() << "it was called";
+  } catch (const NodeLeftError& error) {
+    EXPECT_EQ(error.execution(), Execution::not_begun);
+  }
+  EXPECT_THROW(client.ping("server"), NodeLeftError);
+  EXPECT_THROW(client.send("server", 1), NodeLeftError);
+  EXPECT_THROW(client.wait_for("server", 0), UnknownNodeError);
+  release.count_down();
+  EXPECT_EQ(slow.get(), Value("done"));
+  closing.join();
+}
+
+}  // namespace
+}  // namespace speed

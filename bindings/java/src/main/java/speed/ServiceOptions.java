@@ -1,0 +1,34 @@
+package speed;
+
+import java.util.List;
+
+/**
+ * How a service is offered. Immutable: each method returns other options.
+ *
+ * @param allow names or families that may call it, besides having the node's grant; null for all that have it
+ * @param idempotent whether it may run twice for one call: then a request that was in hand when its node was killed runs
+ *     again in the next life, marked {@link Request#redelivered}
+ */
+public record ServiceOptions(List<String> allow, boolean idempotent) {
+    /** For all who may write to the node; each call runs at most once. */
+    public static final ServiceOptions DEFAULT = new ServiceOptions(null, false);
+
+    /**
+     * For some callers only.
+     *
+     * @param patterns names or families
+     * @return such options
+     */
+    public ServiceOptions withAllow(String... patterns) {
+        return new ServiceOptions(List.of(patterns), idempotent);
+    }
+
+    /**
+     * A service that may run twice for one call.
+     *
+     * @return such options
+     */
+    public ServiceOptions withIdempotence() {
+        return new ServiceOptions(allow, true);
+    }
+}

@@ -1,0 +1,48 @@
+package speed.runtime;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import speed.errors.WireException;
+import speed.wire.EnvelopeType;
+
+/** What a node asks others about themselves (S-12). An odd answer is a WireException, never another failure. */
+public final class Questions {
+    private static final Duration TIMEOUT = Duration.ofSeconds(5);
+
+    private final Calls calls;
+
+    Questions(Calls calls) {
+        this.calls = calls;
+    }
+
+    /** A round trip by HEARTBEAT. */
+    public Duration ping(String target) {
+        long began = System.nanoTime();
+        calls.ask(target, EnvelopeType.HEARTBEAT, Map.of(), TIMEOUT);
+        return Duration.ofNanos(System.nanoTime() - began);
+    }
+
+    /** The result of an operation. */
+    @SuppressWarnings("unchecked")
+    public Map<String, Object> discover(String target, String operation) {
+        Object result = calls.ask(target, EnvelopeType.DISCOVERY, Map.of("op", operation), TIMEOUT);
+        if (result instanceof Map<?, ?> map && map.keySet().stream().allMatch(String.class::isInstance)) {
+            return (Map<String, Object>) map;
+        }
+        throw odd(target);
+    }
+
+    /** Names of the services that may be called. */
+    public List<String> services(String target) {
+        if (discover(target, "SERVICES").get("services") instanceof List<?> names
+                && names.stream().allMatch(String.class::isInstance)) {
+            return names.stream().map(String.class::cast).toList();
+        }
+        throw odd(target);
+    }
+
+    private static WireException odd(String target) {
+        return new WireException("BAD_PAYLOAD", "'" + target + "' answered what is no answer to this question");
+    }
+}

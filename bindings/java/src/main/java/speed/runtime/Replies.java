@@ -1,0 +1,42 @@
+package speed.runtime;
+
+import java.util.List;
+import speed.errors.SpeedException;
+import speed.fs.Received;
+import speed.wire.Control;
+import speed.wire.EnvelopeType;
+import speed.wire.Sequence;
+
+/**
+ * What is sent back at once by who reads lanes or handles messages: acknowledgements, errors, replies (S-11). It never
+ * waits: a sender that left or does not read loses it, counted. Thread-safe.
+ */
+final class Replies implements Arrival.Replies {
+    private final Context context;
+    private final Links links;
+
+    Replies(Context context, Links links) {
+        this.context = context;
+        this.links = links;
+    }
+
+    @Override
+    public void acknowledge(String source, Received received, boolean waiting) {
+        send(source, received.header().generation(), EnvelopeType.ACK,
+                Control.encodeAck(received.header().sequence(), waiting));
+    }
+
+    @Override
+    public void refuse(String source, long sequence, String code, String text) {
+        send(source, Sequence.generation(sequence), EnvelopeType.ERROR, Control.encodeError(code, text, sequence));
+    }
+
+    void send(String source, int generation, EnvelopeType type, byte[] payload) {
+        try {
+            links.open(source, generation)
+                    .send(Load.urgent(type, EnvelopeType.REPLY, List.of(payload)));
+        } catch (SpeedException undelivered) {
+            context.stats.count("replies_undelivered");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+package speed.runtime;
+
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import speed.Cancellation;
+import speed.core.Token;
+import speed.core.Work;
+import speed.fs.Received;
+import speed.wire.Sequence;
+import speed.wire.SpcHead;
+
+/** One accepted request until it is answered, by whoever takes the answer first (S-3, S-8). Thread-safe. */
+final class Running implements Job {
+    /** How far it came. */
+    enum Phase {
+        QUEUED,
+        BEGUN,
+        ANSWERED
+    }
+
+    /** Where its envelope lies, and how it is committed: another lane than before once a failed one was opened again. */
+    record Place(Lane lane, Token token) {}
+
+    final SpcHead head;
+    final byte[] payload;
+    /** Whether an earlier process may have run it, if its service may run twice. */
+    final boolean redelivered;
+    /** Whether nobody can tell if it was begun before. */
+    final boolean uncertain;
+    /** Monotonic. */
+    final long deadline;
+    final Cancellation cancellation = new Cancellation();
+    private static final long LOOK_NANOS = 100_000_000;
+
+    private final Serving serving;
+    private final AtomicReference<Phase> phase = new AtomicReference<>(Phase.QUEUED);
+    private volatile boolean withdrawn;
+    private volatile boolean isCommitted;
+    private volatile Place place;
+
+    Running(Serving serving, Lane lane, Received received, SpcHead head, long deadline) {
+        this.serving = serving;
+        this.head = head;
+        this.deadline = deadline;
+        payload = received.payload();
+        redelivered = received.redelivered();
+        uncertain = received.uncertain();
+        place = new Place(lane, received.token());
+    }
+
+    @Override
+    public void run(Work<Job> work) {
+        serving.serve(this);
+    }
+
+    String source() {
+        return place.lane.source();
+    }
+
+    /** It was committed before it begins: its answer need not commit it again. */
+    void committed() {
+        isCommitted = true;
+    }
+
+    /** What is still to be committed with its answer. */
+    List<Token> uncommitted() {
+        return isCommitted ? List.of() : List.of(place.token);
+    }
+
+    /** Generation of the caller that sent it. */
+    int generation() {
+        return Sequence.generation(place.token.sequence);
+    }
+
+    Place place() {
+        return place;
+    }
+
+    /** The same request came again, from the lane that was opened again; false once it has begun. */
+    synchronized boolean adopt(Place again) {
+        if (phase.get() != Phase.QUEUED) {
+            return false;
+        }
+        place = again;
+        notifyAll();
+        return true;
+    }
+
+    /** Where it lies once another lane has it; where it lay if it was withdrawn meanwhile. */
+    synchronized Place awaitAnother(Place failed) {
+        while (place == failed && !cancellation.isCancelled()) {
+            try {
+                TimeUnit.NANOSECONDS.timedWait(this, LOOK_NANOS);
+            } catch (InterruptedException leftBehind) {
+                withdrawn = true; // who interrupts a worker before it begins wants it not to begin
+                break;
+            }
+        }
+        return place;
+    }
+
+    /** From here on it has begun; false if it was answered or withdrawn before. */
+    boolean begin() {
+        return !withdrawn && phase.compareAndSet(Phase.QUEUED, Phase.BEGUN);
+    }
+
+    /** Nobody wants its answer any more, for whatever reason. */
+    void withdraw() {
+        withdrawn = true;
+        serving.raise(cancellation);
+    }
+
+    /** Gives the right to answer to the first who asks, and says how far it came; null to all others. */
+    Phase answer() {
+        Phase before = phase.getAndSet(Phase.ANSWERED);
+        return before == Phase.ANSWERED ? null : before;
+    }
+}

@@ -1,0 +1,43 @@
+package speed.runtime;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.slf4j.Logger;
+
+/** Lines of a log of which others decide how many there are: one of each kind in ten seconds. Thread-safe. */
+final class SomeLines {
+    private static final long PAUSE_NANOS = 10_000_000_000L;
+
+    private static final class Kind {
+        private long nextAt;
+        private long leftOut;
+    }
+
+    private final Map<String, Kind> kinds = new HashMap<>();
+
+    /** Logs a warning, or counts it for the next one of its kind. */
+    void warn(Logger log, String format, Object... values) {
+        long leftOut = leftOut(format);
+        if (leftOut == 0) {
+            log.warn(format, values);
+        } else if (leftOut > 0) {
+            Object[] all = java.util.Arrays.copyOf(values, values.length + 1);
+            all[values.length] = leftOut;
+            log.warn(format + " ({} more like this were left out)", all);
+        }
+    }
+
+    /** How many of a kind were left out before this one; -1 if this one is left out as well. */
+    private synchronized long leftOut(String kind) {
+        Kind known = kinds.computeIfAbsent(kind, any -> new Kind());
+        long now = System.nanoTime();
+        if (known.nextAt != 0 && now - known.nextAt < 0) {
+            known.leftOut++;
+            return -1;
+        }
+        long before = known.leftOut;
+        known.nextAt = now + PAUSE_NANOS;
+        known.leftOut = 0;
+        return before;
+    }
+}

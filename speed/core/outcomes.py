@@ -1,0 +1,46 @@
+"""What the other side's answer means for a caller: the error, whether the service ran, and what to do (S-8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from speed.errors import CALL_ERRORS, CallError, Execution, InternalError, SpeedError, fresh
+
+_NOT_BEGUN = frozenset({"SERVICE_NOT_FOUND", "ACCESS_DENIED", "INVALID_ARGUMENTS", "SEGMENTS_LOST", "LEAVING"})
+_ADVISED = frozenset({"TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN", "LEAVING"})
+_ADVICE = {
+    Execution.NOT_BEGUN: "nothing ran: call again",
+    Execution.MAY_HAVE_RUN: "it may have run: look before you repeat it",
+    Execution.RAN: "it ran",
+}
+
+
+def call_error(source: str, code: str, message: str, details: dict[str, Any]) -> CallError:
+    """The exception for an error that ``source`` answered."""
+    execution = execution_of(code, details)
+    text = f"{source}: {message}"
+    if code in _ADVISED or code not in CALL_ERRORS:
+        text = f"{text}; {_ADVICE[execution]}"
+    error = CALL_ERRORS.get(code, InternalError)(text, details)
+    error.execution = execution
+    return error
+
+
+def execution_of(code: str, details: dict[str, Any]) -> Execution:
+    """Whether the service of a call that ended with ``code`` ran."""
+    if code in _NOT_BEGUN or details.get("phase") == "queued":
+        return Execution.NOT_BEGUN
+    return Execution.RAN if code == "EXECUTION_FAILED" else Execution.MAY_HAVE_RUN
+
+
+def not_begun(error: SpeedError) -> None:
+    """Let a local error say that nothing was written."""
+    error.execution = Execution.NOT_BEGUN
+
+
+def raised(error: SpeedError, execution: Execution | None) -> SpeedError:
+    """What a caller gets of an error that ended its wait, an object of its own; ``execution`` unless it says itself."""
+    again = fresh(error)
+    if again.execution is None:
+        again.execution = execution
+    return again

@@ -1,0 +1,191 @@
+"""Where callers wait for outcomes: a blocked thread, or a Future (S-7)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from functools import partial
+from typing import Any
+
+from speed.core.outcomes import call_error, raised
+from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
+from speed.runtime import locks
+from speed.runtime.workers import place_given_up
+from speed.wire import spc
+
+log = logging.getLogger("speed.spc")
+
+Outcome = Any
+"""The answer, the SpeedError that takes its place, or an ``Answer`` that is not read yet."""
+Completion = Callable[[Outcome], None]
+SMALL_BYTES = 64 << 10
+"""Up to this size the thread that reads decodes the answer of a Future."""
+
+
+class Answer:
+    """An SPC_RESPONSE of which only the id was read; who waits for it reads the rest."""
+
+    __slots__ = ("_count", "_payload", "_source")
+
+    def __init__(self, source: str, payload: bytes, count: Callable[[str], None]) -> None:
+        self._source, self._payload, self._count = source, payload, count
+
+    def __len__(self) -> int:
+        return len(self._payload)
+
+    def outcome(self) -> Outcome:
+        """The result, or a SpeedError."""
+        try:
+            response = spc.decode_response(self._payload)
+        except WireError as error:
+            self._count("rejected_bad_payload")
+            unread = InternalError(f"{self._source}: its answer cannot be read: {error}; the call may have run")
+            unread.execution = Execution.MAY_HAVE_RUN
+            return unread
+        if response.ok:
+            return response.result
+        return call_error(self._source, response.error_code, response.error_message, response.details)
+
+
+class Waiter:
+    """One blocked thread's place for an outcome; cheaper than a Future.
+
+    ``abandon`` is called when the thread is torn out of its wait, by a signal handler that raises.
+    """
+
+    __slots__ = ("_abandon", "_execution", "_lock", "_outcome", "done")
+
+    def __init__(self, execution: Execution | None = None, abandon: Callable[[], None] = lambda: None) -> None:
+        self._execution = execution
+        self._abandon = abandon
+        self._lock = locks.lock("outcome")
+        self._lock.acquire()
+        self._outcome: Outcome = None
+        self.done = False
+
+    def on_abandoned(self, abandon: Callable[[], None]) -> None:
+        self._abandon = abandon
+
+    def complete(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self.done = True
+        self._lock.release()
+
+    def result(self) -> Outcome:
+        """Block until completed; the pending table bounds the wait."""
+        try:
+            with place_given_up():
+                self._lock.acquire()
+        except BaseException:
+            self._abandon()
+            raise
+        outcome = self._outcome.outcome() if type(self._outcome) is Answer else self._outcome
+        if isinstance(outcome, SpeedError):
+            raise raised(outcome, self._execution)
+        return outcome
+
+
+class OneAnswer:
+    """A completion that many sequences lead to; the first outcome counts."""
+
+    def __init__(self, completion: Completion) -> None:
+        self._completion = completion
+        self._lock = locks.lock("outcome")
+        self.given = False
+
+    def __call__(self, outcome: Any) -> None:
+        with self._lock:
+            first, self.given = not self.given, True
+        if first:
+            self._completion(outcome)
+
+
+class CallFuture(Future[Any]):
+    """The result of a call to come.
+
+    Its callbacks may call and wait: a worker runs them, or the thread that adds one when it is done.
+    """
+
+    callbacks_are_brief = False
+    """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
+
+    def __init__(self, tell: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__()
+        self._tell = tell
+        self._withdraw: Callable[[], None] = lambda: None
+        self._process = os.getpid()
+        self._hung: deque[Callable[[Future[Any]], object]] | None = None
+
+    def on_cancelled(self, withdraw: Callable[[], None]) -> None:
+        """The request was written: from now on ``cancel`` asks the other side."""
+        self._withdraw = withdraw
+
+    def cancel(self) -> bool:
+        """Withdraw the call. False: it was written, so the Future ends with what the other side says."""
+        if not self.done():
+            self._withdraw()
+        return False
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Have ``fn(future)`` run when the call has ended; on the thread that reads nothing may block."""
+        if self.callbacks_are_brief or self.done():
+            super().add_done_callback(fn)
+            return
+        self._hung = self._hung or deque()
+        super().add_done_callback(partial(self._call_ended, fn))
+        if self.done():  # since we looked
+            self.tell()
+
+    def _call_ended(self, fn: Callable[[Future[Any]], object], _: Future[Any]) -> None:
+        if self._hung is not None:
+            self._hung.append(fn)
+
+    def tell(self) -> None:
+        """The call has ended: have what was hung on it run, in its order."""
+        if self._hung:
+            self._tell(self._run_hung)
+
+    def _run_hung(self) -> None:
+        while self._hung:
+            try:
+                self._hung.popleft()(self)
+            except BaseException:  # its own exit, too
+                log.exception("a callback of a call failed")
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The result; raises what the call raises, TimeoutError after ``timeout`` seconds."""
+        self._check_process()
+        with place_given_up():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error of the call, None for a result; TimeoutError after ``timeout`` seconds."""
+        self._check_process()
+        with place_given_up():
+            return super().exception(timeout)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process and not self.done():
+            raise ForkedNodeError("this call is the parent process's: nobody ends it here")
+
+    def complete(self, outcome: Outcome) -> None:
+        """A completion: sets the result now, or where it is large, on a worker."""
+        if type(outcome) is Answer:
+            if len(outcome) > SMALL_BYTES:
+                self._tell(lambda: self.settle(outcome.outcome()))
+                return
+            outcome = outcome.outcome()
+        self.settle(outcome)
+
+    def settle(self, outcome: Outcome) -> None:
+        try:
+            if isinstance(outcome, SpeedError):
+                self.set_exception(raised(outcome, Execution.MAY_HAVE_RUN))
+            else:
+                self.set_result(outcome)
+        except InvalidStateError:
+            return
+        self.tell()

@@ -1,0 +1,159 @@
+"""All outgoing links of a node: made on first use, to nodes whose grant was just looked at (A-3, R-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from speed.core.access import granted
+from speed.errors import AccessDeniedError, NodeClosedError, NodeLeftError, UnknownNodeError
+from speed.runtime import locks
+from speed.runtime.context import Context
+from speed.runtime.outgoing import OutgoingLink
+from speed.wire.entry import Entry
+from speed.wire.limits import MAX_CALL_BYTES, MAX_PAYLOAD_BYTES
+
+if TYPE_CHECKING:
+    from speed.segment.splitter import Splitter
+
+FRESH_SECONDS = 0.001
+"""How long a grant that was seen counts as one that is (R-11): a burst of sends looks once."""
+
+
+class Links:
+    """All outgoing links of a node, made on first use. Thread-safe."""
+
+    def __init__(self, context: Context) -> None:
+        self.lock = locks.lock("links")
+        self._context = context
+        self._links: dict[str, OutgoingLink] = {}
+        self._generations: dict[str, int] = {}
+        self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
+        """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
+        self._opened: Callable[[OutgoingLink], None] = lambda _: None
+        self._splitters: dict[str, Splitter] = {}
+        self._is_closed = False
+
+    def on_open(self, opened: Callable[[OutgoingLink], None]) -> None:
+        self._opened = opened
+
+    def granted(self, target: str) -> OutgoingLink:
+        """The link to a live node that allows this one (A-3); nothing is written before this returns.
+
+        Raises UnknownNodeError or AccessDeniedError.
+        """
+        now = monotonic()
+        fresh = self._fresh.get(target)
+        if fresh is not None and now < fresh[0]:
+            return fresh[1]
+        entry = self._context.registry.live(target)
+        if entry is None:
+            self.drop(target)
+            raise UnknownNodeError(self._context.registry.absence(target))
+        if entry.status == "leaving":
+            raise NodeLeftError(f"{target!r} is leaving and takes nothing more: nothing was written to it")
+        self._check_grant(entry)
+        link = self.open(target, entry.generation)
+        link.features = entry.features
+        self._fresh[target] = (now + FRESH_SECONDS, link)
+        return link
+
+    def _check_grant(self, entry: Entry) -> None:
+        if not granted(entry.allow, self._context.name):
+            self._context.stats.count("sends_denied")
+            raise AccessDeniedError(
+                f"{entry.name!r} does not allow {self._context.name!r}; "
+                f"its owner must call allow({self._context.name!r})"
+            )
+
+    def open(self, target: str, generation: int) -> OutgoingLink:
+        """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).
+
+        A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+        """
+        link = self._links.get(target)
+        if link is not None and self._generations[target] == generation:
+            return link
+        with self.lock:
+            if self._is_closed:
+                raise NodeClosedError("the node was closed: nothing was written")
+            link = self._links.get(target)
+            if link is None:
+                link = OutgoingLink(self._context, target)
+                link.splitter = self._splitters.get(target)
+                link.features = self._features(target)
+                self._opened(link)
+                self._links[target] = link
+            elif self._generations[target] < generation:
+                link.renew()
+                link.features = self._features(target)
+                self._opened(link)
+            self._generations[target] = max(generation, self._generations.get(target, 0))
+            return link
+
+    def _features(self, target: str) -> tuple[str, ...]:
+        entry = self._context.registry.live(target)
+        return () if entry is None else entry.features
+
+    def cut(self, target: str, splitter: Splitter | None) -> None:
+        """Cut all that goes to ``target`` from now on, or no longer."""
+        with self.lock:
+            if splitter is None:
+                self._splitters.pop(target, None)
+            else:
+                self._splitters[target] = splitter
+            link = self._links.get(target)
+            if link is not None:
+                link.splitter = splitter
+
+    def is_cut(self, target: str) -> bool:
+        """Whether all that goes to ``target`` goes in segments."""
+        return target in self._splitters
+
+    def most_bytes(self, target: str) -> int:
+        """The largest response that can go to ``target`` (G-18)."""
+        entry = self._context.registry.live(target)
+        takes_segments = entry is not None and "segments" in entry.features
+        most = MAX_CALL_BYTES if takes_segments else MAX_PAYLOAD_BYTES
+        splitter = self._splitters.get(target)
+        return most if splitter is None else min(most, splitter.most_bytes)
+
+    def takes(self, target: str, feature: str) -> bool:
+        """Whether a node that was written to has a feature, as its entry said last."""
+        link = self._links.get(target)
+        return link is not None and feature in link.features
+
+    def known(self, name: str) -> bool:
+        """Whether this process ever wrote to ``name``, so that answers may come from there."""
+        return name in self._links
+
+    def drop(self, target: str) -> None:
+        """Forget files of a node that left; the sequence of the link goes on if it returns."""
+        self._fresh.pop(target, None)
+        link = self._links.get(target)
+        if link is not None:
+            link.renew()
+
+    def opened(self) -> list[OutgoingLink]:
+        with self.lock:
+            return list(self._links.values())
+
+    def end(self) -> None:
+        """Who still writes is refused from now on: the name is about to be given up."""
+        with self.lock:
+            self._is_closed = True
+        for link in self.opened():
+            link.end()
+
+    def close(self) -> None:
+        """For good."""
+        self.end()
+        for link in self.opened():
+            link.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors; the parent's locks may be held for ever and are not taken."""
+        for link in list(self._links.values()):
+            link.ringer.abandon()
+            link.reopen()

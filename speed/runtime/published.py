@@ -1,0 +1,36 @@
+"""What became of one message or event: who got it, and how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Published(int):
+    """How many nodes got an event. ``delivered`` are their names; ``failed`` maps the others to codes of errors."""
+
+    delivered: tuple[str, ...]
+    failed: Mapping[str, str]
+
+    def __new__(cls, delivered: Iterable[str] = (), failed: Mapping[str, str] = MappingProxyType({})) -> Self:
+        names = tuple(delivered)
+        made = super().__new__(cls, len(names))
+        made.delivered = names
+        made.failed = MappingProxyType(dict(failed))
+        return made
+
+
+class Sent(str):
+    """The id of a message that was sent. ``waiting``: it was acknowledged, and nothing takes it there yet."""
+
+    __slots__ = ("waiting",)
+    waiting: bool
+
+    def __new__(cls, message_id: str, *, waiting: bool = False) -> Self:
+        made = super().__new__(cls, message_id)
+        made.waiting = waiting
+        return made

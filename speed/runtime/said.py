@@ -1,0 +1,43 @@
+"""Log lines that others decide the number of: one of a kind in ten seconds, with how many were left out."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+
+from speed.runtime import locks
+
+AGAIN_SECONDS = 10.0
+_MAX_KINDS = 1024
+"""Of kinds some name a node; what is beyond shares one."""
+
+
+class Said:
+    """When each kind of line was written last. Thread-safe; nothing is logged under its lock."""
+
+    def __init__(self) -> None:
+        self._lock = locks.lock("said")
+        self._kinds: dict[str, tuple[float, int]] = {}
+
+    def warn(self, logger: logging.Logger, kind: str, text: str, *arguments: object) -> None:
+        """Write ``text % arguments`` as a warning, unless a line of this kind was written just before."""
+        left_out = self._left_out(kind)
+        if left_out is None:
+            return
+        if left_out:
+            text += " (and %d like it since the last such line)"
+            arguments = (*arguments, left_out)
+        logger.warning(text, *arguments)
+
+    def _left_out(self, kind: str) -> int | None:
+        """How many lines were left out before this one; None if this one is, too."""
+        now = monotonic()
+        with self._lock:
+            if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:
+                kind = ""
+            until, left_out = self._kinds.get(kind, (0.0, 0))
+            if now < until:
+                self._kinds[kind] = until, left_out + 1
+                return None
+            self._kinds[kind] = now + AGAIN_SECONDS, 0
+            return left_out

@@ -1,0 +1,109 @@
+"""What an answer means for its caller: which error, whether the service ran, what to do (S-8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speed.core.outcomes import call_error, execution_of, not_begun, raised
+from speed.core.replies import checked_answer
+from speed.errors import CALL_ERRORS, Execution, InternalError, NodeClosedError, NodeLeftError, WireError, fresh
+
+CODES = json.loads((Path(__file__).parents[3] / "registry_spec" / "codes.json").read_text())["spc"]
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "execution"),
+    [
+        ("SERVICE_NOT_FOUND", {}, Execution.NOT_BEGUN),
+        ("ACCESS_DENIED", {}, Execution.NOT_BEGUN),
+        ("INVALID_ARGUMENTS", {}, Execution.NOT_BEGUN),
+        ("SEGMENTS_LOST", {}, Execution.NOT_BEGUN),
+        ("LEAVING", {}, Execution.NOT_BEGUN),
+        ("TIMEOUT", {"phase": "queued"}, Execution.NOT_BEGUN),
+        ("WITHDRAWN", {"phase": "queued"}, Execution.NOT_BEGUN),
+        ("WITHDRAWN", {"phase": "running"}, Execution.MAY_HAVE_RUN),
+        ("TIMEOUT", {"phase": "running"}, Execution.MAY_HAVE_RUN),
+        ("TIMEOUT", {"phase": "unanswered"}, Execution.MAY_HAVE_RUN),
+        ("INTERNAL_ERROR", {}, Execution.MAY_HAVE_RUN),
+        ("INTERNAL_ERROR", {"phase": "queued"}, Execution.NOT_BEGUN),
+        ("EXECUTION_FAILED", {}, Execution.RAN),
+        ("OUT_OF_TEA", {}, Execution.MAY_HAVE_RUN),
+    ],
+)
+def test_an_answer_tells_whether_the_service_ran(code: str, details: dict[str, Any], execution: Execution) -> None:
+    assert execution_of(code, details) is execution
+    error = call_error("billing", code, "why", details)
+    assert error.execution is execution
+    assert type(error) is CALL_ERRORS.get(code, InternalError)
+    assert str(error).startswith("billing: why")
+
+
+def test_every_code_of_the_contract_has_an_error_of_its_own() -> None:
+    assert set(CODES) == set(CALL_ERRORS)
+    assert isinstance(call_error("billing", "LEAVING", "", {}), NodeLeftError)
+
+
+def test_advice_fits_what_is_known() -> None:
+    assert "call again" in str(call_error("billing", "LEAVING", "is leaving", {}))
+    assert "look before you repeat it" in str(call_error("billing", "TIMEOUT", "late", {"phase": "running"}))
+    assert "repeat" not in str(call_error("billing", "EXECUTION_FAILED", "no such account", {}))
+
+
+def test_an_error_that_many_wait_for_is_raised_as_a_copy_for_each() -> None:
+    shared = NodeClosedError("closed")
+    copies = [raised(shared, Execution.MAY_HAVE_RUN) for _ in range(2)]
+    assert [type(one) for one in copies] == [NodeClosedError, NodeClosedError]
+    assert [str(one) for one in copies] == ["closed", "closed"]
+    assert copies[0] is not copies[1]
+    assert shared.execution is None
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_copy_says_what_the_error_said(code: str) -> None:
+    error = call_error("billing", code, "why", {"phase": "running"})
+    copy = fresh(error)
+    assert (type(copy), str(copy), copy.__dict__) == (type(error), str(error), error.__dict__)
+
+
+def test_a_sound_answer_to_a_question_passes() -> None:
+    row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 0.5, "averageSeconds": 0.5}
+    stats = {
+        "name": "billing",
+        "uptimeSeconds": 1.5,
+        "pendingCalls": 0,
+        "lanes": 1,
+        "counters": {"gaps": 1},
+        "services": {"add": row},
+    }
+    assert checked_answer("STATS", stats) is stats
+    for change in ({"services": {"add": {**row, "lastError": None}}}, {"counters": {"gaps": "1"}}, {"lanes": True}):
+        with pytest.raises(WireError):
+            checked_answer("STATS", {**stats, **change})
+
+
+def test_a_local_error_says_that_nothing_was_written_and_keeps_saying_it() -> None:
+    error = NodeClosedError("closed")
+    not_begun(error)
+    assert raised(error, Execution.MAY_HAVE_RUN).execution is Execution.NOT_BEGUN
+
+
+def test_the_counters_of_a_peer_are_checked_before_a_program_sees_them() -> None:
+    row = {"numRequests": 1, "numErrors": 0, "lastError": "", "processingSeconds": 0.5, "averageSeconds": 0.5}
+    stats = {"name": "b", "uptimeSeconds": 1.5, "pendingCalls": 0, "lanes": 1, "counters": {"gaps": 1}}
+    assert checked_answer("STATS", {**stats, "services": {"tax": row}})["services"] == {"tax": row}
+    for odd in ([], {"tax": []}, {1: row}, {"tax": {**row, "numErrors": "0"}}):
+        with pytest.raises(WireError, match="services"):
+            checked_answer("STATS", {**stats, "services": odd})
+    with pytest.raises(WireError, match="no map"):
+        checked_answer("STATS", [stats])
+
+
+@pytest.mark.parametrize("odd", [None, "tax", [1], {"tax": 1}])
+def test_names_of_services_are_a_list_of_texts(odd: Any) -> None:
+    assert checked_answer("SERVICES", {"services": ["tax"]}) == {"services": ["tax"]}
+    with pytest.raises(WireError, match="services"):
+        checked_answer("SERVICES", {"services": odd})
