@@ -1,6 +1,11 @@
 // Messages that nothing takes yet, messages that fail, and what becomes of them (S-17, S-18, T-2, T-5).
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
 #include <latch>
 
 #include "fabric.hpp"
@@ -131,24 +136,51 @@ TEST_F(FailuresTest, what_is_dropped_is_counted_s_17) {
   EXPECT_TRUE(dead().empty());
 }
 
+// A process that waits for a word, and then begins. Made before there are threads: a sanitizer follows no others.
+class LaterProcess {
+ public:
+  explicit LaterProcess(const std::function<void()>& body) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      char word = 0;
+      close(ends[1]);
+      if (read(ends[0], &word, 1) == 1) body();
+      _exit(100);
+    }
+    close(ends[0]);
+    word_ = ends[1];
+  }
+
+  // Lets it begin; its exit status.
+  int run() const {
+    EXPECT_EQ(write(word_, "x", 1), 1);
+    close(word_);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WEXITSTATUS(status);
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int word_ = -1;
+};
+
 TEST_F(FailuresTest, a_message_that_ends_its_process_each_time_is_dead_in_the_end_l_25) {
+  const auto live = [&] {
+    Node node("receiver", receiver(OnError::dead_letter));
+    node.on_message([&](Message& message) { _exit(static_cast<int>(message.deliveries())); });
+    while (true) pause();
+  };
+  const std::array<LaterProcess, 3> lives{LaterProcess(live), LaterProcess(live), LaterProcess(live)};
   Node sender("sender", root_.options());
   {
     const auto first = Runtime::make("receiver", receiver(OnError::dead_letter));  // which never reads
     sender.send("receiver", "poison");
     first->context.registration->remove();
   }
-  for (int life = 0; life < 3; ++life) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      Node node("receiver", receiver(OnError::dead_letter));
-      node.on_message([&](Message& message) { _exit(static_cast<int>(message.deliveries())); });
-      while (true) pause();
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    EXPECT_EQ(WEXITSTATUS(status), life + 1);
-  }
+  for (int life = 0; life < 3; ++life) EXPECT_EQ(lives[static_cast<std::size_t>(life)].run(), life + 1);
   Node node("receiver", receiver(OnError::dead_letter));
   std::atomic<int> handled = 0;
   node.on_message([&](Message&) { ++handled; });
