@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from speed.runtime.futures import CallFuture
 from speed.runtime.message import Message
+from speed.runtime.options import in_seconds
 from speed.runtime.published import Published
+from speed.runtime.receiving import Fetched, InHand
 from speed.runtime.threads import Threads
 from speed.runtime.workers import place_given_up
 
 if TYPE_CHECKING:
-    from speed.messaging import Fetched
     from speed.node import Node
 
 
@@ -27,14 +29,15 @@ class AsyncNode:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._threads = Threads(node.name)
-        self._in_hand: Message | None = None
+        self._receiving = node._receiving()
+        self._in_hand = InHand()
 
     async def call(
         self, target: str, service: str, arguments: dict[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
         with place_given_up():
-            starting = self._threads.run(target, self._node.submit, target, service, arguments, timeout=timeout)
+            starting = self._threads.run(target, _within(timeout, self._node.submit), target, service, arguments)
             try:
                 future = await asyncio.wrap_future(starting)
             except asyncio.CancelledError:
@@ -46,35 +49,39 @@ class AsyncNode:
 
     async def send(self, target: str, payload: Any, *, ack: bool = False, timeout: float = 5.0, **how: Any) -> str:
         """Like ``Node.send``, options included; a wait for room or acknowledgement does not block the loop."""
-        return await self._run(self._node.send, target, payload, ack=ack, timeout=timeout, **how)  # type: ignore[no-any-return]
+        return await self._run(timeout, self._node.send, target, payload, ack=ack, **how)  # type: ignore[no-any-return]
 
     async def publish(self, topic: str, payload: Any, *, timeout: float = 5.0, **how: Any) -> Published:
         """Like ``Node.publish``, options included."""
-        return await self._run(self._node.publish, topic, payload, timeout=timeout, **how)  # type: ignore[no-any-return]
+        return await self._run(timeout, self._node.publish, topic, payload, **how)  # type: ignore[no-any-return]
 
     async def ping(self, target: str, *, timeout: float = 5.0) -> float:
         """Like ``Node.ping``."""
-        return await self._run(self._node.ping, target, timeout=timeout)  # type: ignore[no-any-return]
+        return await self._run(timeout, self._node.ping, target)  # type: ignore[no-any-return]
 
-    async def _run(self, verb: Any, *arguments: Any, **named: Any) -> Any:
+    async def _run(self, timeout: float, verb: Any, *arguments: Any, **named: Any) -> Any:
         with place_given_up():
-            return await asyncio.wrap_future(self._threads.run(None, verb, *arguments, **named))
+            return await asyncio.wrap_future(self._threads.run(None, _within(timeout, verb), *arguments, **named))
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """Like ``Node.receive``. Cancelled, it leaves the message for the next one who asks."""
-        before, self._in_hand = self._in_hand, None
-        fetch = self._node._fetching(timeout)
-        fetching: Future[Fetched | None] = self._threads.run(None, fetch, before)
+        for message in self._in_hand.over():
+            self._threads.run(None, message.done)  # a commit may wait for the disk
+        with place_given_up():
+            fetched = await self._fetched(timeout)
+        return None if fetched is None else self._in_hand.give(fetched.message)
+
+    async def _fetched(self, timeout: float | None) -> Fetched | None:
+        if timeout is not None and timeout <= 0:
+            return await asyncio.wrap_future(self._threads.run(None, self._receiving.fetch_at_once))
+        asked = self._receiving.ask()
         try:
-            fetched = await asyncio.wrap_future(fetching)
+            await asyncio.wait((waiting := asyncio.wrap_future(asked),), timeout=timeout)
+            return None if asked.cancel() else await waiting
         except asyncio.CancelledError:
-            fetch.abandon()
-            fetching.add_done_callback(fetch.put_back)
+            asked.cancel()
+            asked.add_done_callback(self._receiving.put_back)
             raise
-        if fetched is None:
-            return None
-        self._in_hand = fetched.message
-        return fetched.message
 
     async def messages(self) -> AsyncIterator[Message]:
         """Like ``Node.messages``: ends when the node is closed."""
@@ -90,13 +97,19 @@ class AsyncNode:
 
     def _finish_in_hand(self) -> None:
         """On close what ``receive`` returned last counts as handled."""
-        message, self._in_hand = self._in_hand, None
-        if message is not None:
+        for message in self._in_hand.all():
             message.done()
 
     def _stop(self) -> None:
         """The node is closed."""
+        self._receiving.stop()
         self._threads.stop()
+
+
+def _within(timeout: float | None, verb: Callable[..., Any]) -> Callable[..., Any]:
+    """``verb``, to end in time however long it waits for its turn."""
+    deadline = monotonic() + in_seconds(timeout)
+    return lambda *arguments, **named: verb(*arguments, timeout=max(0.0, deadline - monotonic()), **named)
 
 
 def _withdraw(starting: Future[Any]) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
 from speed.errors import ConfigurationError, NodeClosedError
-from speed.runtime.fetching import Fetched, Fetching, Slices
 from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, in_seconds
+from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
 from speed.wire.message_splice import has_token
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from speed.trust.security import MessageSecurity
 
 Handler = Callable[["Message"], object]
-__all__ = ["Fetched", "Messaging"]
 
 
 class Messaging:
@@ -38,7 +37,6 @@ class Messaging:
         self._namespace = namespace
         self._security = security
         self._guarded: Protected | None = None
-        self._slices: Slices | None = None
         if security is not None:
             self._guarded = self._make_protected()
 
@@ -171,19 +169,13 @@ class Messaging:
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
-        if self._slices is not None and (left := self._slices.returned()) is not None:
-            return left
         if self._guarded is None:
             return self._engine.receive(timeout)
         return self._guarded.receive(timeout)
 
-    def _fetching(self, timeout: float | None) -> Fetching:
-        """One fetch for ``node.aio``."""
-        opened = None if self._guarded is None else self._guarded.opened
-        engine: Any = self._engine
-        if not hasattr(engine, "fetch"):
-            engine = self._slices = self._slices or Slices(engine.receive)
-        return Fetching(engine, timeout, opened)
+    def _receiving(self) -> Receiving:
+        """How ``node.aio`` fetches."""
+        return Receiving(self.name, self._engine, None if self._guarded is None else self._guarded.opened)
 
     def messages(self) -> Iterator[Message]:
         """Messages one after the other until the node is closed; each is finished when the next is asked for."""

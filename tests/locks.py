@@ -13,7 +13,7 @@ ORDER = (
     ("link",),
     ("lane",),
     ("work",),
-    ("answers", "withdrawals", "threads", "loop", "watch"),
+    ("answers", "withdrawals", "threads", "receiving", "loop", "watch"),
     ("outcome",),
     ("said", "stats"),
 )

@@ -6,7 +6,8 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
   room in another's inbox (T-11).
 * ``registry`` renews the lease, watches joins and leaves, notices nodes that died.
 * ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
-* ``loop`` awaits what is ``async``; ``await-N`` do for ``node.aio`` what may wait; ``lost`` tells of a lost lease.
+* ``loop`` awaits what is ``async``; ``await-N`` do for ``node.aio`` what may wait, ``receive`` fetches messages for it;
+  ``lost`` tells of a lost lease.
 
 Locks, by the names that ``locks`` makes them under, in their order: who holds one may take only those further down.
 
@@ -17,7 +18,7 @@ Locks, by the names that ``locks`` makes them under, in their order: who holds o
 5.  ``link``         sequence, sealing and appending of one link; free while a sender waits for room
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
-8.  ``answers``, ``withdrawals``, ``threads``, ``loop``, ``watch``   small tables
+8.  ``answers``, ``withdrawals``, ``threads``, ``receiving``, ``loop``, ``watch``   small tables
 9.  ``outcome``      one waiter's place
 10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
 

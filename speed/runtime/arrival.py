@@ -18,6 +18,7 @@ Open = Callable[["Arrival"], "Message | None"]
 Acknowledge = Callable[[bool], None]
 """Tells the sender that it was handled, or with True that it waits for the program to take it."""
 Refuse = Callable[[str, str], None]
+Answer = tuple[Acknowledge, Refuse]
 
 
 class Arrival:
@@ -27,10 +28,9 @@ class Arrival:
     """
 
     __slots__ = (
-        "_acknowledge",
+        "_answers",
         "_is_counted",
         "_opener",
-        "_refuse",
         "_run",
         "deliveries",
         "failures",
@@ -54,14 +54,13 @@ class Arrival:
         run: Callable[[Arrival, Work], None],
         message: Message | None = None,
         order: Hashable = None,
-        acknowledge: Acknowledge | None = None,
-        refuse: Refuse | None = None,
+        answer: Answer | None = None,
     ) -> None:
         self.lane, self.token, self.is_event, self.redelivered = lane, token, is_event, redelivered
         self.message, self.order, self._run = message, order, run
         self._opener: Open | None = None
         self.priority = DEFAULT_PRIORITY if message is None else message.metadata.priority
-        self._acknowledge, self._refuse = acknowledge, refuse
+        self._answers = [] if answer is None else [answer]
         self.deliveries = 0
         self.failures = 0
         self.letter: int | None = None
@@ -105,16 +104,19 @@ class Arrival:
         return self.failures
 
     def acknowledge(self, *, waiting: bool = False) -> None:
-        answer, self._acknowledge = self._acknowledge, None
-        if answer is not None:
-            self._refuse = None
-            answer(waiting)
+        for acknowledge, _ in self._answer():
+            acknowledge(waiting)
 
     def refuse(self, code: str, text: str) -> None:
-        answer, self._refuse = self._refuse, None
-        if answer is not None:
-            self._acknowledge = None
-            answer(code, text)
+        for _, refuse in self._answer():
+            refuse(code, text)
+
+    def _answer(self) -> list[Answer]:
+        """How its sender is answered, once: ``pop`` gives it to one thread alone."""
+        try:
+            return [self._answers.pop()]
+        except IndexError:
+            return []
 
     def finish(self) -> None:
         """Commit it: it is never delivered again."""

@@ -145,7 +145,7 @@ class Delivery:
     def put_back(self, work: Work) -> None:
         """A fetch was cancelled: the message is fetched by the next one."""
         work.item.message.when_done(None)
-        self._pool.put_back(work)
+        self._pool.put_back(work, self.takes)
 
     def wake_receivers(self) -> None:
         self._pool.wake_receivers()

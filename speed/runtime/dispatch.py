@@ -160,7 +160,7 @@ class Dispatch:
 
     def _arrival(self, lane: Lane, received: Received, order: Hashable) -> Arrival:
         header, source = received.header, lane.source
-        asked = header.flags & FLAG_ACK_REQUESTED
+        answer = (partial(self.acknowledge, source, header.sequence), partial(self.tell, source, header.sequence))
         return Arrival(
             lane,
             received.token,
@@ -168,8 +168,7 @@ class Dispatch:
             redelivered=received.redelivered,
             run=self._delivery.handle,
             order=order,
-            acknowledge=partial(self.acknowledge, source, header.sequence) if asked else None,
-            refuse=partial(self.tell, source, header.sequence) if asked else None,
+            answer=answer if header.flags & FLAG_ACK_REQUESTED else None,
         )
 
     def _made(self, lane: Lane, received: Received, view: MessageView) -> Message:

@@ -122,18 +122,20 @@ class WorkerPool:
         """The next message that nothing takes; None after the timeout, or when ``is_over``, which may raise."""
         deadline = None if timeout_seconds is None else monotonic() + timeout_seconds
         with self._lock:
-            while (work := self._scheduler.receive()) is None:
+            while not is_over():
+                work = self._scheduler.receive()
                 left = 1.0 if deadline is None else deadline - monotonic()
-                if is_over() or left <= 0:
-                    return None
+                if work is not None or left <= 0:
+                    return work
                 self._arrived.wait(min(left, 1.0))
-            return work
+            return None
 
-    def put_back(self, work: Work) -> None:
+    def put_back(self, work: Work, takes: Callable[[Any], bool]) -> None:
         """The fetch of ``work`` was cancelled: it is fetched, or handled, next."""
         with self._lock:
             if work.state is State.IN_HAND:
                 self._scheduler.put_back(work)
+                self._wake(self._scheduler.claim(takes))
                 self._arrived.notify_all()
 
     def wake_receivers(self) -> None:

@@ -196,3 +196,70 @@ def test_what_a_program_awaits_uses_no_executor_of_the_loop(make: Make) -> None:
         assert message is not None
 
     asyncio.run(run())
+
+
+def test_many_tasks_that_wait_for_a_message_hold_up_nothing_else(make: Make) -> None:
+    """T-7: they would fill any number of threads."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    billing.register("echo", lambda x: x)
+
+    async def run() -> set[int]:
+        waiting = [asyncio.ensure_future(analytics.aio.receive()) for _ in range(200)]
+        await asyncio.sleep(0)
+        assert await analytics.aio.call("billing", "echo", {"x": 1}, timeout=PATIENCE) == 1
+        analytics.allow("billing")
+        for number in range(200):
+            await billing.aio.send("analytics", number)
+        return {message.payload for message in await asyncio.gather(*waiting) if message is not None}
+
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == set(range(200))
+
+
+def test_tasks_that_receive_side_by_side_each_finish_what_they_were_given(make: Make) -> None:
+    """None comes again in the next life, also not those of a task that has ended."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+
+    async def consume(found: list[int], count: int) -> None:
+        for _ in range(count):
+            message = await billing.aio.receive(PATIENCE)
+            assert message is not None
+            found.append(message.payload)
+
+    async def run() -> list[int]:
+        found: list[int] = []
+        sending = [analytics.aio.send("billing", number) for number in range(31)]
+        await asyncio.gather(*sending, *(consume(found, 10) for _ in range(3)))
+        await consume(found, 1)
+        return found
+
+    assert sorted(asyncio.run(asyncio.wait_for(run(), PATIENCE))) == list(range(31))
+    billing.close()
+    assert make("billing", allow=["analytics"]).receive(0.3) is None
+
+
+def test_a_receive_with_no_time_returns_what_is_there(make: Make) -> None:
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+
+    async def run() -> None:
+        assert await billing.aio.receive(0) is None
+        analytics.send("billing", 7, ack=True, timeout=PATIENCE)
+        message = await billing.aio.receive(0)
+        assert message is not None
+        assert message.payload == 7
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_those_who_wait_for_a_message_are_told_that_the_node_was_closed(make: Make) -> None:
+    billing = make("billing")
+
+    async def run() -> None:
+        waiting = [asyncio.ensure_future(billing.aio.receive()) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(billing.close)
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(one) for one in ended] == [speed.NodeClosedError] * 3
+        with pytest.raises(speed.NodeClosedError):
+            await billing.aio.receive()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))

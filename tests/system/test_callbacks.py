@@ -24,11 +24,17 @@ def nodes_of_each_kind(node: Make, kind: str) -> Make:
 
 
 @pytest.fixture
-def go(make: Make) -> threading.Event:
+def begun() -> threading.Event:
+    """Set once the service ``held`` runs."""
+    return threading.Event()
+
+
+@pytest.fixture
+def go(make: Make, begun: threading.Event) -> threading.Event:
     """What the service ``held`` of ``billing`` waits for; ``echo`` answers at once."""
     event = threading.Event()
     billing = make("billing", allow=["analytics"])
-    billing.register("held", lambda: event.wait(PATIENCE))
+    billing.register("held", lambda: (begun.set(), event.wait(PATIENCE))[1])
     billing.register("echo", lambda x: x)
     return event
 
@@ -83,14 +89,14 @@ def test_a_callback_of_a_call_that_has_ended_runs_in_the_thread_that_adds_it(mak
 
 
 def test_the_callback_of_a_cancelled_call_runs_once_when_the_other_side_has_spoken(
-    make: Make, go: threading.Event
+    make: Make, go: threading.Event, begun: threading.Event
 ) -> None:
     """S-16: the call runs already, and its result counts."""
     analytics = make("analytics")
     future = analytics.submit("billing", "held")
     found: Queue[Any] = Queue()
     future.add_done_callback(lambda done: found.put(done.result()))
-    analytics.ping("billing", timeout=PATIENCE)
+    assert begun.wait(PATIENCE)
     assert not future.cancel()
     go.set()
     assert found.get(timeout=PATIENCE) is True

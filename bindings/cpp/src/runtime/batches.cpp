@@ -90,7 +90,7 @@ void Batches::finish(const std::vector<Arrival>& batch, const Node::Refusals& re
   for (std::size_t place = 0; place < batch.size(); ++place) {
     Message::State& message = *batch[place];
     const auto refusal = refused.find(place);
-    const bool wants_answer = std::exchange(message.wants_answer, false);
+    const bool wants_answer = message.wants_answer.exchange(false);
     if (refusal != refused.end()) context_.stats.count("messages_refused");
     if (wants_answer && refusal == refused.end()) replies_.acknowledge(message, false);
     if (wants_answer && refusal != refused.end()) {

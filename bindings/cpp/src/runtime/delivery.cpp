@@ -411,11 +411,11 @@ bool Delivery::retry(const DeliveredPtr& work) {
 }
 
 void Delivery::acknowledge(Message::State& message, bool waiting) {
-  if (std::exchange(message.wants_answer, false)) replies_.acknowledge(message, waiting);
+  if (message.wants_answer.exchange(false)) replies_.acknowledge(message, waiting);
 }
 
 void Delivery::refuse(Message::State& message, std::string_view code, const std::string& text) {
-  if (std::exchange(message.wants_answer, false)) replies_.refuse(message, code, text);
+  if (message.wants_answer.exchange(false)) replies_.refuse(message, code, text);
 }
 
 // A message runs only once there is a handler, which stays.

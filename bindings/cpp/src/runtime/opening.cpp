@@ -21,7 +21,7 @@ bool refuse(Context& context, const Replies& replies, Message::State& message, s
             const std::string& text) {
   context.stats.count("messages_refused");
   context.log.rarely(LogLevel::warning, "speed.messages", code, "a message of '" + message.source() + "' is refused: " + text);
-  if (std::exchange(message.wants_answer, false)) replies.refuse(message, code, text);
+  if (message.wants_answer.exchange(false)) replies.refuse(message, code, text);
   message.done();
   return false;
 }

@@ -47,7 +47,7 @@ final class Arrival implements Job {
     private final Assembly assembly;
     private Content content;
     private final AtomicBoolean done = new AtomicBoolean();
-    private boolean answered;
+    private final AtomicBoolean answered;
     private Runnable finished = () -> {};
     private int deliveries;
     private int failures;
@@ -61,7 +61,7 @@ final class Arrival implements Job {
         this.content = content;
         this.assembly = assembly;
         isEvent = received.header().type() == EnvelopeType.EVENT;
-        answered = !received.header().has(EnvelopeType.ACK_REQUESTED);
+        answered = new AtomicBoolean(!received.header().has(EnvelopeType.ACK_REQUESTED));
     }
 
     @Override
@@ -123,15 +123,13 @@ final class Arrival implements Job {
 
     /** Tells the sender that it was handled, or waits for the program; at most one answer goes out. */
     void acknowledge(boolean waiting) {
-        if (!answered) {
-            answered = true;
+        if (answered.compareAndSet(false, true)) {
             replies.acknowledge(source(), received, waiting);
         }
     }
 
     void refuse(String code, String text) {
-        if (!answered) {
-            answered = true;
+        if (answered.compareAndSet(false, true)) {
             replies.refuse(source(), received.header().sequence(), code, text);
         }
     }
