@@ -219,7 +219,11 @@ class NativeEngine:
         return bool(self._engine.closed)
 
     def close(self, drain_seconds: float) -> None:
-        self._engine.close(drain_seconds)
+        here = at_work.get()
+        if here is not None and isinstance(here[0], speed_native.Present):  # maybe awaited there, on another thread
+            here[0].close(self._engine, drain_seconds)
+        else:
+            self._engine.close(drain_seconds)
         _open.discard(self)
 
     def abandon(self) -> None:
@@ -309,7 +313,7 @@ def _answer(service: Service) -> Callable[..., Response]:
     ) -> Response:
         request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
         if is_awaited:
-            at_work.set((speed_native.Present(), _HERE))
+            at_work.set((speed_native.Present(), _HERE, None))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -327,7 +331,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
-        here = at_work.set((speed_native.Present(), _HERE))
+        here = at_work.set((speed_native.Present(), _HERE, None))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)

@@ -39,8 +39,8 @@ class MessageItem(Protocol):
     def finish(self) -> None: ...
 
 
-at_work: ContextVar[tuple[WorkerPool, Work] | None] = ContextVar("speed_at_work", default=None)
-"""What runs here, in a service, a handler or a callback, and in what these await."""
+at_work: ContextVar[tuple[WorkerPool, Work, threading.Thread | None] | None] = ContextVar("speed_at_work", default=None)
+"""What runs here, in a service, a handler or a callback, and in what these await; and the worker that waits for it."""
 
 
 @contextmanager
@@ -221,7 +221,7 @@ class WorkerPool:
             self._work_on(work)
 
     def _work_on(self, work: Work) -> None:
-        token = at_work.set((self, work))
+        token = at_work.set((self, work, threading.current_thread()))
         try:
             if work.kind is Kind.REQUEST:
                 try:
@@ -299,6 +299,8 @@ class WorkerPool:
             self._settled.notify_all()
             threads = list(self._threads)
         deadline = monotonic() + END_SECONDS
+        here = at_work.get()
+        waits_for_us = None if here is None else here[2]
         for thread in threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread is not waits_for_us:
                 thread.join(max(0.0, deadline - monotonic()))

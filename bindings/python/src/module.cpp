@@ -48,6 +48,11 @@ class Present {
  public:
   bool block(nb::handle) { return here_.job != nullptr && here_.workers->give_place(here_.job); }
   void resume(nb::handle) { here_.workers->take_place(here_.job); }
+  // Closes a node on a thread that counts as the one which runs this.
+  void close(Engine& engine, double drain_seconds) const {
+    const runtime::Workers::As as(here_);
+    engine.close(drain_seconds);
+  }
 
  private:
   runtime::Workers::Present here_ = runtime::Workers::present();
@@ -103,7 +108,8 @@ NB_MODULE(speed_native, module) {
   nb::class_<Present>(module, "Present")
       .def(nb::init<>())
       .def("block", &Present::block)
-      .def("resume", &Present::resume);
+      .def("resume", &Present::resume)
+      .def("close", &Present::close);
   module.def("set_log", &log_to);
 
   nb::class_<Engine>(module, "Engine")

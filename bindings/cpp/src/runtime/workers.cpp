@@ -18,6 +18,7 @@ constexpr double job_seconds = 1.0;     // how long the end waits for what still
 
 thread_local Workers* runs_for = nullptr;
 thread_local JobPtr present_job;                  // what this thread runs
+thread_local std::thread::id present_thread;      // which thread really does, if this one only counts as it
 thread_local bool present_ended = false;          // by its own word: it may be another thread's already
 thread_local bool holds_turn = false;             // it took a request that has not begun yet
 thread_local const Workers* reads_for = nullptr;  // whose turn of reading this thread takes
@@ -271,7 +272,21 @@ void Workers::look_in() {
 
 // --- places ---
 
-Workers::Present Workers::present() { return {runs_for, present_job}; }
+Workers::Present Workers::present() {
+  return {runs_for, present_job, present_thread == std::thread::id() ? std::this_thread::get_id() : present_thread};
+}
+
+Workers::As::As(const Present& other) : before_{runs_for, present_job, present_thread} {
+  runs_for = other.workers;
+  present_job = other.job;
+  present_thread = other.thread;
+}
+
+Workers::As::~As() {
+  runs_for = before_.workers;
+  present_job = std::move(before_.job);
+  present_thread = before_.thread;
+}
 
 Workers::Away::Away() {
   if (runs_for == nullptr || present_job == nullptr || !runs_for->give_place(present_job)) return;
@@ -395,7 +410,7 @@ void Workers::stop(double timeout_seconds) {
   }
   const double deadline = fs::monotonic_seconds() + job_seconds;
   for (Member& member : members) {
-    const bool is_self = member.thread.get_id() == std::this_thread::get_id();
+    const bool is_self = member.thread.get_id() == present().thread;
     while (!is_self && !*member.ended && fs::monotonic_seconds() < deadline) pause(tick_seconds);
     if (*member.ended) {
       member.thread.join();

@@ -82,8 +82,23 @@ class Workers {
   struct Present {
     Workers* workers = nullptr;
     JobPtr job;
+    std::thread::id thread;
   };
   static Present present();
+
+  // While it lives, this thread counts as the one that runs something, which waits for it: what it awaits may close the
+  // node like a handler itself.
+  class As {
+   public:
+    explicit As(const Present& other);
+    As(const As&) = delete;
+    As& operator=(const As&) = delete;
+    ~As();
+
+   private:
+    Present before_;
+  };
+
   bool give_place(const JobPtr& job);  // it waits for another node; false if too many do
   void take_place(const JobPtr& job);  // it goes on
 
