@@ -148,14 +148,23 @@ class FunctionService:
         """The parameters for people, e.g. ``(x: int, y: int = 2)``."""
         return self._parameters.signature
 
+    @property
+    def takes_request(self) -> bool:
+        """Whether the function asks for the request itself."""
+        return self._parameters.request_parameter is not None
+
     def invoke(self, request: Request) -> Any:
         """Check and call. Raises InvalidArgumentsError naming the parameter, else whatever the function raises."""
-        arguments = request.arguments
-        self._parameters.check(arguments)
         injected = self._parameters.request_parameter
         if injected is None:
-            return self._function(**arguments)
-        return self._function(**arguments, **{injected: request})
+            return self.call(request.arguments)
+        self._parameters.check(request.arguments)
+        return self._function(**request.arguments, **{injected: request})
+
+    def call(self, arguments: Mapping[str, Any]) -> Any:
+        """The same for a function that does not ask for the request."""
+        self._parameters.check(arguments)
+        return self._function(**arguments)
 
 
 class Registered(NamedTuple):
@@ -237,14 +246,19 @@ def run(service: Service, request: Request) -> Response:
     """Invoke ``service``; what it raises becomes an error answer (S-8)."""
     try:
         answer = service.invoke(request)
-    except (InvalidArgumentsError, ExecutionFailedError) as error:
-        return Response.error(error.code, str(error), error.details)
     except BaseException as error:  # its own exit or cancellation, too: the caller waits
-        if request.cancelled and _is_cancellation(error):
-            return Response.error("WITHDRAWN", f"{request.service!r} ended because the call was withdrawn", _RUNNING)
-        log.error("service %s failed for a call of %s\n%s", request.service, request.caller, traceback_text(error))
-        return _failed(error)
+        return failure(request.service, request.caller, error, is_cancelled=request.cancelled)
     return answer if type(answer) is Response else Response(answer)
+
+
+def failure(service: str, caller: str, error: BaseException, *, is_cancelled: bool) -> Response:
+    """The answer to a call whose service raised ``error``; what the service did not mean to raise is logged."""
+    if isinstance(error, InvalidArgumentsError | ExecutionFailedError):
+        return Response.error(error.code, str(error), error.details)
+    if is_cancelled and _is_cancellation(error):
+        return Response.error("WITHDRAWN", f"{service!r} ended because the call was withdrawn", _RUNNING)
+    log.error("service %s failed for a call of %s\n%s", service, caller, traceback_text(error))
+    return _failed(error)
 
 
 def _is_cancellation(error: BaseException) -> bool:

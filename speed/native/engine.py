@@ -7,8 +7,9 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import speed_native
 
 from speed.core.access import AccessPolicy
-from speed.core.services import Request, Response, Service, ServiceRegistry, failure_text, run
+from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
 from speed.errors import ConfigurationError, DurabilityError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.event_loop import Awaited
@@ -57,6 +58,7 @@ class NativeEngine:
     kind = "native"
 
     def __init__(self, options: Options) -> None:
+        self._process = os.getpid()
         self._services = ServiceRegistry()
         self._engine = speed_native.Engine(**_checked(options), settle=_settle)
         self.root: str = self._engine.root
@@ -84,7 +86,9 @@ class NativeEngine:
         self._engine.check()
         grants = None if allow is None or isinstance(allow, str) else tuple(allow)
         made = self._services.register(name, service, allow if grants is None else grants, idempotent=idempotent)
-        self._engine.serve(name, _answer(made), grants, idempotent)
+        is_plain = isinstance(made, FunctionService) and not made.takes_request
+        answer = _answer_plainly(made) if is_plain else _answer(made)  # type: ignore[arg-type]
+        self._engine.serve(name, answer, is_plain, grants, idempotent)
 
     # --- calls ---
 
@@ -96,10 +100,10 @@ class NativeEngine:
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout: float, traceparent: str | None
     ) -> Future[Any]:
-        future = NativeFuture()
+        future = NativeFuture(self._process)
         traceparent = traceparent or current_traceparent.get()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, future)
-        future.on_cancelled(lambda: self._engine.withdraw(target, request_id))
+        future.on_cancelled(partial(self._engine.withdraw, target, request_id))
         return future
 
     def ping(self, target: str, timeout: float) -> float:
@@ -325,6 +329,23 @@ def _answer(service: Service) -> Callable[..., Response]:
     return answer
 
 
+def _answer_plainly(service: FunctionService) -> Callable[..., Response]:
+    """The same for a function that does not ask for the request, which is most of them: none is made."""
+
+    def answer(arguments: dict[str, Any], caller: str, trace: str | None) -> Response:
+        token = None if trace is None else current_traceparent.set(trace)
+        try:
+            result = service.call(arguments)
+        except BaseException as error:
+            return failure(service.name, caller, error, is_cancelled=False)
+        finally:
+            if token is not None:
+                current_traceparent.reset(token)
+        return result if type(result) is Response else Response(result)
+
+    return answer
+
+
 def _handling(handler: Handler) -> Callable[..., None]:
     """What a worker of the core calls for each message; what it raises is answered and counted there."""
     from speed.native.message import received_message
@@ -371,18 +392,16 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
 class NativeFuture(CallFuture):
     """The result of a call of the core; a worker settles it, and runs what was hung on it."""
 
-    def __init__(self) -> None:
-        super().__init__(lambda run: run())
+    def __init__(self, process: int) -> None:
+        super().__init__(_at_once, process)
 
-    def result(self, timeout: float | None = None) -> Any:
-        if self.done():
-            return super().result(timeout)
-        with speed_native.Place():
-            return super().result(timeout)
+    def _place_given_up(self) -> AbstractContextManager[None]:
+        place: AbstractContextManager[None] = speed_native.Place()
+        return place
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        with speed_native.Place():
-            return super().exception(timeout)
+
+def _at_once(run: Callable[[], None]) -> None:
+    run()
 
 
 def _settle(future: NativeFuture, result: Any, error: SpeedError | None) -> None:

@@ -7,6 +7,7 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -42,6 +43,7 @@ class Calls:
         self._pool = pool
         self._links = links
         self._withdrawals = withdrawals
+        self._process = os.getpid()
         self._pending: PendingCalls = context.pending
         self._untold: deque[Callable[[], None]] = deque()
         """The callbacks of calls that ended, until a worker runs them."""
@@ -64,7 +66,7 @@ class Calls:
         self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
     ) -> CallFuture:
         """Call, and wait later."""
-        future = CallFuture(self._tell)
+        future = CallFuture(self._tell, self._process)
         request_id = self._start(target, service, arguments, timeout_seconds, future.complete, traceparent)
         future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
         return future

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -106,18 +107,19 @@ class OneAnswer:
 class CallFuture(Future[Any]):
     """The result of a call to come.
 
-    Its callbacks may call and wait: a worker runs them, or the thread that adds one when it is done.
+    Its callbacks may call and wait: a worker runs them, or the thread that adds one when it is done. ``process`` is the
+    one that called: a fork of it waits in vain.
     """
 
     callbacks_are_brief = False
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
+    _withdraw: Callable[[], None] | None = None
+    _hung: deque[Callable[[Future[Any]], object]] | None = None
 
-    def __init__(self, tell: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, tell: Callable[[Callable[[], None]], None], process: int) -> None:
         super().__init__()
         self._tell = tell
-        self._withdraw: Callable[[], None] = lambda: None
-        self._process = os.getpid()
-        self._hung: deque[Callable[[Future[Any]], object]] | None = None
+        self._process = process
 
     def on_cancelled(self, withdraw: Callable[[], None]) -> None:
         """The request was written: from now on ``cancel`` asks the other side."""
@@ -125,7 +127,7 @@ class CallFuture(Future[Any]):
 
     def cancel(self) -> bool:
         """Withdraw the call. False: it was written, so the Future ends with what the other side says."""
-        if not self.done():
+        if self._withdraw is not None and not self.done():
             self._withdraw()
         return False
 
@@ -157,18 +159,26 @@ class CallFuture(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """The result; raises what the call raises, TimeoutError after ``timeout`` seconds."""
+        if self.done():
+            return super().result()
         self._check_process()
-        with place_given_up():
+        with self._place_given_up():
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error of the call, None for a result; TimeoutError after ``timeout`` seconds."""
+        if self.done():
+            return super().exception()
         self._check_process()
-        with place_given_up():
+        with self._place_given_up():
             return super().exception(timeout)
 
+    def _place_given_up(self) -> AbstractContextManager[None]:
+        """What lets others have this worker's place meanwhile."""
+        return place_given_up()
+
     def _check_process(self) -> None:
-        if os.getpid() != self._process and not self.done():
+        if os.getpid() != self._process:
             raise ForkedNodeError("this call is the parent process's: nobody ends it here")
 
     def complete(self, outcome: Outcome) -> None:

@@ -70,11 +70,7 @@ auto translated(Run run) {
 Response PythonService::invoke(const Request& request) {
   const Taken taken;
   return translated([&] {
-    const nb::tuple arguments =
-        nb::make_tuple(request.service, python::to_object(request.arguments), request.caller, request.request_id,
-                       request.deadline_ms, request.traceparent, request.redelivered(),
-                       Cancellation(request.cancellation()));
-    const nb::object answered = call(answer_, arguments);
+    const nb::object answered = call(answer_, arguments_of(request));
     try {
       return response_of(answered);
     } catch (const nb::python_error& error) {
@@ -83,6 +79,13 @@ Response PythonService::invoke(const Request& request) {
       return Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + error.what());
     }
   });
+}
+
+nb::tuple PythonService::arguments_of(const Request& request) const {
+  const nb::object arguments = python::to_object(request.arguments);
+  if (is_plain_) return nb::make_tuple(arguments, request.caller, request.traceparent);
+  return nb::make_tuple(request.service, arguments, request.caller, request.request_id, request.deadline_ms,
+                        request.traceparent, request.redelivered(), Cancellation(request.cancellation()));
 }
 
 Node::MessageHandler message_handler(nb::handle handle) {

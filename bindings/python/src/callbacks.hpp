@@ -32,14 +32,17 @@ class Cancellation {
 };
 
 // `answer(service, arguments, caller, request_id, deadline_ms, traceparent, redelivered, cancellation)` gives (result,
-// code, message, details); it raises nothing.
+// code, message, details); it raises nothing. One that `is_plain` is called as `answer(arguments, caller, traceparent)`.
 class PythonService : public Service {
  public:
-  explicit PythonService(nb::handle answer) : answer_(answer.ptr()) {}
+  PythonService(nb::handle answer, bool is_plain) : answer_(answer.ptr()), is_plain_(is_plain) {}
   Response invoke(const Request& request) override;
 
  private:
+  nb::tuple arguments_of(const Request& request) const;
+
   Kept answer_;
+  bool is_plain_;
 };
 
 // `handle(received, data, source, sequence, timestamp_ms, redelivered, deliveries)`.

@@ -108,8 +108,9 @@ void Engine::deny(const Names& patterns) {
   node_->deny(patterns);
 }
 
-void Engine::serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow, bool idempotent) {
-  auto service = std::make_shared<PythonService>(answer);
+void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
+                   bool idempotent) {
+  auto service = std::make_shared<PythonService>(answer, is_plain);
   const Released released;
   node_->serve(name, std::move(service), {.allow = allow, .idempotent = idempotent});
 }

@@ -29,7 +29,8 @@ class Engine {
   void allow(const Names& patterns);
   void deny(const Names& patterns);
   Names allowed() const { return node_->allowed(); }
-  void serve(const std::string& name, nb::handle answer, const std::optional<Names>& allow, bool idempotent);
+  void serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
+             bool idempotent);
 
   nb::object call(nb::handle target, nb::handle service, nb::handle arguments, double timeout, nb::handle traceparent);
   // Its id, by which it is withdrawn.

@@ -120,7 +120,7 @@ NB_MODULE(speed_native, module) {
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)
-      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("allow").none(), arg("idempotent"))
+      .def("serve", &Engine::serve, arg("name"), arg("answer"), arg("is_plain"), arg("allow").none(), arg("idempotent"))
       .def("call", &Engine::call, arg(), arg(), arg(), arg(), arg().none())
       .def("submit", &Engine::submit, arg(), arg(), arg(), arg(), arg().none(), arg())
       .def("withdraw", &Engine::withdraw)

@@ -71,7 +71,7 @@ ServiceTable::Found ServiceTable::find(const std::string& name, const std::strin
     return {nullptr, false,
             Response::error("ACCESS_DENIED", "service '" + name + "' does not allow node '" + caller + "'")};
   }
-  return {known->service, known->idempotent, {}};
+  return {known->service, known->idempotent, std::nullopt};
 }
 
 Response ServiceTable::run(Service& service, const Request& request, std::string& thrown) {

@@ -26,7 +26,7 @@ class ServiceTable {
   struct Found {
     std::shared_ptr<Service> service;
     bool idempotent = false;
-    Response refusal;  // where `service` is null
+    std::optional<Response> refusal;  // where `service` is null
   };
   // Steps 3 and 4 of S-3.
   Found find(const std::string& name, const std::string& caller) const;

@@ -314,11 +314,16 @@ std::size_t Links::most_bytes(const std::string& target) const {
 }
 
 void Links::check_size(const std::string& target, std::size_t bytes) const {
-  if (bytes <= wire::limits::max_payload_bytes) return;
+  if (bytes <= wire::limits::max_payload_bytes && !is_cut(target)) return;
   if (const std::size_t most = most_bytes(target); bytes > most) {
     throw PayloadTooLargeError(std::to_string(bytes) + " bytes for '" + target + "'; the limit is " +
                                std::to_string(most) + ": send less, or a message in parts");
   }
+}
+
+bool Links::is_cut(const std::string& target) const {
+  const std::lock_guard guard(lock_);
+  return splitters_.contains(target);
 }
 
 bool Links::takes_segments(const std::string& target) const {

@@ -110,9 +110,9 @@ class Links {
   LinkPtr open(const std::string& target, std::uint32_t generation);
 
   void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);
-  std::size_t most_bytes(const std::string& target) const;  // of a request or response (G-18)
-  void check_size(const std::string& target, std::size_t bytes) const;  // PayloadTooLargeError above that
-  bool takes_segments(const std::string& target) const;                 // as its entry says
+  // PayloadTooLargeError for a request or response of so many bytes that cannot go there (G-18).
+  void check_size(const std::string& target, std::size_t bytes) const;
+  bool takes_segments(const std::string& target) const;  // as its entry says
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;
@@ -125,6 +125,8 @@ class Links {
     std::uint32_t generation = 0;
   };
   LinkPtr find(const std::string& target) const;
+  bool is_cut(const std::string& target) const;  // all that goes there goes in segments
+  std::size_t most_bytes(const std::string& target) const;
 
   Context& context_;
   std::function<void(OutgoingLink&)> opened_;

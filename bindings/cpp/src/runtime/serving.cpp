@@ -15,6 +15,10 @@ constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches
 constexpr std::size_t large_payload_bytes = 1 << 20;
 constexpr std::size_t max_error_bytes = 500;
 
+Response never_begun(std::string_view code, const std::string& text) {
+  return Response::error(code, text, {{"phase", "queued"}});
+}
+
 }  // namespace
 
 // One accepted request.
@@ -158,19 +162,17 @@ wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
 
 // It was withdrawn, or its deadline passed, since it was taken: it never begins (T-10).
 std::optional<Response> Serving::unwanted(const Asked& asked) const {
-  const Map queued{{"phase", "queued"}};
-  if (asked.withdrawn || asked.forgotten) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
+  if (asked.withdrawn || asked.forgotten) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   if (fs::monotonic_seconds() < asked.deadline) return std::nullopt;
   context_.stats.count("requests_timed_out_queued");
-  return Response::error("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time",
-                         queued);
+  return never_begun("TIMEOUT", "the deadline of '" + asked.head.service + "' passed while queued: allow it more time");
 }
 
 // A request is begun by its commit, so that none is begun twice; one that may run twice is committed when it was
 // answered (S-8).
 Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found& found) {
   const wire::RequestHead& head = asked->head;
-  if (found.service == nullptr) return found.refusal;
+  if (found.service == nullptr) return *found.refusal;
   if (asked->payload == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
   if (asked->doubtful && !found.idempotent) {
     context_.stats.count("requests_in_doubt");
@@ -209,11 +211,10 @@ std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
     asked->begun = asked->entered && !idempotent;
     return asked->lane;
   });
-  const Map queued{{"phase", "queued"}};
-  if (!asked->entered) return Response::error("WITHDRAWN", "it was withdrawn: nothing ran", queued);
+  if (!asked->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   if (idempotent || lane->begin(asked->sequence)) return std::nullopt;
   context_.stats.count("requests_not_begun");
-  return Response::error("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran", queued);
+  return never_begun("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran");
 }
 
 wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {
@@ -221,12 +222,10 @@ wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string
   if (response.ok()) {
     try {
       wire::encode_success(asked.key, response.result, reply);  // 9 serialise
-      const std::size_t most = links_.most_bytes(asked.sender);
-      if (reply.size() <= most) return reply;
-      response = Response::error("EXECUTION_FAILED", "the result cannot be sent: " + std::to_string(reply.size()) +
-                                                         " bytes; the limit is " + std::to_string(most));
-    } catch (const UnserialisableError& unserialisable) {
-      response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + unserialisable.what());
+      links_.check_size(asked.sender, reply.size());
+      return reply;
+    } catch (const DeliveryError& cannot_go) {  // too large, or nothing that can be sent
+      response = Response::error("EXECUTION_FAILED", std::string("the result cannot be sent: ") + cannot_go.what());
     }
     reply.clear();
   }
