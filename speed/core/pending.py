@@ -25,7 +25,7 @@ class PendingCalls:
 
     Not locked itself. `add`, `complete`, `forget` and `waiting` are single dict operations, atomic under CPython's GIL,
     so any thread may call them at any time; whoever pops a call completes it, hence at most one completion. `expire`
-    and `fail_target` belong to one thread. A deadline added while `expire` scans is noticed within a second.
+    and `fail` belong to one thread. A deadline added while `expire` scans is noticed within a second.
     After `fail_all` nobody can wait any more.
     """
 
@@ -87,14 +87,18 @@ class PendingCalls:
         self._earliest = min(self._earliest, rest)
         return [call for call in late if self.forget(call.target, call.key)]
 
-    def fail_target(self, target: str, error: BaseException) -> int:
-        """Complete every call to ``target`` with ``error`` (the node left); returns how many."""
-        return sum(self.complete(target, key, error) for key in list(self._calls.get(target, _NONE)))
+    def to(self, target: str) -> list[PendingCall]:
+        """The calls to ``target`` that wait now."""
+        return list(self._calls.get(target, _NONE).values())
+
+    def fail(self, calls: list[PendingCall], error: BaseException) -> int:
+        """Complete those of ``calls`` that still wait with ``error``; returns how many."""
+        return sum(self.complete(call.target, call.key, error) for call in calls)
 
     def fail_all(self, error: BaseException) -> int:
         """Complete every call with ``error``, and refuse those to come: the node stops. Returns how many."""
         self._end = error
-        return sum(self.complete(call.target, call.key, error) for call in self._all())
+        return self.fail(self._all(), error)
 
     def targets(self) -> set[str]:
         """Nodes that somebody waits for."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from speed.core.pending import PendingCall
 from speed.errors import Execution, NodeLeftError, SpeedError, WireError
 from speed.fs.envelope_reader import Received
 from speed.runtime.arrival import Arrival
@@ -252,11 +253,11 @@ class Dispatch:
 
     # --- departures and time ---
 
-    def node_died(self, name: str) -> None:
-        """Nobody will answer what waits there, nor wants an answer from here; nothing more is written."""
+    def node_died(self, name: str, waiting: list[PendingCall]) -> None:
+        """Nobody will answer the calls of ``waiting``, nor wants an answer from here; nothing more is written."""
+        self._serving.forget(name)  # at once: what a successor asks comes after the look
         self._links.drop(name)
-        self._context.pending.fail_target(name, node_left(name))
-        self._serving.forget(name)
+        self._context.pending.fail(waiting, node_left(name))
 
     def expire(self, now: float) -> None:
         """End what is over its deadline, and let be tried again what waited for that."""

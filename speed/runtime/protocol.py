@@ -16,6 +16,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from speed.core.pending import PendingCall
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
@@ -43,6 +44,17 @@ FAILED_SECONDS = 0.01
 """Pause after a failure: the thread must not spin where the system fails all the time."""
 SILENT_SECONDS = (0.001, 0.3)
 """First and longest pause between two looks at a process whose bell nobody hears: it may be about to end."""
+
+
+class _Departed:
+    """A node that was found gone. Who begins to wait later may wait for a successor: it can publish at any time."""
+
+    __slots__ = ("scanned", "waiting")
+
+    def __init__(self, waiting: list[PendingCall]) -> None:
+        self.waiting = waiting
+        self.scanned = False
+        """Whether a full scan began since."""
 
 
 class Protocol:
@@ -75,8 +87,8 @@ class Protocol:
         self._expire_at = 0.0
         self._waits_until = math.inf
         self._closed_counts: Counter[str] = Counter()
-        self._departed: dict[str, bool] = {}
-        """Nodes that are gone, and whether a full scan began since."""
+        self._departed: dict[str, _Departed] = {}
+        """Nodes that were found gone."""
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes whose bell has no reader: when each is looked at next, and the pause before that."""
         self._stopping = False
@@ -129,7 +141,7 @@ class Protocol:
 
     def node_left(self, name: str) -> None:
         """``name`` is gone: what it already answered is read first, then those who still wait are told."""
-        self._departed[name] = False
+        self._departed[name] = _Departed(self._context.pending.to(name))
         self.look_again()
 
     # --- the thread ---
@@ -205,12 +217,12 @@ class Protocol:
 
     def _fail_departed(self) -> None:
         """Tell those who wait for nodes that left, once their lanes are read as far as they go."""
-        for name, scanned in list(self._departed.items()):
+        for name, departed in list(self._departed.items()):
             lane = self._lanes.get(node_id(name))
-            if scanned and not (lane is not None and lane.unread):
+            if departed.scanned and not (lane is not None and lane.unread):
                 del self._departed[name]
                 if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
-                    self._dispatch.node_died(name)
+                    self._dispatch.node_died(name, departed.waiting)
 
     def _look_at_silent(self, now: float) -> None:
         """S-7: a node without a reader on its bell has died if its process is gone."""
@@ -219,7 +231,7 @@ class Protocol:
                 continue
             del self._silent[name]
             if self._context.registry.live(name, sure=True) is None:
-                self._departed[name] = False
+                self._departed[name] = _Departed(self._context.pending.to(name))
                 self._next_scan = 0.0
             elif pause <= SILENT_SECONDS[1]:
                 self._silent[name] = (now + pause, 2 * pause)
@@ -239,7 +251,8 @@ class Protocol:
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
-        self._departed.update(dict.fromkeys(self._departed, True))
+        for departed in list(self._departed.values()):
+            departed.scanned = True
         for source in self._inbox.scan():
             if node_id(source) not in self._lanes:
                 self._open_lane(source, now)

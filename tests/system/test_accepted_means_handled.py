@@ -29,6 +29,17 @@ def test_messages_that_came_before_the_handler_are_handled_in_order(make: Make) 
     assert [handled.get(timeout=PATIENCE) for _ in range(181)] == list(range(181))
 
 
+@pytest.mark.parametrize("attempt", range(4))
+def test_more_messages_than_a_lane_may_hold_unfinished_wait_for_the_handler(make: Make, attempt: int) -> None:
+    """L-19: the lane stands still until the handler has taken some, and goes on beside it: a race, so several tries."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    for number in range(3000):
+        analytics.send("billing", number, timeout=PATIENCE)
+    handled: Queue[int] = Queue()
+    billing.on_message(lambda message: handled.put(message.payload))
+    assert [handled.get(timeout=PATIENCE) for _ in range(3000)] == list(range(3000))
+
+
 def test_a_handler_that_is_registered_while_messages_come_misses_none_and_keeps_their_order(make: Make) -> None:
     billing, analytics = make("billing", allow=["analytics"]), make("analytics")
     handled: Queue[int] = Queue()
@@ -168,18 +179,19 @@ def test_a_cancelled_receive_leaves_the_message_for_the_next_one(make: Make) -> 
 
 
 def test_a_receive_that_is_cancelled_gives_its_message_to_a_thread_that_waits(make: Make) -> None:
+    """Whatever waits behind the awaited call: the message comes right after it was cancelled."""
     billing, analytics = make("billing", allow=["analytics"]), make("analytics")
 
-    async def give_up() -> None:
+    async def give_up() -> speed.Message | None:
         waiting = asyncio.ensure_future(billing.aio.receive())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.05)  # it has begun to wait
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+        await asyncio.to_thread(analytics.send, "billing", 7, ack=True, timeout=PATIENCE)
+        return await asyncio.to_thread(billing.receive, PATIENCE)
 
-    asyncio.run(give_up())
-    analytics.send("billing", 7, ack=True, timeout=PATIENCE)
-    message = billing.receive(PATIENCE)
+    message = asyncio.run(give_up())
     assert message is not None
     assert message.payload == 7
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable
 from queue import Queue
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import speed
+from tests.system.conftest import Child
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0
@@ -179,6 +181,40 @@ def test_awaiting_a_call_to_a_full_inbox_does_not_stop_the_loop(make: Make) -> N
 
     assert asyncio.run(asyncio.wait_for(run(), 3 * PATIENCE)) > 10
     full.close()
+
+
+PEER = """
+import sys, speed
+node = speed.Node("full", root=sys.argv[1], allow=["analytics"], engine=sys.argv[2])
+node.register("echo", lambda x: x)
+node.on_message(lambda message: None)
+print("up", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_call_that_is_awaited_while_the_lane_is_full_is_made_once_there_is_room(
+    root: str, make: Make, kind: str, child: Callable[..., Child]
+) -> None:
+    """The other process stands still. Meanwhile the loop goes on: here it is what makes room."""
+    peer = child(PEER, root, kind)
+    assert peer.line() == "up"
+    analytics = make("analytics", max_lane_bytes=20_000)
+    peer.signal(signal.SIGSTOP)
+    for size in (4000, 10):
+        with pytest.raises(speed.InboxFullError):
+            while True:
+                analytics.send("full", bytes(size), timeout=0)
+
+    async def run() -> Any:
+        call = asyncio.ensure_future(analytics.aio.call("full", "echo", {"x": bytes(1000)}, timeout=PATIENCE))
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+        assert not call.done()
+        peer.signal(signal.SIGCONT)
+        return await call
+
+    assert asyncio.run(run()) == bytes(1000)
 
 
 def test_what_a_program_awaits_uses_no_executor_of_the_loop(make: Make) -> None:

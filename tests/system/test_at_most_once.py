@@ -63,6 +63,41 @@ def test_a_call_whose_service_kills_its_process_runs_once_in_however_many_lives(
     assert len(runs(marks)) == 1
 
 
+FATAL_SERVER = """
+import os, sys, speed
+root, engine, marks = sys.argv[1:4]
+node = speed.Node("billing", root=root, engine=engine)
+
+def charge():
+    with open(marks, "a") as file:
+        file.write("charged\\n")
+    os._exit(1)
+
+node.register("charge", charge)
+node.register("ready", lambda: True)
+node.allow("analytics")
+print("up", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_call_that_ended_its_server_does_not_end_the_next_ones(
+    root: str, make: Make, kind: str, child: Start, marks: Path
+) -> None:
+    """The caller would still wait, and its deadline is far."""
+    analytics = make("analytics")
+    first = child(FATAL_SERVER, root, kind, str(marks))
+    assert first.line() == "up"
+    with pytest.raises(speed.NodeLeftError):
+        analytics.call("billing", "charge", timeout=10 * PATIENCE)
+    for _ in range(3):
+        successor = child(FATAL_SERVER, root, kind, str(marks))
+        assert successor.line() == "up"
+        assert analytics.call("billing", "ready", timeout=PATIENCE) is True
+        successor.kill()
+    assert marks.read_text() == "charged\n"
+
+
 def test_a_call_of_an_idempotent_service_runs_again_and_sees_it(
     root: str, make: Make, kind: str, child: Start, marks: Path
 ) -> None:

@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from queue import Queue
 from typing import Any
@@ -130,4 +131,31 @@ def test_callers_of_a_node_that_left_are_told_though_its_lane_is_full_of_what_it
     billing.close(drain_seconds=0)
     with pytest.raises(speed.NodeLeftError):
         future.result(PATIENCE)
+    release.set()
+
+
+def test_a_call_to_a_successor_does_not_end_because_its_predecessor_left(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-7: the successor starts, and is called, right after the last look at the predecessor's entry."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    started, release = threading.Event(), threading.Event()
+    billing.register("hang", lambda: (started.set(), release.wait(2 * PATIENCE))[1])
+    to_predecessor = analytics.submit("billing", "hang", timeout=10 * PATIENCE)
+    assert started.wait(PATIENCE)
+    to_successor = Queue[Future[Any]]()
+    dispatch = analytics._engine._parts.dispatch
+    tell = dispatch.node_died
+
+    def looked_at_and_gone(name: str, *waiting: Any) -> None:
+        if to_successor.empty():
+            make("billing", allow=["analytics"]).register("double", lambda x: 2 * x)
+            to_successor.put(analytics.submit("billing", "double", {"x": 21}, timeout=PATIENCE))
+        tell(name, *waiting)
+
+    monkeypatch.setattr(dispatch, "node_died", looked_at_and_gone)
+    billing.close(drain_seconds=0)
+    with pytest.raises(speed.NodeLeftError):
+        to_predecessor.result(PATIENCE)
+    assert to_successor.get(timeout=PATIENCE).result(PATIENCE) == 42
     release.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from queue import Queue
@@ -21,6 +22,23 @@ Start = Callable[..., Child]
 PATIENCE = 20.0
 NEVER = 1000.0
 """Who waited for himself would wait so long."""
+
+
+def test_closing_takes_little_longer_than_what_it_was_given(make: Make) -> None:
+    """T-13: of three, one is judged that the machine did not hold up."""
+    took: list[float] = []
+    for number in range(3):
+        name = f"billing-{number}"
+        billing, hung, go = make(name, allow=["analytics"]), threading.Event(), threading.Event()
+        billing.register("hang", lambda hung=hung, go=go: (hung.set(), go.wait(NEVER))[1])
+        with make("analytics") as analytics:
+            analytics.submit(name, "hang", timeout=NEVER)
+            assert hung.wait(PATIENCE)
+            began = time.monotonic()
+            billing.close(drain_seconds=0.5)
+            took.append(time.monotonic() - began)
+            go.set()
+    assert 0.5 <= min(took) < 2
 
 
 @pytest.mark.parametrize("inside", ["service", "handler", "event", "callback", "join"])

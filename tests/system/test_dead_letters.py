@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
@@ -73,6 +74,46 @@ def test_a_message_that_ends_its_process_again_and_again_becomes_a_dead_letter(
     (kept,) = letters.kept()
     letter, _ = letters.read(kept.number)
     assert (letter.source, letter.deliveries, payload_of(letters, kept.number)) == ("analytics", 4, "poison")
+
+
+RECEIVER_BY_DEFAULT = """
+import os, sys, speed
+root, engine, marks = sys.argv[1:4]
+node = speed.Node("billing", root=root, engine=engine)
+
+def handle(message: speed.Message):
+    with open(marks, "a") as file:
+        file.write(f"{message.payload}\\n")
+    if message.payload == "poison":
+        os._exit(1)
+
+node.on_message(handle)
+node.allow("analytics")
+sys.stdin.readline()
+"""
+
+
+def test_a_message_that_ends_its_process_does_not_come_back_for_ever(
+    root: str, make: Make, kind: str, child: Start, tmp_path: Path
+) -> None:
+    """S-17: whoever asked for nothing is safe as well, and what stands behind it is handled."""
+    marks = tmp_path / "marks"
+    marks.touch()
+    life = child(RECEIVER_BY_DEFAULT, root, kind, str(marks))
+    analytics = make("analytics")
+    analytics.wait_for("billing", timeout=PATIENCE)
+    while "analytics" not in next(entry.allow for entry in analytics.nodes() if entry.name == "billing"):
+        assert life.process.poll() is None
+    for payload in ("poison", "good"):
+        analytics.send("billing", payload)
+    for _ in range(8):
+        until = time.monotonic() + PATIENCE
+        while life.process.poll() is None and "good" not in marks.read_text() and time.monotonic() < until:
+            time.sleep(0.01)
+        if "good" in marks.read_text():
+            break
+        life = child(RECEIVER_BY_DEFAULT, root, kind, str(marks))
+    assert marks.read_text().split() == ["poison"] * 5 + ["good"]
 
 
 def test_a_handler_that_raises_loses_nothing_silently(root: str, make: Make, caplog: pytest.LogCaptureFixture) -> None:

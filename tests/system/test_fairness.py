@@ -40,6 +40,31 @@ def test_a_sender_with_many_queued_calls_costs_another_one_turn(make: Make) -> N
         future.result(PATIENCE)
 
 
+def test_a_sender_with_many_queued_calls_holds_up_no_message_of_another(make: Make) -> None:
+    """T-4, T-6."""
+    billing = make("billing", allow=["busy", "other"], workers=1)
+    order: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert go.wait(PATIENCE)
+        order.append("call")
+
+    billing.register("work", work)
+    billing.on_message(lambda message: order.append("message"))
+    busy, other = make("busy"), make("other")
+    futures = [busy.submit("billing", "work", timeout=60) for _ in range(300)]
+    assert begun.wait(PATIENCE)
+    busy.ping("billing", timeout=PATIENCE)
+    other.send("billing", 1, priority=10)
+    other.ping("billing", timeout=PATIENCE)
+    go.set()
+    for future in futures:
+        future.result(PATIENCE)
+    assert order.index("message") <= 3
+
+
 def test_services_that_hold_every_place_leave_a_worker_to_handlers(make: Make) -> None:
     """T-3."""
     billing = make("billing", allow=["analytics"], workers=4)

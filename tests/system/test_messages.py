@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.errors import StorageError
 
 Make = Callable[..., speed.Node]
 
@@ -84,6 +86,31 @@ def test_messages_sent_at_once_arrive_in_their_order_whatever_their_size(node: M
     analytics.send_all("billing", [])
     analytics.send("billing", b"last", ack=True, timeout=30)
     assert seen == [*payloads, b"last"]
+
+
+def test_messages_sent_at_once_that_find_no_space_tell_how_many_were_accepted(
+    node: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-5: three of ten, and these are delivered."""
+    billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
+    real = os.writev
+
+    def fill(fd: int, parts: list[bytes]) -> int:
+        data = b"".join(parts)
+        return real(fd, [data[: len(data) * 7 // 20]])  # three and a half, of equal length
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", fill)
+        patch.setattr(os, "write", refuse)
+        with pytest.raises(StorageError) as caught:
+            analytics.send_all("billing", range(10))
+    assert caught.value.envelopes_written == 3
+    analytics.send("billing", 10)
+    received = [billing.receive(timeout=10) for _ in range(4)]
+    assert [message.payload for message in received if message is not None] == [0, 1, 2, 10]
 
 
 def test_a_payload_that_cannot_be_encoded_takes_no_full_write_before_it_with_it(node: Make) -> None:

@@ -55,6 +55,22 @@ def test_who_has_room_gets_the_event_before_anybody_is_waited_for(
     assert sorted(published.delivered) == ["a-full", "z-free"]
 
 
+def test_a_hung_subscriber_with_a_full_lane_keeps_no_event_from_others(make: Make) -> None:
+    """It hangs for as long as the publisher would wait for it, and longer."""
+    go, handled = threading.Event(), threading.Event()
+    make("a-hung", allow=["publisher"], workers=1).subscribe("orders.*", lambda message: go.wait(5 * PATIENCE))
+    publisher = make("publisher", max_lane_bytes=20_000)
+    while publisher.publish("orders.created", bytes(4000), timeout=0.05):
+        pass
+    make("z-free", allow=["publisher"]).subscribe("orders.*", lambda message: handled.set())
+    how = {"timeout": 4 * PATIENCE}
+    publishing = threading.Thread(target=publisher.publish, args=("orders.created", bytes(4000)), kwargs=how)
+    publishing.start()
+    assert handled.wait(PATIENCE)
+    go.set()
+    publishing.join(PATIENCE)
+
+
 def test_a_subscriber_that_does_not_allow_the_publisher_is_named(make: Make) -> None:
     make("private").subscribe("orders.*", lambda message: None)
     make("open", allow=["publisher"]).subscribe("orders.*", lambda message: None)

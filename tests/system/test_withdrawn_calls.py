@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,37 @@ def test_awaited_calls_that_are_cancelled_do_not_run(make: Make, server: Server)
         assert server.ended.acquire(timeout=PATIENCE)
     assert len(server.begun) < 10
     assert sorted(server.cancelled) == sorted(server.begun)
+
+
+def test_awaited_calls_that_are_cancelled_while_they_wait_never_run(make: Make) -> None:
+    billing, analytics = make("billing", allow=["analytics"], workers=1), make("analytics")
+    begun, go = threading.Event(), threading.Event()
+    ran: list[int] = []
+    billing.register("block", lambda: (begun.set(), go.wait(5 * PATIENCE))[1])
+    billing.register("note", lambda number: ran.append(number))
+    blocking = analytics.submit("billing", "block", timeout=5 * PATIENCE)
+    assert begun.wait(PATIENCE)
+
+    def wait_until_open(enough: Callable[[int], bool]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not enough(analytics.stats()["pendingCalls"]) and time.monotonic() < until:
+            time.sleep(0.01)
+
+    async def cancel_all() -> None:
+        calls = [analytics.aio.call("billing", "note", {"number": n}, timeout=5 * PATIENCE) for n in range(400)]
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.to_thread(wait_until_open, lambda number: number == 401)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(wait_until_open, lambda number: number == 1)
+
+    asyncio.run(cancel_all())
+    analytics.ping("billing", timeout=PATIENCE)
+    go.set()
+    assert blocking.result(PATIENCE) is True
+    assert analytics.call("billing", "note", {"number": -1}, timeout=PATIENCE) is None
+    assert ran == [-1]
 
 
 def test_a_passed_deadline_tells_a_running_service(make: Make, server: Server) -> None:

@@ -163,6 +163,18 @@ TEST(PendingCalls, what_is_late_is_taken_and_the_next_deadline_is_known) {
   EXPECT_EQ(calls.next_deadline(), 9);
 }
 
+TEST(PendingCalls, a_call_that_is_entered_after_its_node_was_found_gone_waits_for_the_successor_s_7) {
+  PendingCalls calls;
+  calls.add("1", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  calls.add("2", {"other", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  const std::uint64_t found_gone = calls.entered();
+  calls.add("3", {"billing", 10, PendingCall::Kind::call, [](const Outcome&) {}});
+  EXPECT_EQ(calls.take_to("billing", found_gone).size(), 1U);
+  EXPECT_FALSE(calls.holds("1"));
+  EXPECT_TRUE(calls.holds("2"));
+  EXPECT_TRUE(calls.holds("3"));
+}
+
 // A lane of envelopes, to be damaged.
 class Lane : public testing::Test {
  protected:

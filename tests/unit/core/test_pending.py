@@ -65,9 +65,21 @@ def test_when_a_node_leaves_its_callers_fail_and_no_others():
     calls.add("a", 1.0, "billing", outcomes.append)
     calls.add("b", 1.0, "analytics", outcomes.append)
     error = RuntimeError("left")
-    assert calls.fail_target("billing", error) == 1
+    assert calls.fail(calls.to("billing"), error) == 1
     assert outcomes == [error]
     assert calls.targets() == {"analytics"}
+
+
+def test_a_call_that_begins_after_its_node_was_found_gone_waits_for_the_successor():
+    """S-7."""
+    outcomes: list[Any] = []
+    calls = PendingCalls()
+    calls.add("a", 1.0, "billing", outcomes.append)
+    found_gone = calls.to("billing")
+    calls.add("b", 1.0, "billing", outcomes.append)
+    assert calls.fail(found_gone, RuntimeError("left")) == 1
+    assert calls.complete("billing", "b", "answer")
+    assert outcomes[1:] == ["answer"]
 
 
 def test_when_the_node_has_stopped_nobody_can_wait_any_more():

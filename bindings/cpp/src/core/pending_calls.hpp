@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -32,12 +33,14 @@ struct PendingCall {
   double deadline = 0;  // monotonic seconds
   enum class Kind { call, question, acknowledgement } kind = Kind::call;
   Completion completion;
+  std::uint64_t number = 0;  // of its entering, from 1; the table gives it
 };
 
 class PendingCalls {
  public:
   void add(std::string key, PendingCall call) {
     earliest_ = std::min(earliest_, call.deadline);
+    call.number = ++entered_;
     calls_.insert_or_assign(std::move(key), std::move(call));
   }
 
@@ -49,6 +52,13 @@ class PendingCalls {
   }
   bool holds(const std::string& key) const { return calls_.contains(key); }
   bool forget(const std::string& key) { return calls_.erase(key) != 0; }
+
+  std::uint64_t entered() const { return entered_; }  // the number of the call that came last
+
+  // Takes those to `target` that were entered up to a number: later ones may be for a successor of that node (S-7).
+  std::vector<PendingCall> take_to(const std::string& target, std::uint64_t number) {
+    return take_if([&](const PendingCall& call) { return call.target == target && call.number <= number; });
+  }
 
   // Takes those that match; their caller completes them.
   template <class Match>
@@ -98,6 +108,7 @@ class PendingCalls {
 
   Table calls_;
   double earliest_ = never;
+  std::uint64_t entered_ = 0;
 };
 
 }  // namespace speed::core

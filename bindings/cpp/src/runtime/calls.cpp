@@ -332,11 +332,16 @@ void Calls::expire(double now) {
   for (const core::PendingCall& call : late) call.completion(overdue(call));
 }
 
-void Calls::node_left(const std::string& name) {
+std::uint64_t Calls::entered() const {
+  const std::lock_guard guard(lock_);
+  return table_.entered();
+}
+
+void Calls::node_left(const std::string& name, std::uint64_t entered) {
   std::vector<core::PendingCall> lost;
   {
     const std::lock_guard guard(lock_);
-    lost = table_.take_if([&](const core::PendingCall& call) { return call.target == name; });
+    lost = table_.take_to(name, entered);
   }
   for (const core::PendingCall& call : lost) {
     if (call.kind != core::PendingCall::Kind::call) {

@@ -75,7 +75,8 @@ class Calls {
   void acknowledged(const std::string& source, const wire::Ack& ack);                    // ACK
   void refused(const std::string& source, const Map& body);                              // ERROR
   void expire(double now);  // and tells who is to be told of withdrawn calls
-  void node_left(const std::string& name);
+  std::uint64_t entered() const;  // how many calls were entered so far
+  void node_left(const std::string& name, std::uint64_t entered);  // ends those that were entered before
 
   void fail_all(const std::exception_ptr& why);  // what comes later throws `why`, before it is written
   double next_deadline() const;

@@ -13,13 +13,14 @@ constexpr double longest_pause_seconds = 0.3;
 
 }  // namespace
 
-void Departures::add(const std::string& name) {
+void Departures::add(const std::string& name, std::uint64_t entered) {
   const std::lock_guard guard(lock_);
-  gone_.insert(name);
+  std::uint64_t& known = gone_[name];
+  known = std::max(known, entered);
   any_gone_ = true;
 }
 
-std::set<std::string> Departures::take() {
+std::map<std::string, std::uint64_t> Departures::take() {
   if (!any_gone_) return {};
   const std::lock_guard guard(lock_);
   any_gone_ = false;
@@ -33,18 +34,17 @@ bool Departures::suspect(const std::string& name) {
   return true;
 }
 
-bool Departures::look(fs::Registry& registry, double now) {
-  if (now < next_look_) return false;
-  bool any = false;
+std::vector<std::string> Departures::look(fs::Registry& registry, double now) {
+  if (now < next_look_) return {};
+  std::vector<std::string> gone;
   for (const auto& [name, look] : take_due(now)) {
     if (registry.surely_live(name) == nullptr) {
-      add(name);
-      any = true;
+      gone.push_back(name);
     } else if (look.pause <= longest_pause_seconds) {
       look_later(name, {now + look.pause, 2 * look.pause});
     }
   }
-  return any;
+  return gone;
 }
 
 std::map<std::string, Departures::Look> Departures::take_due(double now) {

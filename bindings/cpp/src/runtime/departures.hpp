@@ -3,10 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "fs/registry.hpp"
 
@@ -14,18 +15,19 @@ namespace speed::runtime {
 
 class Departures {
  public:
-  // `name` is gone: its entry, its process or its leave notice says so.
-  void add(const std::string& name);
+  // `name` is gone: its entry, its process or its leave notice says so. Of the calls to it, those are told that were
+  // entered by then: who begins to wait later may wait for a successor, which can publish its entry at any time.
+  void add(const std::string& name, std::uint64_t entered);
 
   // Nobody hears the bell of `name`: its process is to be looked at. False if it is already.
   bool suspect(const std::string& name);
 
   // Looks at the processes that are due. One that is alive may be about to end: it is looked at again for a while, with
-  // growing pauses. True if one is gone.
-  bool look(fs::Registry& registry, double now);
+  // growing pauses. Returns those that are gone.
+  std::vector<std::string> look(fs::Registry& registry, double now);
   double next_look() const { return next_look_; }  // monotonic seconds
 
-  std::set<std::string> take();  // those that are gone
+  std::map<std::string, std::uint64_t> take();  // those that are gone, and which calls are told
 
  private:
   struct Look {
@@ -38,7 +40,7 @@ class Departures {
   std::atomic<double> next_look_ = never;
   std::atomic<bool> any_gone_ = false;
   std::mutex lock_;  // guards what follows
-  std::set<std::string> gone_;
+  std::map<std::string, std::uint64_t> gone_;
   std::map<std::string, Look> silent_;
 
   static constexpr double never = 1e300;

@@ -170,9 +170,9 @@ void Dispatch::discovery(const LanePtr& lane, const fs::Received& received) {
         wire::pack(Map{{"op", operation}, {"requestId", id == nullptr ? Value() : *id}, {"result", *answer}}));
 }
 
-void Dispatch::node_died(const std::string& name) {
-  to_.calls.node_left(name);
-  to_.serving.forget(name);
+void Dispatch::node_died(const std::string& name, std::uint64_t entered) {
+  to_.serving.forget(name);  // at once: what a successor asks comes after the look
+  to_.calls.node_left(name, entered);
 }
 
 void Dispatch::expire(double now) {

@@ -40,7 +40,9 @@ class Dispatch {
 
   void close() { segments_->close(); }
 
-  void node_died(const std::string& name);
+  // A node was looked at and is gone: ends its requests, and the calls to it of those that were entered before.
+  void node_died(const std::string& name, std::uint64_t entered);
+  std::uint64_t calls_entered() const { return to_.calls.entered(); }
   void expire(double now);
   double next_deadline() const;  // monotonic seconds of the next thing that `expire` has to do
 

@@ -71,9 +71,15 @@ void Protocol::nobody_hears(const std::string& name) {
 }
 
 void Protocol::node_left(const std::string& name) {
-  next_scan_ = 0;  // before it is known as gone: the scan that it waits for is one that begins from now on
-  departures_.add(name);
+  note_departed(name);
   wake();
+}
+
+// The scan finds the answers to all calls that are told, and begins before they are.
+void Protocol::note_departed(const std::string& name) {
+  const std::uint64_t entered = dispatch_->calls_entered();
+  next_scan_ = 0;
+  departures_.add(name, entered);
 }
 
 // Each part of a turn is tried whatever became of the others: no lane that cannot be read keeps a deadline from passing.
@@ -129,14 +135,15 @@ void Protocol::read_rung(const wire::NodeId& id, double now) {
 // Tells those who wait for nodes that left before the present scan, once their lanes are read to the end; a successor
 // answers what waits (S-7).
 void Protocol::tell_departed(double now) {
-  if (departures_.look(*context_.registry, now)) next_scan_ = 0;
-  if (next_scan_ == 0) return;
-  for (const std::string& name : departures_.take()) {
+  for (const std::string& name : departures_.look(*context_.registry, now)) note_departed(name);
+  const auto gone = departures_.take();  // first: each of these asked for its scan before
+  const bool scanned = next_scan_ != 0;
+  for (const auto& [name, entered] : gone) {
     const InboundLanePtr lane = find(wire::node_id(name));
-    if (lane != nullptr && lane->has_more()) {
-      departures_.add(name);
+    if (!scanned || (lane != nullptr && lane->has_more())) {
+      departures_.add(name, entered);
     } else if (context_.registry->surely_live(name) == nullptr) {
-      dispatch_->node_died(name);
+      dispatch_->node_died(name, entered);
     }
   }
 }

@@ -58,6 +58,7 @@ class Protocol {
   void was_busy(const InboundLanePtr& lane);
   InboundLanePtr find(const wire::NodeId& id) const;
   void read_rung(const wire::NodeId& id, double now);
+  void note_departed(const std::string& name);
   void tell_departed(double now);
 
   Context& context_;

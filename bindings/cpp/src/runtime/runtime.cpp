@@ -20,6 +20,7 @@ constexpr unsigned max_workers = 256;
 constexpr double max_spin_seconds = 0.01;
 constexpr double join_seconds = 5.0;
 constexpr double callback_seconds = 1.0;
+constexpr double callback_seconds_beside_hung_work = 0.5;
 constexpr double wait_pause_seconds = 0.01;
 
 std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
@@ -165,19 +166,20 @@ void Runtime::leave(double drain_seconds) {
   protocol->leave();
   workers.scheduling([](core::Scheduler& scheduler) { scheduler.leave(); });
   delivery.stop_waiting();
-  workers.drain(drain_seconds);
-  end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true);
+  const bool settled = workers.drain(drain_seconds);
+  end(std::make_exception_ptr(NodeClosedError("node '" + context.name + "' was closed")), true,
+      settled ? callback_seconds : callback_seconds_beside_hung_work);
   say_leave();
   links.shut();
 }
 
 // Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
 // successor may read the same lanes from then on, and fences off what this node writes.
-void Runtime::end(const std::exception_ptr& why, bool orderly) {
+void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks) {
   const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
   calls.fail_all(why);
-  workers.drain(callback_seconds);  // what waits for a call hears of its end
+  workers.drain(callbacks);  // what waits for a call hears of its end
   const auto waiting = workers.scheduling([](core::Scheduler& scheduler) { return scheduler.close(); });
   if (orderly) {
     serving.leave(waiting);
@@ -239,7 +241,7 @@ void Runtime::lost(const std::exception_ptr& why) {
       }
     }).detach();
   }
-  end(why, false);
+  end(why, false, callback_seconds);
 }
 
 void Runtime::check_usable() const {

@@ -63,7 +63,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void prepare(const std::string& name, const NodeOptions& options);
   void claim(const NodeOptions& options);
   void begin();
-  void end(const std::exception_ptr& why, bool orderly);
+  // `callbacks`: for how long those are waited for that hear of the end of a call.
+  void end(const std::exception_ptr& why, bool orderly, double callbacks);
   void lost(const std::exception_ptr& why);
   void say_leave();
   // A whole message, in segments if no envelope holds it.

@@ -14,7 +14,7 @@ constexpr int idle_ticks = 30;          // the relief sleeps after so many ticks
 constexpr std::uint64_t slow_jobs = 8;  // that end in one tick; with fewer what waits gets another runner
 constexpr double flush_seconds = 0.0005;
 constexpr std::size_t flush_answers = 64;
-constexpr double job_seconds = 1.0;     // how long the end waits for what still runs
+constexpr double job_seconds = 0.5;     // how long the end waits for what still runs
 
 thread_local Workers* runs_for = nullptr;
 thread_local JobPtr present_job;                  // what this thread runs

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
@@ -15,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import speed.errors.ExecutionFailedException;
+import speed.wire.Limits;
 
 /** S-17, S-18: messages whose handler fails are kept, tried again or dropped, as the node's policy says. */
 class FailingHandlersTest extends TwoNodes {
@@ -92,6 +94,44 @@ class FailingHandlersTest extends TwoNodes {
                 Thread.onSpinWait()) {
             assertTrue(System.nanoTime() < until, () -> "it is no letter again");
         }
+    }
+
+    /** As many files as a store may have; what is in them counts for nothing. */
+    private Path fullStore() throws IOException {
+        Path dead = Files.createDirectory(root.path().resolve("billing/dead"),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        for (int number = 1; number <= Limits.MAX_DEAD_LETTERS; number++) {
+            Files.createFile(dead.resolve("%08d.letter".formatted(number)));
+        }
+        return dead;
+    }
+
+    @Test
+    void whereTheStoreIsFullAMessageIsTriedAgainInItsPlaceAndNoneIsLost() throws Exception {
+        fullStore();
+        failFor("bad", 2);
+        analytics.send("billing", "bad");
+        analytics.send("billing", "next", ACKNOWLEDGED);
+        assertHandled("bad 1", "bad 2", "bad 3", "next 1");
+        assertEquals(Limits.MAX_DEAD_LETTERS, letters().size());
+        assertEquals(2, count("dead_letters_without_room"));
+        assertEquals(0, count("dead_letters"));
+    }
+
+    @Test
+    void aMessageThatWaitsForRoomIsADeadLetterOnceThereIsSome() throws Exception {
+        Path dead = fullStore();
+        failFor("bad", Integer.MAX_VALUE);
+        analytics.send("billing", "bad");
+        analytics.send("billing", "next");
+        assertHandled("bad 1", "bad 2");
+        Files.delete(dead.resolve("00000001.letter"));
+        String one = handled.poll(30, TimeUnit.SECONDS);
+        while (one != null && one.startsWith("bad ")) {
+            one = handled.poll(30, TimeUnit.SECONDS);
+        }
+        assertEquals("next 1", one);
+        assertTrue(letters().contains("%08d.letter".formatted(Limits.MAX_DEAD_LETTERS + 1)));
     }
 
     @Test

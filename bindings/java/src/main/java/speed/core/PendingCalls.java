@@ -103,16 +103,20 @@ public final class PendingCalls {
         return late;
     }
 
-    /** Ends every call to a node that left. */
-    public void failTarget(String target, Supplier<SpeedException> error) {
-        calls.values().stream().filter(call -> call.target.equals(target)).toList()
-                .forEach(call -> end(call, Outcome.failed(error.get())));
+    /** The calls to a node that wait now. */
+    public List<Call> to(String target) {
+        return calls.values().stream().filter(call -> call.target.equals(target)).toList();
+    }
+
+    /** Ends those of some calls that still wait. */
+    public void fail(List<Call> some, Supplier<SpeedException> error) {
+        some.forEach(call -> end(call, Outcome.failed(error.get())));
     }
 
     /** Ends every call, and refuses those that come later: the node stops. */
     public void failAll(Supplier<SpeedException> error) {
         refusal = error;
-        List.copyOf(calls.values()).forEach(call -> end(call, Outcome.failed(error.get())));
+        fail(List.copyOf(calls.values()), error);
     }
 
     /** Nodes that somebody waits for. */

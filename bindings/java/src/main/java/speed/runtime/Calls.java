@@ -324,9 +324,9 @@ public final class Calls {
         }
     }
 
-    /** Ends what waits for a node that is gone. */
-    void nodeLeft(String name) {
-        context.pending.failTarget(name, () -> new NodeLeftException("'" + name
+    /** Ends those of some calls to a node that is gone that still wait. */
+    void nodeLeft(String name, List<Call> some) {
+        context.pending.fail(some, () -> new NodeLeftException("'" + name
                 + "' left or died before it answered; what it was asked may have run: look before you repeat it"));
     }
 }

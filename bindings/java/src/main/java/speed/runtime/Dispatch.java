@@ -1,8 +1,10 @@
 package speed.runtime;
 
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import speed.core.PendingCalls;
 import speed.core.Scheduler;
 import speed.fs.Received;
 import speed.wire.Control;
@@ -186,9 +188,10 @@ final class Dispatch {
         }
     }
 
-    void nodeDied(String name) {
-        calls.nodeLeft(name);
-        serving.forget(name);
+    /** A node was looked at and is gone: ends its requests, and those of the calls to it that are given. */
+    void nodeDied(String name, List<PendingCalls.Call> waiting) {
+        serving.forget(name); // at once: what a successor asks comes after the look
+        calls.nodeLeft(name, waiting);
     }
 
     void expire(long now) {

@@ -38,6 +38,9 @@ final class OutgoingLink {
     private static final int USUAL_BYTES = 64 << 10;
     private static final SecureRandom RANDOM = new SecureRandom();
 
+    /** A monitor whose name says in a thread dump what it is. */
+    private static final class Flushing {}
+
     final String target;
     final Ringer ringer;
     private final Context context;
@@ -46,7 +49,7 @@ final class OutgoingLink {
     private final Condition turn = lock.newCondition();
     /** Senders that wait for room, in their order. */
     private final Deque<Load> queue = new ArrayDeque<>();
-    private final Object flushing = new Object();
+    private final Flushing flushing = new Flushing();
     private final LinkSealer sealer;
     private final LaneWriter writer;
     private Block envelopes = new Block(USUAL_BYTES);

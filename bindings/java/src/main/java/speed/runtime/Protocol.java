@@ -48,7 +48,7 @@ final class Protocol implements Introspection.Lanes {
     private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
     private final Map<String, Long> ungranted = new HashMap<>();
     private final Map<String, Object> closedCounts = new HashMap<>();
-    private final Set<String> departed = ConcurrentHashMap.newKeySet();
+    private final Departures departures;
     /** Nodes that were written to and did not hear their bells: perhaps they are gone. */
     private final Set<String> unheard = ConcurrentHashMap.newKeySet();
     private final SomeLines lines = new SomeLines();
@@ -62,6 +62,7 @@ final class Protocol implements Introspection.Lanes {
         this.bell = bell;
         this.inbox = inbox;
         this.dispatch = dispatch;
+        departures = new Departures(context.pending, context.registry::isGone, dispatch::nodeDied);
         waker = bell == null ? null : new Waker(bell);
     }
 
@@ -95,9 +96,12 @@ final class Protocol implements Introspection.Lanes {
 
     /** A node is gone: what it already answered is read first, then those who still wait are told. */
     void nodeLeft(String name) {
-        nextScan = NOW; // a scan that begins from here on finds all that it sent
-        departed.add(name);
+        note(name);
         wake();
+    }
+
+    private void note(String name) {
+        departures.add(name, () -> nextScan = NOW); // a scan that begins from then on finds all that it sent
     }
 
     /** Nobody heard a ring: whether the node is gone is looked at soon. */
@@ -167,15 +171,10 @@ final class Protocol implements Introspection.Lanes {
                 readerDied(name);
             }
         }
-        if (nextScan == NOW || departed.isEmpty()) {
-            return;
-        }
-        for (String name : departed) {
+        departures.tell(() -> nextScan != NOW, name -> {
             InboundLane lane = lanes.get(NodeId.of(name));
-            if ((lane == null || !lane.mayHoldMore()) && departed.remove(name) && context.registry.isGone(name)) {
-                dispatch.nodeDied(name);
-            }
-        }
+            return lane == null || !lane.mayHoldMore();
+        });
     }
 
     /** Source ids that rang; empty after a timer; null if everything must be looked at. */
@@ -204,8 +203,7 @@ final class Protocol implements Introspection.Lanes {
 
     private void readerDied(String target) {
         if (context.registry.isGone(target)) {
-            departed.add(target);
-            nextScan = NOW;
+            note(target);
         }
     }
 

@@ -21,10 +21,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import speed.Message;
 import speed.Node;
+import speed.Published;
 import speed.Request;
 import speed.SendOptions;
 import speed.errors.SpeedException;
@@ -41,7 +41,6 @@ public final class Living {
     private static final Duration DRAIN = Duration.ofSeconds(2);
     private static final int SEGMENT_BYTES = 65_536;
     private static final int LARGE_BYTES = 300_000;
-    private static final Pattern DELIVERED = Pattern.compile("delivered=\\[([^]]*)]");
 
     private final Map<?, ?> setting;
     private final List<String> names;
@@ -336,10 +335,8 @@ public final class Living {
 
         private void publish() {
             String id = next();
-            Object told = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
-            tell("published " + id + DELIVERED.matcher(told.toString()).results()
-                    .map(found -> found.group(1).replace(",", "")).map(names -> names.isEmpty() ? "" : " " + names)
-                    .findFirst().orElse(""));
+            Published told = node().publish("life.event", Map.of("id", id), SendOptions.DEFAULT.withTimeout(CALL));
+            tell(Stream.concat(Stream.of("published", id), told.delivered().stream()).toArray());
         }
 
         private void look() {

@@ -61,7 +61,7 @@ class PendingCallsTest {
         add(ONE, 10, "billing");
         add(TWO, 10, "analytics");
         NodeLeftException left = new NodeLeftException("left");
-        calls.failTarget("billing", () -> left);
+        calls.fail(calls.to("billing"), () -> left);
         assertEquals(Set.of("analytics"), calls.targets());
         calls.failAll(() -> left);
         assertEquals(0, calls.size());

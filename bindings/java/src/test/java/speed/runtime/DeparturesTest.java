@@ -1,0 +1,98 @@
+package speed.runtime;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.Test;
+import speed.core.PendingCalls;
+import speed.core.PendingCalls.Call;
+import speed.core.PendingCalls.RequestKey;
+import speed.errors.NodeLeftException;
+
+/** S-7: the end of a node ends the calls that waited for it, and none to its successor. */
+class DeparturesTest {
+    private static final RequestKey OLD = new RequestKey("to the predecessor");
+    private static final RequestKey NEW = new RequestKey("to the successor");
+
+    private final PendingCalls pending = new PendingCalls();
+    private final List<Object> told = new ArrayList<>();
+
+    private void call(RequestKey key) {
+        pending.add(new Call(key, Long.MAX_VALUE, "billing", outcome -> told.add(key)));
+    }
+
+    private Departures departures(Predicate<String> isGone) {
+        return new Departures(pending, isGone,
+                (name, waiting) -> pending.fail(waiting, () -> new NodeLeftException(name + " left")));
+    }
+
+    private void find(Departures departures) {
+        departures.add("billing", () -> { });
+    }
+
+    private void tell(Departures departures) {
+        departures.tell(() -> true, name -> true);
+    }
+
+    @Test
+    void whoWaitedWhenTheNodeWasFoundGoneIsTold() {
+        Departures departures = departures(name -> true);
+        call(OLD);
+        find(departures);
+        tell(departures);
+        assertEquals(List.of(OLD), told);
+    }
+
+    /** A node that starts and is called right after the look is not taken for the one that was looked at. */
+    @Test
+    void aSuccessorThatIsCalledBetweenTheLookAndTheTellingIsWaitedFor() {
+        Departures departures = departures(name -> {
+            call(NEW);
+            return true;
+        });
+        call(OLD);
+        find(departures);
+        tell(departures);
+        assertEquals(List.of(OLD), told);
+        assertTrue(pending.isOpen(NEW));
+    }
+
+    @Test
+    void whereASuccessorIsLiveNobodyIsTold() {
+        Departures departures = departures(name -> false);
+        call(OLD);
+        find(departures);
+        tell(departures);
+        assertEquals(List.of(), told);
+        assertTrue(pending.isOpen(OLD));
+    }
+
+    @Test
+    void nobodyIsToldBeforeTheInboxIsScannedAndTheLaneIsReadToItsEnd() {
+        Departures departures = departures(name -> true);
+        call(OLD);
+        find(departures);
+        departures.tell(() -> false, name -> true);
+        departures.tell(() -> true, name -> false);
+        assertEquals(List.of(), told);
+        tell(departures);
+        assertEquals(List.of(OLD), told);
+    }
+
+    /** The later reading has all that still wait. */
+    @Test
+    void aNodeThatIsFoundGoneAgainIsToldOfOnce() {
+        Departures departures = departures(name -> true);
+        call(OLD);
+        find(departures);
+        call(NEW);
+        find(departures);
+        tell(departures);
+        tell(departures);
+        assertEquals(2, told.size());
+        assertTrue(pending.isEmpty());
+    }
+}
