@@ -56,34 +56,47 @@ class Calls:
     def call(
         self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
     ) -> Any:
-        """Call and wait. A wait that is torn by a signal handler's exception withdraws the call."""
+        """Call and wait. One that the exception of a signal handler ends is withdrawn."""
         waiter = Waiter(Execution.MAY_HAVE_RUN)
-        request_id = self._start(target, service, arguments, timeout_seconds, waiter.complete, traceparent)
-        waiter.on_abandoned(partial(self._withdrawals.withdraw, target, request_id))
-        return waiter.result()
+        request_id = self._next_id()
+        try:
+            self._start(request_id, target, service, arguments, timeout_seconds, waiter.complete, traceparent)
+            return waiter.result()
+        except SpeedError:
+            raise
+        except BaseException:
+            self._withdrawals.withdraw(target, request_id)
+            raise
 
     def submit(
         self, target: str, service: str, arguments: dict[str, Any], timeout_seconds: float, traceparent: str | None
     ) -> CallFuture:
         """Call, and wait later."""
+        request_id = self._next_id()
         future = CallFuture(self._tell, self._process)
-        request_id = self._start(target, service, arguments, timeout_seconds, future.complete, traceparent)
         future.on_cancelled(partial(self._withdrawals.withdraw, target, request_id))
-        return future
+        try:
+            self._start(request_id, target, service, arguments, timeout_seconds, future.complete, traceparent)
+            return future
+        except SpeedError:
+            raise
+        except BaseException:
+            future.cancel()
+            raise
 
     def _start(
         self,
+        request_id: str,
         target: str,
         service: str,
         arguments: dict[str, Any],
         timeout_seconds: float,
         completion: Completion,
         traceparent: str | None,
-    ) -> str:
-        """Send one SPC request; ``completion`` runs once, unless this raises: then nothing began."""
+    ) -> None:
+        """Send one SPC request; ``completion`` runs once, unless this raises a SpeedError: then nothing began."""
         try:
             link = self._links.granted(target)
-            request_id = self._next_id()
             milliseconds = int(timeout_seconds * 1000)
             payload = spc.encode_request(
                 request_id,
@@ -96,15 +109,11 @@ class Calls:
             )
             deadline = monotonic() + timeout_seconds
             self._track(request_id, deadline + ANSWER_GRACE_SECONDS, target, completion)
-            try:
-                self._send_request(link, request_id, payload, deadline)
-            except BaseException:
-                self._pending.forget(target, request_id)
-                raise
+            self._send_request(link, request_id, payload, deadline)
         except SpeedError as error:
+            self._pending.forget(target, request_id)
             not_begun(error)
             raise
-        return request_id
 
     def _send_request(self, link: OutgoingLink, request_id: str, payload: bytes, deadline: float) -> None:
         """An ERROR under any of the sequences of a request in segments ends the call (G-19)."""

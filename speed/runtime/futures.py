@@ -52,23 +52,16 @@ class Answer:
 
 
 class Waiter:
-    """One blocked thread's place for an outcome; cheaper than a Future.
+    """One blocked thread's place for an outcome; cheaper than a Future."""
 
-    ``abandon`` is called when the thread is torn out of its wait, by a signal handler that raises.
-    """
+    __slots__ = ("_execution", "_lock", "_outcome", "done")
 
-    __slots__ = ("_abandon", "_execution", "_lock", "_outcome", "done")
-
-    def __init__(self, execution: Execution | None = None, abandon: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, execution: Execution | None = None) -> None:
         self._execution = execution
-        self._abandon = abandon
         self._lock = locks.lock("outcome")
         self._lock.acquire()
         self._outcome: Outcome = None
         self.done = False
-
-    def on_abandoned(self, abandon: Callable[[], None]) -> None:
-        self._abandon = abandon
 
     def complete(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -77,12 +70,8 @@ class Waiter:
 
     def result(self) -> Outcome:
         """Block until completed; the pending table bounds the wait."""
-        try:
-            with place_given_up():
-                self._lock.acquire()
-        except BaseException:
-            self._abandon()
-            raise
+        with place_given_up():
+            self._lock.acquire()
         outcome = self._outcome.outcome() if type(self._outcome) is Answer else self._outcome
         if isinstance(outcome, SpeedError):
             raise raised(outcome, self._execution)
