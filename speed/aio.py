@@ -28,7 +28,8 @@ class AsyncNode:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._threads = Threads(node.name)
+        self._starts = Threads(node.name, "start")
+        self._threads = Threads(node.name, "await")
         self._receiving = node._receiving()
         self._in_hand = InHand()
 
@@ -37,7 +38,7 @@ class AsyncNode:
     ) -> Any:
         """Like ``Node.call``; calls to one node start in order."""
         with place_given_up():
-            starting = self._threads.run(target, _within(timeout, self._node.submit), target, service, arguments)
+            starting = self._starts.run(target, _within(timeout, self._node.submit), target, service, arguments)
             try:
                 future = await asyncio.wrap_future(starting)
             except asyncio.CancelledError:
@@ -103,6 +104,7 @@ class AsyncNode:
     def _stop(self) -> None:
         """The node is closed."""
         self._receiving.stop()
+        self._starts.stop()
         self._threads.stop()
 
 

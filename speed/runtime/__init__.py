@@ -6,8 +6,9 @@ Threads of a node (RFC 2), each named ``speed-<node>-<role>``, each a daemon wit
   room in another's inbox (T-11).
 * ``registry`` renews the lease, watches joins and leaves, notices nodes that died.
 * ``worker-N`` run services, handlers and callbacks as the Scheduler says; started when first needed.
-* ``loop`` awaits what is ``async``; ``await-N`` do for ``node.aio`` what may wait, ``receive`` fetches messages for it;
-  ``lost`` tells of a lost lease.
+* ``loop`` awaits what is ``async``.
+* For ``node.aio``: ``start-N`` write calls, ``await-N`` do what else may wait, ``receive`` fetches messages.
+* ``lost`` tells of a lost lease.
 
 Locks, by the names that ``locks`` makes them under, in their order: who holds one may take only those further down.
 

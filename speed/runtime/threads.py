@@ -18,8 +18,8 @@ MAX_THREADS = 64
 class Threads:
     """Daemon threads, started when needed. Jobs of one key run one after the other, in their order. Thread-safe."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, role: str) -> None:
+        self._name = f"speed-{name}-{role}"
         self._lock = locks.lock("threads")
         self._job_there = threading.Condition(self._lock)
         self._jobs: deque[tuple[Hashable, Callable[[], None]]] = deque()
@@ -59,8 +59,7 @@ class Threads:
             self._job_there.notify()
         elif self._threads < MAX_THREADS:
             self._threads += 1
-            name = f"speed-{self._name}-await-{self._threads}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
 
     def _work(self) -> None:
         while True:

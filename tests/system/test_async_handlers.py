@@ -299,3 +299,21 @@ def test_those_who_wait_for_a_message_are_told_that_the_node_was_closed(make: Ma
             await billing.aio.receive()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_many_tasks_that_wait_for_an_acknowledgement_hold_up_no_call(make: Make) -> None:
+    slow, quick = make("slow", allow=["analytics"]), make("quick", allow=["analytics"])
+    analytics = make("analytics")
+    go = threading.Event()
+    slow.on_message(lambda message: go.wait(PATIENCE))
+    quick.register("echo", lambda x: x)
+
+    async def run() -> None:
+        sends = [asyncio.ensure_future(analytics.aio.send("slow", n, ack=True, timeout=PATIENCE)) for n in range(100)]
+        await asyncio.sleep(0)
+        assert await analytics.aio.call("quick", "echo", {"x": 1}, timeout=PATIENCE) == 1
+        assert not any(send.done() for send in sends)
+        go.set()
+        await asyncio.gather(*sends)
+
+    asyncio.run(asyncio.wait_for(run(), 2 * PATIENCE))
