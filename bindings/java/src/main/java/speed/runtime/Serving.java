@@ -150,7 +150,7 @@ public final class Serving {
         Running.Phase phase = late.answer();
         if (phase != null) {
             String word = phase == Running.Phase.BEGUN ? "running" : "queued";
-            reply(late, timeout(late, word));
+            reply(late, phase, timeout(late, word));
         }
         late.withdraw();
     }
@@ -259,14 +259,18 @@ public final class Serving {
     // --- answers ---
 
     private void answer(Running one, Response response) {
-        if (one.answer() == null) {
+        Running.Phase phase = one.answer();
+        if (phase == null) {
             context.stats.count("answers_too_late");
             return;
         }
-        reply(one, response);
+        reply(one, phase, response);
     }
 
-    private void reply(Running one, Response response) {
+    private void reply(Running one, Running.Phase phase, Response response) {
+        if (phase == Running.Phase.QUEUED) {
+            one.commit(); // first: the next life of this node must not begin what its caller is told was not begun
+        }
         Running.Place place = one.place();
         answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), one.uncommitted());
     }
