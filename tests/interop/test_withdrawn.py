@@ -15,6 +15,7 @@ from tests.torture.duel import Sniper
 
 LONG = 60.0
 SEGMENT_BYTES = 1000
+MANY = 100
 BETWEEN = 1000
 """Messages between a call and its withdrawal: who reads the lane again begins the call before it reads on."""
 
@@ -52,6 +53,28 @@ def test_a_withdrawn_call_that_waited_never_runs(
     caller.ask("withdraw", call=calls[0])  # lets the others begin
     assert [caller.ask("outcome", call=calls[number]) for number in (0, 1, 3, 5)] == [True, False, False, False]
     assert noted(path) == [0, 1, 3, 5]
+    caller.ask("segment", target=server.name, size=None, parity=0)
+
+
+@pytest.mark.parametrize("filler", [0, 5 * SEGMENT_BYTES], ids=["whole", "in segments"])
+@pairs("calls")
+def test_a_withdrawal_does_not_overtake_its_call(
+    between: Between, tmp_path: Path, source: str, target: str, filler: int
+) -> None:
+    """S-5, S-16: what is withdrawn at once is known to its server by then, put together from segments or not."""
+    caller, server = between(source, target, "serial")
+    caller.ask("segment", target=server.name, size=SEGMENT_BYTES if filler else None, parity=0)
+    path = tmp_path / "noted"
+    held = start(caller, server, 0, path, seconds=LONG)
+    assert until(lambda: noted(path) == [0])
+    for number in range(1, MANY):
+        start(caller, server, number, path, filler="x" * filler)
+        caller.ask("withdraw", call=number)
+    ends = [caller.refusal("outcome", call=number).execution for number in range(1, MANY)]
+    caller.ask("withdraw", call=held)
+    assert caller.ask("outcome", call=held) is True
+    assert ends == ["not begun"] * (MANY - 1)
+    assert noted(path) == [0]
     caller.ask("segment", target=server.name, size=None, parity=0)
 
 

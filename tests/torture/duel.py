@@ -76,11 +76,11 @@ class Duel:
             self._peers[language] = self.cast.start(language, f"peer.{language}", allow=[VICTIM], **FAST).ready()
         return self._peers[language]
 
-    def live(self, language: str) -> Agent:
+    def live(self, language: str, workers: int = 4) -> Agent:
         """The next life of the victim: its name, in this language."""
         if self.victim is not None:
             self.victim.end()
-        self.victim = self.cast.start(language, VICTIM, allow=["peer.*"], **FAST).ready()
+        self.victim = self.cast.start(language, VICTIM, allow=["peer.*"], workers=workers, **FAST).ready()
         return self.victim
 
 

@@ -1,7 +1,6 @@
 """Calls that are begun beside other commands, some of them withdrawn, and what their caller was told of each (S-16).
 
-Each call is of the agents' service ``note``, which writes its number into a file before it does anything else. So what
-ran is known whoever was killed, and is compared with what the caller was told.
+What ran is known whoever was killed: it lies in a file. It is compared with what the caller was told.
 """
 
 from __future__ import annotations
@@ -11,28 +10,58 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from tests.interop.harness import Agent
 from tests.torture.duel import Outcome
 from tests.torture.scenario import Report
 
 NEVER, MAYBE, RAN = "not begun", "may have run", "ran"
-SEGMENT_BYTES = 512
+SEGMENT_BYTES = 256
 TIMEOUT = 20.0
 MOST_AT_ONCE = 6
 """More than a node has workers, so that some of them wait."""
 LONGEST_SECONDS = 0.02
-LARGEST_BYTES = 4000
+LARGEST_BYTES = 1200
+"""Small enough for a caller that waits for one of its calls: the commands behind it lie in a pipe."""
 ALLOWED = {"WITHDRAWN", "NODE_LEFT", "UNKNOWN_NODE", "ACCESS_DENIED"}
 """How such a call may end; the last two before a new life grants."""
+
+
+class Calls(Protocol):
+    """What is called, and how often each call ran; asked for once, when nothing runs any more."""
+
+    service: str
+
+    def arguments(self, number: int) -> dict[str, Any]: ...
+    def ran(self) -> Counter[int]: ...
+
+
+class Noted:
+    """Calls of the agents' service ``note``, which writes its number into a file before it does anything else."""
+
+    service = "note"
+
+    def __init__(self, path: Path, random: Random) -> None:
+        self._path, self._random = path, random
+
+    def arguments(self, number: int) -> dict[str, Any]:
+        seconds = self._random.choice((0.0, self._random.random() * LONGEST_SECONDS))
+        return {"n": number, "file": str(self._path), "seconds": seconds, "quits": self._random.random() < 0.5}
+
+    def ran(self) -> Counter[int]:
+        if not self._path.exists():
+            return Counter()
+        numbers = self._path.read_text().split()
+        self._path.unlink()
+        return Counter(map(int, numbers))
 
 
 class Withdrawals:
     """The calls of one round."""
 
-    def __init__(self, path: Path, random: Random, report: Report) -> None:
-        self._path, self._random, self._report = path, random, report
+    def __init__(self, calls: Calls, random: Random, report: Report) -> None:
+        self._calls, self._random, self._report = calls, random, report
         self._starts: list[int] = []
         self._outcomes: list[int] = []
         self._begun, self._ended = Outcome(), Outcome()
@@ -71,11 +100,8 @@ class Withdrawals:
         caller.mention("segment", target=target, size=size, parity=0)
 
     def _call(self, target: str, number: int) -> dict[str, Any]:
-        seconds = self._random.choice((0.0, self._random.random() * LONGEST_SECONDS))
-        filler = "x" * self._random.randrange(LARGEST_BYTES)
-        arguments = {"n": number, "file": str(self._path), "seconds": seconds, "filler": filler}
-        arguments["quits"] = self._random.random() < 0.5
-        return {"target": target, "service": "note", "arguments": arguments, "timeout": TIMEOUT}
+        arguments = {**self._calls.arguments(number), "filler": "x" * self._random.randrange(LARGEST_BYTES)}
+        return {"target": target, "service": self._calls.service, "arguments": arguments, "timeout": TIMEOUT}
 
     def hear(self, caller: Agent) -> None:
         """What it was told of all of them, before it is gone."""
@@ -86,7 +112,7 @@ class Withdrawals:
         """Once nothing runs any more. ``broken``: what is broken on purpose, ``never`` or ``twice``."""
         begun, ended = self._begun, self._ended
         told = {number: error.execution for number, error in {**ended.errors, **begun.errors}.items()}
-        ran = self._ran()
+        ran = self._calls.ran()
         if broken == "twice":
             ran += ran
         if broken == "never":
@@ -108,14 +134,6 @@ class Withdrawals:
     def _check(self, what: str, broken: str, numbers: list[int]) -> None:
         marks = [f"{one}{'w' * (one in self._withdrawn)}{'s' * (one in self._in_segments)}" for one in numbers]
         self._report.check(not numbers, f"{what} {len(numbers)} calls: {broken}: {', '.join(marks)}")
-
-    def _ran(self) -> Counter[int]:
-        """How often each ran."""
-        if not self._path.exists():
-            return Counter()
-        numbers = self._path.read_text().split()
-        self._path.unlink()
-        return Counter(map(int, numbers))
 
     def _count(self, told: dict[int, str], ended: Outcome) -> None:
         self._report.add("calls withdrawn", len(self._withdrawn))

@@ -28,6 +28,7 @@ import speed.wire.Values;
 public final class Serving {
     private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
     private static final int MAX_LAST_ERROR_CHARACTERS = 500;
+    private static final int LARGE_BYTES = 1 << 20;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
 
     /** The services that this node offers. */
@@ -198,6 +199,9 @@ public final class Serving {
             answer(accepted, found.refusal());
             return;
         }
+        if (accepted.payload.length > LARGE_BYTES) {
+            pool.begun(); // nobody waits for so much to be read
+        }
         Map<String, Object> arguments;
         try {
             arguments = head.arguments(accepted.payload);
@@ -213,6 +217,7 @@ public final class Serving {
             answer(accepted, withdrawn("queued"));
             return;
         }
+        pool.begun();
         run(accepted, found, arguments);
     }
 
