@@ -188,7 +188,8 @@ class Agent:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._lines.put(line.decode())
+            if line.endswith(b"\n"):  # else it was killed in the middle of what it said
+                self._lines.put(line.decode())
         self._lines.put(None)
 
     def _next_line(self, wait: float) -> dict[str, Any]:

@@ -162,3 +162,23 @@ def test_a_call_that_is_said_not_to_have_begun_never_runs_whoever_is_killed(
     assert error.execution in ("not begun", "may have run")
     assert error.execution != "not begun" or noted(path) == [0]
     assert caller.refusal("outcome", call=held).execution == "may have run"
+
+
+@pytest.mark.parametrize("filler", [0, 5 * SEGMENT_BYTES], ids=["whole", "in segments"])
+@pairs("calls")
+def test_a_call_whose_server_is_killed_as_it_begins_it_runs_in_the_next_life(
+    private: Agents, tmp_path: Path, source: str, target: str, filler: int
+) -> None:
+    """S-8: the commit is the beginning; a request that was not committed yet is not lost, put together or not."""
+    caller = private.start(source, "caller", allow=["server"], heartbeat=0.5).ready()
+    server = private.start(target, "server", allow=["caller"]).ready()
+    assert caller.call(server, "add", {"a": 1, "b": 1}) == 2
+    (cursor,) = list(Path(f"{private.root}/server/inbox").rglob("cursor.*"))
+    caller.ask("segment", target=server.name, size=SEGMENT_BYTES if filler else None, parity=0)
+    sniper = Sniper(server, "pwrite64", 1, path=str(cursor))
+    call = start(caller, server, 1, tmp_path / "noted", filler="x" * filler)
+    server.process.wait(LONG)
+    sniper.end()
+    assert caller.refusal("outcome", call=call).execution == "may have run"
+    private.start(target, "server", allow=["caller"]).ready()
+    assert until(lambda: noted(tmp_path / "noted") == [1])

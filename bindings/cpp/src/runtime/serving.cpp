@@ -257,7 +257,7 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
   for (const std::string& id : ids) {
     bool never_begins = false;
     const auto asked = std::static_pointer_cast<Asked>(workers_.scheduling([&](core::Scheduler& scheduler) {
-      const core::WorkPtr work = scheduler.withdraw(source, id);
+      core::WorkPtr work = scheduler.withdraw(source, id);
       never_begins = work != nullptr && work->state == core::State::ended;
       return work;
     }));
