@@ -26,8 +26,8 @@ LARGEST_BYTES = 1200
 """Small enough for a caller that waits for one of its calls: the commands behind it lie in a pipe."""
 MOST_WORKERS = 4
 ALLOWED = {"WITHDRAWN", "NODE_LEFT", "UNKNOWN_NODE", "ACCESS_DENIED", "TIMEOUT"}
-"""How such a call may end; UNKNOWN_NODE and ACCESS_DENIED before a new life grants. TIMEOUT: a killed server had begun it,
-which nobody answers, and its next life was there before its caller had noticed the death (S-7, S-8)."""
+"""How such a call may end; UNKNOWN_NODE and ACCESS_DENIED before a new life grants. TIMEOUT (S-7, S-8): a killed server
+had begun it, which nobody answers, and the next life was there before the caller had noticed the death."""
 
 
 class Calls(Protocol):
