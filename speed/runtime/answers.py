@@ -73,7 +73,7 @@ class Answers:
             self._send(lane.source, generation, payload, finish)
 
     def send_urgently(self, source: str, generation: int, payload: bytes) -> None:
-        """The same for a small answer that commits nothing, from the thread that reads."""
+        """The same for a small answer that commits nothing; also from the thread that reads."""
         self._send(source, generation, payload, _nothing)
 
     def _send(self, source: str, generation: int, payload: bytes, finish: Callable[[], None]) -> None:

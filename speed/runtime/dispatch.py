@@ -100,8 +100,10 @@ class Dispatch:
         """Discard (RFC 9.6); only a request is told, since its caller waits (RFC 9.8)."""
         self._context.stats.count("unauthorised")
         self._context.said.warn(log, "unauthorised", "an envelope of %s is discarded: it has no grant", lane.source)
-        lane.drop(received.token)
-        if received.header.type == EnvelopeType.SPC_REQUEST:
+        if received.header.type != EnvelopeType.SPC_REQUEST:
+            lane.drop(received.token)
+        else:
+            lane.finish((received.token,))  # before its caller is told that it was not begun (S-8)
             self._serving.refuse(lane.source, generation_of(received.header.sequence), received.payload)
 
     def segments(self) -> Segments:

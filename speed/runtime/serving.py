@@ -94,7 +94,8 @@ class Serving:
 
     def refuse_leaving(self, call: Accepted) -> None:
         """The node leaves: the request never begins (R-15)."""
-        self._answer(call, Response.error("LEAVING", f"{self._context.name!r} is leaving and takes nothing more"))
+        response = Response.error("LEAVING", f"{self._context.name!r} is leaving and takes nothing more")
+        self._answer(call, response, has_begun=False)
 
     # --- on a worker ---
 
@@ -147,19 +148,22 @@ class Serving:
 
     def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
         """Answer what a worker took, and forget it."""
-        text = self._answer(call, response)
+        text = self._answer(call, response, has_begun=began is not None)
         self._forget(call)
         if began is not None:
             self._context.stats.served(call.head.service, monotonic() - began, text)
 
-    def _answer(self, call: Accepted, response: Response) -> str:
+    def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
         """Answer, unless that was done; returns what went wrong, for the counters."""
         reply, text = self._encoded(call, response)
-        if call.claim_answer():
-            self._answers.send(call.lane, call.generation, reply, call.token)
-        else:
+        if not call.claim_answer():
             self._context.stats.count("answers_too_late")
             call.finish()
+        elif has_begun:
+            self._answers.send(call.lane, call.generation, reply, call.token)
+        else:
+            call.finish()  # first: the next life of this node must not begin what its caller is told was not begun
+            self._answers.send_urgently(call.source, call.generation, reply)
         return text
 
     def _encoded(self, call: Accepted, response: Response) -> tuple[bytes, str]:

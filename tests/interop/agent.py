@@ -15,6 +15,7 @@ import queue
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import speed
@@ -40,6 +41,7 @@ class Agent:
         self._joined: list[str] = []
         self._left: list[str] = []
         self._prize: speed.Node | None = None
+        self._calls: dict[int, Future[Any]] = {}
         self._protected: Protected | None = None
         node.on_join(lambda entry: self._joined.append(entry.name))
         node.on_leave(lambda entry: self._left.append(entry.name))
@@ -105,6 +107,20 @@ class Agent:
         return self._node.call(target, service, arguments, **options)
 
     do_try_call = do_call
+
+    def do_start(
+        self, call: int, target: str, service: str, arguments: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Begin a call and do not wait for it; ``call`` is its number from now on."""
+        self._calls[call] = self._node.submit(target, service, arguments, **options)
+
+    def do_withdraw(self, call: int) -> None:
+        if call in self._calls:
+            self._calls[call].cancel()
+
+    def do_outcome(self, call: int) -> Any:
+        """What became of it; waits for its end, and forgets it."""
+        return self._calls.pop(call).result(LATE_SECONDS)
 
     def do_pipeline(self, target: str, service: str, count: int) -> dict[str, bool]:
         futures = [self._node.submit(target, service, {"n": n}, timeout=LATE_SECONDS) for n in range(count)]
@@ -221,7 +237,9 @@ def _say(answer: dict[str, Any]) -> None:
 
 def _failure(error: Exception) -> dict[str, Any]:
     code = error.code if isinstance(error, speed.SpeedError) else type(error).__name__
-    return {"ok": False, "error": code, "message": str(error), "details": to_json(getattr(error, "details", {}))}
+    told = {"ok": False, "error": code, "message": str(error), "details": to_json(getattr(error, "details", {}))}
+    execution = getattr(error, "execution", None)
+    return told if execution is None else {**told, "execution": execution.value}
 
 
 def _answer(agent: Agent, command: dict[str, Any]) -> dict[str, Any]:

@@ -32,12 +32,13 @@ def until(holds: Callable[[], bool], wait: float = ANSWER_SECONDS) -> bool:
 
 
 class AgentError(Exception):
-    """The agent answered with an error; ``code`` is its stable code."""
+    """The agent answered with an error; ``code`` is its stable code. ``execution``: of a call, what it says of that."""
 
-    def __init__(self, code: str, message: str, details: dict[str, Any]) -> None:
+    def __init__(self, code: str, message: str, details: dict[str, Any], execution: str = "") -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.details = details
+        self.execution = execution
 
 
 class Agent:
@@ -56,6 +57,7 @@ class Agent:
         self._numbers = itertools.count(1)
         self._lines: Queue[str | None] = Queue()
         self._answers: dict[int, dict[str, Any]] = {}
+        self._unheeded: set[int] = set()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.process = subprocess.Popen(
             [
@@ -99,15 +101,23 @@ class Agent:
         self.process.stdin.flush()
         return number
 
+    def mention(self, op: str, **fields: Any) -> None:
+        """Send a command whose answer nobody looks at."""
+        self._unheeded.add(self.tell(op, **fields))
+
     def answer(self, number: int, wait: float = ANSWER_SECONDS) -> Any:
         """The result of command ``number``; AgentError when it failed."""
         while number not in self._answers:
             told = self._next_line(wait)
-            self._answers[told["id"]] = told
+            if told["id"] in self._unheeded:
+                self._unheeded.remove(told["id"])
+            else:
+                self._answers[told["id"]] = told
         told = self._answers.pop(number)
         if told["ok"]:
             return from_json(told.get("result"))
-        raise AgentError(told["error"], told.get("message", ""), from_json(told.get("details") or {}))
+        details = from_json(told.get("details") or {})
+        raise AgentError(told["error"], told.get("message", ""), details, told.get("execution", ""))
 
     def ask(self, op: str, **fields: Any) -> Any:
         """Send a command and wait for its result."""
@@ -178,7 +188,8 @@ class Agent:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._lines.put(line.decode())
+            if line.endswith(b"\n"):  # else it was killed in the middle of what it said
+                self._lines.put(line.decode())
         self._lines.put(None)
 
     def _next_line(self, wait: float) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 ``python -m tests.torture.consumer receive|serve LANGUAGE ROOT LEDGER [mutated]``. ``receive``: takes messages by an
 agent of any language; ``serve``: offers the service ``note`` by a node of its own. For each line of input one message
-is taken; each committed number is printed. ``mutated``: ids are not looked at.
+is taken, or one call of ``note``; each committed number is printed. ``mutated``: ids are not looked at.
+
+It offers ``once`` as well, which looks at no ids and waits for no line: nobody calls it again.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ class Ledger:
             self._database.execute("INSERT INTO effect VALUES (?)", [identity])
         self._database.execute("COMMIT")
 
+    def act_without_ids(self, identity: str) -> None:
+        """The effect, as often as it is asked for."""
+        self._database.execute("INSERT INTO effect VALUES (?)", [identity])
+
     def effects(self) -> dict[str, int]:
         """How often each took place."""
         return dict(self._database.execute("SELECT id, count(*) FROM effect GROUP BY id"))
@@ -61,8 +67,13 @@ def serve(root: str, ledger: Ledger) -> None:
     """Each line of input lets one request begin."""
     node = speed.Node(VICTIM, root=root, lease_seconds=30, heartbeat_seconds=0.5, workers=1)
 
+    @node.service("once")
+    def once(id: str, filler: str) -> str:  # noqa: A002 - as below; the filler makes the request large
+        ledger.act_without_ids(id)
+        return id
+
     @node.service("note")
-    def note(id: str) -> str:  # noqa: A002 - the caller's id of what it wants once
+    def note(id: str, filler: str = "") -> str:  # noqa: A002 - the caller's id of what it wants once
         sys.stdin.readline()
         ledger.act(id)
         say(id)

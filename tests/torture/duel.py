@@ -23,12 +23,12 @@ ATTACH_SECONDS = 30.0
 
 
 class Strace:
-    """strace, attached to an agent and its threads: it meddles with chosen system calls."""
+    """strace, attached to an agent and its threads: it meddles with chosen system calls, all or those on ``path``."""
 
-    def __init__(self, agent: Agent, syscalls: str, meddling: str) -> None:
+    def __init__(self, agent: Agent, syscalls: str, meddling: str, path: str = "") -> None:
         if shutil.which("strace") is None:
             raise AssertionError("strace is not installed; on Debian: apt-get install strace")
-        chosen = ["-e", f"trace={syscalls}", "-e", f"inject={syscalls}:{meddling}"]
+        chosen = ["-e", f"trace={syscalls}", "-e", f"inject={syscalls}:{meddling}", *(["-P", path] if path else [])]
         self.process = subprocess.Popen(
             ["strace", "-f", "-o", "/dev/null", *chosen, "-p", str(agent.process.pid)], stderr=subprocess.PIPE
         )
@@ -44,8 +44,8 @@ class Strace:
 class Sniper(Strace):
     """Kills an agent as one of its threads enters a system call for the ``when``-th time."""
 
-    def __init__(self, agent: Agent, syscalls: str, when: int) -> None:
-        super().__init__(agent, syscalls, f"signal=KILL:when={when}")
+    def __init__(self, agent: Agent, syscalls: str, when: int, path: str = "") -> None:
+        super().__init__(agent, syscalls, f"signal=KILL:when={when}", path)
 
 
 class Delay(Strace):
@@ -76,11 +76,11 @@ class Duel:
             self._peers[language] = self.cast.start(language, f"peer.{language}", allow=[VICTIM], **FAST).ready()
         return self._peers[language]
 
-    def live(self, language: str) -> Agent:
+    def live(self, language: str, workers: int = 4) -> Agent:
         """The next life of the victim: its name, in this language."""
         if self.victim is not None:
             self.victim.end()
-        self.victim = self.cast.start(language, VICTIM, allow=["peer.*"], **FAST).ready()
+        self.victim = self.cast.start(language, VICTIM, allow=["peer.*"], workers=workers, **FAST).ready()
         return self.victim
 
 
@@ -99,10 +99,11 @@ def tell_all(agent: Agent, op: str, commands: Iterable[dict[str, Any]]) -> list[
 
 
 class Outcome:
-    """What a series of commands came to: results by their place, codes of failures."""
+    """What a series of commands came to: results and errors by their place, codes of all errors."""
 
     def __init__(self) -> None:
         self.results: dict[int, Any] = {}
+        self.errors: dict[int, AgentError] = {}
         self.codes: set[str] = set()
 
     def take(self, agent: Agent, numbers: list[int], first: int = 0, *, end: int | None = None) -> None:
@@ -111,6 +112,7 @@ class Outcome:
             try:
                 self.results[place] = agent.answer(number)
             except AgentError as error:
+                self.errors[place] = error
                 self.codes.add(error.code)
             except AssertionError:
                 if agent.process.poll() is None:

@@ -44,6 +44,8 @@ speed::CallOptions call_options(const Json& command) {
   return options;
 }
 
+std::int64_t number_of_call(const Json& command) { return command.at("call").get<std::int64_t>(); }
+
 // Byte i is i * 31 modulo 256.
 speed::Bytes pattern(std::size_t size) {
   speed::Bytes bytes(size);
@@ -79,6 +81,7 @@ Json Seen::next(double wait_seconds) {
 const std::map<std::string, Commands::Command> Commands::table{
     {"allow", &Commands::allow},         {"deny", &Commands::deny},       {"send", &Commands::send},
     {"receive", &Commands::receive},     {"finish", &Commands::finish},   {"call", &Commands::call},
+    {"start", &Commands::start},         {"withdraw", &Commands::withdraw}, {"outcome", &Commands::outcome},
     {"try_call", &Commands::call},       {"pipeline", &Commands::pipeline}, {"large", &Commands::large},
     {"publish", &Commands::publish},     {"subscribe", &Commands::subscribe}, {"event", &Commands::event},
     {"ping", &Commands::ping},           {"services", &Commands::services}, {"info", &Commands::info},
@@ -145,6 +148,30 @@ Json Commands::call(const Json& command) {
   const speed::Map arguments = map_of(command.value("arguments", Json::object()));
   return agent::json_of(
       node_.call(text(command, "target"), text(command, "service"), arguments, call_options(command)));
+}
+
+Json Commands::start(const Json& command) {
+  const speed::Map arguments = map_of(command.value("arguments", Json::object()));
+  Started one;
+  speed::CallOptions options = call_options(command);
+  options.stop = one.withdrawal.get_token();
+  one.result = node_.submit(text(command, "target"), text(command, "service"), arguments, options);
+  started_[number_of_call(command)] = std::move(one);
+  return nullptr;
+}
+
+Json Commands::withdraw(const Json& command) {
+  const auto found = started_.find(number_of_call(command));
+  if (found != started_.end()) found->second.withdrawal.request_stop();
+  return nullptr;
+}
+
+Json Commands::outcome(const Json& command) {
+  const auto found = started_.find(number_of_call(command));
+  if (found == started_.end()) throw std::invalid_argument("no such call was begun");
+  std::future<speed::Value> result = std::move(found->second.result);
+  started_.erase(found);
+  return agent::json_of(result.get());
 }
 
 Json Commands::pipeline(const Json& command) {

@@ -3,8 +3,10 @@
 
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <map>
 #include <mutex>
+#include <stop_token>
 
 #include "json_value.hpp"
 #include "protected.hpp"
@@ -36,6 +38,12 @@ class Commands {
  private:
   using Command = Json (Commands::*)(const Json&);
 
+  // A call that goes on beside the commands.
+  struct Started {
+    std::stop_source withdrawal;
+    std::future<speed::Value> result;
+  };
+
   Json allow(const Json& command);
   Json deny(const Json& command);
   Json segment(const Json& command);
@@ -43,6 +51,9 @@ class Commands {
   Json receive(const Json& command);
   Json finish(const Json& command);
   Json call(const Json& command);
+  Json start(const Json& command);
+  Json withdraw(const Json& command);
+  Json outcome(const Json& command);
   Json pipeline(const Json& command);
   Json large(const Json& command);
   Json publish(const Json& command);
@@ -74,6 +85,7 @@ class Commands {
   std::unique_ptr<speed::Node> prize_;
   std::unique_ptr<ProtectedNode> protected_;
   std::optional<speed::Message> in_hand_;
+  std::map<std::int64_t, Started> started_;  // by the numbers that the commands gave them
   Seen events_;
   Seen joins_;
   Seen leaves_;

@@ -45,6 +45,16 @@ Json failed(const Json& id, std::string_view code, const std::string& message) {
   return {{"id", id}, {"ok", false}, {"error", code}, {"message", message}};
 }
 
+Json failed(const Json& id, const speed::Error& error) {
+  Json told = failed(id, error.code(), error.what());
+  if (const auto execution = error.execution()) {
+    told["execution"] = *execution == speed::Execution::not_begun ? "not begun"
+                        : *execution == speed::Execution::ran     ? "ran"
+                                                                  : "may have run";
+  }
+  return told;
+}
+
 Json answer(agent::Commands& commands, const std::string& line) {
   const Json command = Json::parse(line, nullptr, false);
   if (!command.is_object()) return failed(nullptr, "SPEED_ERROR", "no JSON object");
@@ -52,11 +62,11 @@ Json answer(agent::Commands& commands, const std::string& line) {
   try {
     return {{"id", id}, {"ok", true}, {"result", commands.run(command)}};
   } catch (const speed::CallError& error) {
-    Json told = failed(id, error.code(), error.what());
+    Json told = failed(id, error);
     told["details"] = agent::json_of(error.details());
     return told;
   } catch (const speed::Error& error) {
-    return failed(id, error.code(), error.what());
+    return failed(id, error);
   } catch (const std::exception& error) {
     return failed(id, "SPEED_ERROR", error.what());
   }

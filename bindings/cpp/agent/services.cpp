@@ -1,5 +1,8 @@
 #include "services.hpp"
 
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -23,6 +26,30 @@ Response sleep_for(const Request& request) {
   return seconds;
 }
 
+void append_line(const std::string& path, std::int64_t number) {
+  std::ofstream file(path, std::ios::app);
+  file << std::to_string(number) + "\n" << std::flush;  // one write
+  if (!file) throw std::runtime_error(path + " cannot be written");
+}
+
+// Whether it was cancelled within so many seconds.
+bool wait_for_cancellation(const Request& request, double seconds) {
+  std::mutex lock;
+  std::condition_variable_any cancelled;
+  std::unique_lock guard(lock);
+  cancelled.wait_for(guard, request.cancellation(), std::chrono::duration<double>(seconds), [] { return false; });
+  return request.cancelled();
+}
+
+// What ran stays in a file, whoever is killed afterwards.
+Response note(const Request& request) {
+  append_line(request.get<std::string>("file"), request.get<std::int64_t>("n"));
+  const double seconds = request.get_or<double>("seconds", 0.0);
+  const bool is_cancelled = seconds > 0 && wait_for_cancellation(request, seconds);
+  if (is_cancelled && request.get_or<bool>("quits", false)) request.throw_if_cancelled();
+  return Value(is_cancelled);
+}
+
 }  // namespace
 
 void Sequence::add(std::int64_t number) {
@@ -42,6 +69,7 @@ void serve(speed::Node& node) {
     return sum(request.get<Value>("a"), request.get<Value>("b"));
   });
   node.serve("sleep", sleep_for);
+  node.serve("note", note);
   node.serve("fail", [](const Request& request) -> Response {
     throw std::runtime_error(request.get_or<std::string>("message", "asked to fail"));
   });

@@ -1,7 +1,9 @@
 """Exactly-once effects: what an application did, and the ids of what it acted on, in one SQLite transaction (S-8).
 
 A round is one kill of an application and its agent together: while it takes messages (agents of all languages), or
-while it serves requests (Python), whose caller asks once more, with its own id, whatever was not answered.
+while it serves requests (Python), whose caller asks once more, with its own id, whatever was not answered. Calls of
+another service, which looks at no ids, are never repeated: some of them are withdrawn, and each has its effect at most
+once. Some messages and calls travel in segments. Mutated, each round breaks another promise.
 """
 
 from __future__ import annotations
@@ -13,17 +15,27 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from random import Random
+from typing import Any
 
 from tests.interop.harness import Agent
 from tests.interop.languages import ROOT
 from tests.torture.consumer import Ledger
-from tests.torture.duel import VICTIM, Duel, Outcome, language_of, tell_all
+from tests.torture.duel import VICTIM, Duel, Outcome, language_of
 from tests.torture.scenario import Report, Scenario
+from tests.torture.withdrawals import SEGMENT_BYTES, Withdrawals
 
 COMMANDS = 10
 TIMEOUT = 20.0
 LIFE_SECONDS = 180.0
+BREAKS = {
+    "ids": ("serve", "effects that took place twice"),
+    "segments": ("receive", "effects that are lost"),
+    "never": ("serve", "its caller was told that it was not begun"),
+    "twice": ("serve", "ran twice"),
+}
+"""What can be broken on purpose, in which role, and what must be said of it."""
 
 
 class Life:
@@ -77,28 +89,74 @@ def ids_of(seed: int) -> list[str]:
     return [f"{seed}-{number}" for number in range(COMMANDS)]
 
 
+def effects_in(duel: Duel, prefix: str) -> dict[str, int]:
+    """How often each of these took place."""
+    ledger = Ledger(ledger_path(duel))
+    found = {one: times for one, times in ledger.effects().items() if one.startswith(prefix)}
+    ledger.close()
+    return found
+
+
+class Once:
+    """Calls of the application's service ``once``."""
+
+    service = "once"
+
+    def __init__(self, duel: Duel, seed: int) -> None:
+        self._duel, self._prefix = duel, f"{seed}.once-"
+
+    def arguments(self, number: int) -> dict[str, Any]:
+        return {"id": f"{self._prefix}{number}"}
+
+    def ran(self) -> Counter[int]:
+        effects = effects_in(self._duel, self._prefix)
+        return Counter({int(one.removeprefix(self._prefix)): times for one, times in effects.items()})
+
+
 class Application:
     """Its lives, one after the other."""
 
     def __init__(self, duel: Duel, report: Report) -> None:
         self.duel, self.report = duel, report
         self.life: Life | None = None
+        self.broken = ""
 
     def live(self, role: str, seed: int) -> Life:
         if self.life is not None:
             self.life.end()
-        self.life = Life(self.duel, role, language_of(seed // 2), mutated=self.report.mutated)
+        self.life = Life(self.duel, role, language_of(seed // 2), mutated=self.broken == "ids")
         return self.life
 
-    def round(self, seed: int) -> None:
-        play = (self.receive, self.serve)[seed % 2]
+    def round(self, seed: int, report: Report) -> None:
+        self.report = report
+        self.broken = broken_in(seed) if report.mutated else ""
+        roles = {"receive": self.receive, "serve": self.serve}
+        play = roles[BREAKS[self.broken][0] if self.broken else list(roles)[seed % 2]]
         self.judge(seed, play(seed, self.duel.peer(language_of(seed // 6))))
+
+    def is_cut(self, seed: int, number: int) -> bool:
+        """Whether this one travels in segments."""
+        return Random(seed * 1000 + number).random() < 0.4
+
+    def tell(self, peer: Agent, op: str, seed: int, number: int, **fields: Any) -> int:
+        """Have it send or call, in segments if this one is to be."""
+        size = SEGMENT_BYTES if self.is_cut(seed, number) else None
+        peer.mention("segment", target=VICTIM, size=size, parity=0)
+        told = peer.tell(op, target=VICTIM, timeout=TIMEOUT, **fields)
+        peer.mention("segment", target=VICTIM, size=None, parity=0)
+        return told
+
+    def arguments(self, seed: int, number: int) -> dict[str, str]:
+        """The id of this one, and enough of a filler for some segments."""
+        length = Random(seed * 1000 + number).randrange(5 * SEGMENT_BYTES)
+        return {"id": ids_of(seed)[number], "filler": "x" * (length + self.is_cut(seed, number) * SEGMENT_BYTES)}
 
     def receive(self, seed: int, peer: Agent) -> set[str]:
         """It is killed while it takes messages; its heir takes the rest. Whose effects were promised."""
         life = self.life if self.life and self.life.role == "receive" else self.live("receive", seed)
         ids, end = ids_of(seed), f"{seed}-end"
-        told = tell_all(peer, "send", [{"target": VICTIM, "payload": {"id": one}, "timeout": TIMEOUT} for one in ids])
+        places = range(COMMANDS)
+        told = [self.tell(peer, "send", seed, place, payload=self.arguments(seed, place)) for place in places]
         sent = self.strike(life, Random(seed), peer, told)
         heir = self.live("receive", seed + 2)
         peer.ask("send", target=VICTIM, payload={"id": end}, timeout=TIMEOUT)
@@ -106,18 +164,29 @@ class Application:
         while said not in ("", end):
             heir.let(1)
             said = heir.line()
+        self.report.add("in segments", sum(self.is_cut(seed, place) for place in sent.results))
         return {ids[place] for place in sent.results} | {end}
 
     def serve(self, seed: int, peer: Agent) -> set[str]:
-        """It is killed while it serves; its caller asks again whatever was not answered."""
+        """It is killed while it serves; its caller asks again whatever was not answered, but for calls of ``once``."""
+        random = Random(seed)
         life = self.live("serve", seed)
-        ids, call = ids_of(seed), {"target": VICTIM, "service": "note", "timeout": TIMEOUT}
-        told = tell_all(peer, "call", [{**call, "arguments": {"id": one}} for one in ids])
-        sent = self.strike(life, Random(seed), peer, told)
+        withdrawals = Withdrawals(Once(self.duel, seed), random, self.report)
+        told = []
+        beside = random.sample(range(COMMANDS), 3)
+        for place in range(COMMANDS):
+            begun = withdrawals.begin(peer, VICTIM) if place in beside else []
+            told.append(self.tell(peer, "call", seed, place, service="note", arguments=self.arguments(seed, place)))
+            withdrawals.end(peer, begun)
+        sent = self.strike(life, random, peer, told)
+        withdrawals.hear(peer)
         self.live("serve", seed).let(3 * COMMANDS)
-        for place in set(range(COMMANDS)) - set(sent.results):
-            peer.ask("call", **call, arguments={"id": ids[place]})
-        return set(ids)
+        for place in sorted(set(range(COMMANDS)) - set(sent.results)):
+            peer.answer(self.tell(peer, "call", seed, place, service="note", arguments=self.arguments(seed, place)))
+        last = f"{seed}-last"  # behind all that the first life left in the lane
+        peer.ask("call", target=VICTIM, service="note", arguments={"id": last}, timeout=TIMEOUT)
+        withdrawals.judge("the application is killed;", broken=self.broken)
+        return {*ids_of(seed), last}
 
     def strike(self, life: Life, random: Random, peer: Agent, told: list[int]) -> Outcome:
         """Just after a commit, or somewhere between two; what its peer heard."""
@@ -136,33 +205,49 @@ class Application:
         return heard
 
     def judge(self, seed: int, promised: set[str]) -> None:
-        ledger = Ledger(ledger_path(self.duel))
-        effects = {one: times for one, times in ledger.effects().items() if one.startswith(f"{seed}-")}
-        ledger.close()
+        effects = effects_in(self.duel, f"{seed}-")
+        if self.broken == "segments":
+            cut = {one for number, one in enumerate(ids_of(seed)) if self.is_cut(seed, number)}
+            effects = {one: times for one, times in effects.items() if one not in cut}
         self.report.add("effects", sum(effects.values()))
         twice = [one for one, times in effects.items() if times > 1]
         self.report.check(not twice, f"effects that took place twice: {twice}")
         self.report.check(promised <= set(effects), f"effects that are lost: {sorted(promised - set(effects))}")
 
 
+def broken_in(seed: int) -> str:
+    """What a mutated round breaks."""
+    return list(BREAKS)[seed % len(BREAKS)]
+
+
 def run(seed: int, count: int, report: Report) -> None:
+    """Mutated, each of what is broken must be noticed in one of its rounds."""
+    noticed: set[str] = set()
     with Duel() as duel:
         application = Application(duel, report)
         try:
             for round_seed in report.rounds(seed, count):
-                application.round(round_seed)
+                attempt = Report(report.name, report.mutated, round_seed=round_seed)
+                application.round(round_seed, attempt)
+                if report.mutated and any(BREAKS[broken_in(round_seed)][1] in one for one in attempt.failures):
+                    noticed.add(broken_in(round_seed))
+                    attempt.failures.clear()
+                report.join(attempt)
         finally:
             if application.life is not None:
                 application.life.end()
+    if report.mutated:
+        report.is_caught = noticed == set(BREAKS)
 
 
 SCENARIO = Scenario(
     name="effects",
-    promise="where request ids are kept in the effect's own transaction, kills lose no effect and repeat none",
+    promise="where request ids are kept in the effect's own transaction, kills lose no effect and repeat none; "
+    "calls without ids have theirs once at most, withdrawn ones that were not begun never",
     unit="kills",
-    tiny=4,
+    tiny=3 * len(BREAKS),
     quick=12,
     full=10_000,
-    mutation="the application does not look at the ids it kept",
+    mutation="ids that were kept do not count, what came in segments is dropped, calls run that never began, or twice",
     run=run,
 )

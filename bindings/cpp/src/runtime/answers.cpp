@@ -71,6 +71,7 @@ std::vector<std::span<Answer>> Answers::send_where_room(std::vector<Answer>& ans
 
 // False if there is no room and `wait_seconds` is 0.
 bool Answers::send(std::span<Answer> group, double wait_seconds) {
+  commit(group, true);
   try {
     write(group, wait_seconds);
   } catch (const InboxFullError& error) {
@@ -81,13 +82,20 @@ bool Answers::send(std::span<Answer> group, double wait_seconds) {
   } catch (const std::exception& error) {
     undelivered(group.size(), error);
   }
+  commit(group, false);
+  for (Answer& one : group) context_.buffers.give(std::move(one.payload));
+  return true;
+}
+
+// What was not committed yet.
+void Answers::commit(std::span<Answer> group, bool only_never_begun) {
   std::vector<std::uint64_t> sequences;
   for (Answer& one : group) {
-    if (!one.committed) sequences.push_back(one.sequence);
-    context_.buffers.give(std::move(one.payload));
+    if (one.committed || (only_never_begun && !one.never_begins)) continue;
+    sequences.push_back(one.sequence);
+    one.committed = true;
   }
   if (!sequences.empty()) group.front().lane->finish(sequences);
-  return true;
 }
 
 void Answers::write(std::span<Answer> group, double wait_seconds) {

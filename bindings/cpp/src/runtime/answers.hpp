@@ -1,7 +1,7 @@
 // Answers of services on their way out: those of one run leave in one write, one ring, one commit.
 // Whoever runs services adds to it and flushes when nothing more is queued; the relief flushes for a runner that is
 // held up in a service, and never waits: while it does, nobody might read. An envelope that is not committed yet is so
-// after its answer was appended (L-15).
+// after its answer was appended (L-15); before it, where the answer says that nothing was begun (S-8).
 // Threads: all methods may be called from any thread.
 #pragma once
 
@@ -19,6 +19,7 @@ struct Answer {
   std::uint64_t sequence = 0;
   wire::Buffer payload;
   bool committed = false;       // before it was begun
+  bool never_begins = false;    // the next life of this node must not begin it either, once its caller was told
   std::string request_id = {};  // for another answer in the place of one that cannot be sent
 };
 
@@ -38,6 +39,7 @@ class Answers {
   bool send(std::span<Answer> group, double wait_seconds);
   void send_each(std::span<Answer> group, double wait_seconds);
   void write(std::span<Answer> group, double wait_seconds);
+  static void commit(std::span<Answer> group, bool only_never_begun);
   void undelivered(std::size_t count, const std::exception& error);
 
   Context& context_;

@@ -77,8 +77,9 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
   to_.context.stats.count("unauthorised");
   to_.context.log.rarely(LogLevel::warning, "speed.protocol", "unauthorised",
                          "an envelope of '" + lane->source() + "' is refused: it has no grant");
-  lane->drop(received.header.sequence);
-  if (received.header.type == EnvelopeType::spc_request) to_.serving.refuse(lane->source(), received);
+  if (received.header.type != EnvelopeType::spc_request) return lane->drop(received.header.sequence);
+  lane->finish({&received.header.sequence, 1});  // before its caller is told that it was not begun (S-8)
+  to_.serving.refuse(lane->source(), received);
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {

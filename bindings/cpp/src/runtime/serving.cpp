@@ -1,6 +1,7 @@
 #include "runtime/serving.hpp"
 
 #include <stop_token>
+#include <tuple>
 
 #include "fs/clock.hpp"
 #include "runtime/tracing.hpp"
@@ -77,8 +78,8 @@ void Serving::admit(const AskedPtr& asked, const fs::Received& received) {
   const auto said = workers_.scheduling([&](core::Scheduler& scheduler) { return scheduler.request(asked); });
   if (said == core::Admission::waiting) return workers_.notice();
   if (said == core::Admission::duplicate) return take_over(asked);
+  asked->lane->finish({&asked->sequence, 1});  // before its caller is told that it was not begun (S-8)
   reject(asked->sender, received, "LEAVING", "'" + context_.name + "' is leaving: nothing ran, call another node");
-  asked->lane->drop(asked->sequence);
 }
 
 // A second copy. Where the lane of the first one failed and is read again, the first goes on in this one.
@@ -135,7 +136,8 @@ void Serving::serve(const AskedPtr& asked) {
   } else if (asked->forgotten && !asked->begun) {
     lane_of(asked)->finish({&asked->sequence, 1});
   } else {
-    answers_.add({lane_of(asked), asked->generation, asked->sequence, std::move(reply), asked->begun, asked->key});
+    answers_.add({lane_of(asked), asked->generation, asked->sequence, std::move(reply), asked->begun, !asked->entered,
+                  asked->key});
     if (is_large) answers_.flush(true);
   }
   context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
@@ -240,8 +242,9 @@ wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string
 void Serving::end(const AskedPtr& asked, std::string_view code, const std::string& text, const Map& details) {
   wire::Buffer reply;
   wire::encode_error(asked->key, code, text, details, reply);
-  const auto [lane, begun] = workers_.scheduling([&](core::Scheduler&) { return std::pair(asked->lane, asked->begun); });
-  answers_.add({lane, asked->generation, asked->sequence, std::move(reply), begun, asked->key});
+  const auto [lane, begun, entered] =
+      workers_.scheduling([&](core::Scheduler&) { return std::tuple(asked->lane, asked->begun, asked->entered); });
+  answers_.add({lane, asked->generation, asked->sequence, std::move(reply), begun, !entered, asked->key});
 }
 
 // What the program hung on it runs on a worker.
@@ -253,7 +256,7 @@ void Serving::withdraw(const std::string& source, const std::vector<std::string>
   for (const std::string& id : ids) {
     bool never_begins = false;
     const auto asked = std::static_pointer_cast<Asked>(workers_.scheduling([&](core::Scheduler& scheduler) {
-      const core::WorkPtr work = scheduler.withdraw(source, id);
+      core::WorkPtr work = scheduler.withdraw(source, id);
       never_begins = work != nullptr && work->state == core::State::ended;
       return work;
     }));

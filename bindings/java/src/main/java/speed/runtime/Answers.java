@@ -66,7 +66,10 @@ final class Answers {
         pool.blocking(() -> sent(lane, generation, payloads, tokens, true));
     }
 
-    /** Sends the answers of requests of one caller, those of one lane in one write. */
+    /**
+     * Sends the answers of requests of one caller that never begin, those of one lane in one write. They are committed
+     * before it, so that the next life of this node does not begin them either (S-8).
+     */
     void sendTogether(List<Running> requests, Function<Running, byte[]> answer) {
         List<Running> left = new ArrayList<>(requests);
         while (!left.isEmpty()) {
@@ -74,8 +77,8 @@ final class Answers {
             int generation = left.get(0).generation();
             List<Running> batch = left.stream()
                     .filter(one -> one.place().lane() == lane && one.generation() == generation).toList();
-            send(lane, generation, batch.stream().map(answer).toList(),
-                    batch.stream().map(one -> one.place().token()).toList());
+            lane.finish(batch.stream().map(one -> one.place().token()).toList());
+            send(lane, generation, batch.stream().map(answer).toList(), List.of());
             left.removeAll(batch);
         }
     }

@@ -77,9 +77,11 @@ final class Dispatch {
     /** Discarded; only a request is told, since its caller waits. */
     private void refuseUnauthorised(Lane lane, Received received) {
         context.stats.count("unauthorised");
-        lane.drop(received.token());
         if (received.header().type() == EnvelopeType.SPC_REQUEST) {
+            lane.finish(List.of(received.token())); // before its caller is told that it was not begun (S-8)
             serving.refuse(lane, received);
+        } else {
+            lane.drop(received.token());
         }
     }
 

@@ -27,6 +27,7 @@ final class HeldPayloads {
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
     private static final long EXPIRE_MS = 1000;
     private static final int MAX_ERROR_CHARACTERS = 500;
+    private static final long SMALL_BYTES = 1 << 20;
     private static final Set<Integer> MESSAGES =
             Set.of(EnvelopeType.MESSAGE.number(), EnvelopeType.EVENT.number());
 
@@ -39,7 +40,9 @@ final class HeldPayloads {
         /** It is the whole payload. */
         WHOLE,
         /** Its payload can be put together. */
-        READY
+        READY,
+        /** Likewise, and it is so small that the thread that reads may do it (T-11). */
+        READY_AND_SMALL
     }
 
     /** Tells a sender that a payload will not be delivered. */
@@ -129,7 +132,8 @@ final class HeldPayloads {
             return Taken.KEPT;
         }
         inHand.put(key, null);
-        return Taken.READY;
+        boolean isSmall = (long) one.dataCount() * one.segmentSize() <= SMALL_BYTES;
+        return isSmall ? Taken.READY_AND_SMALL : Taken.READY;
     }
 
     private void evict(List<PayloadKey> evicted) {

@@ -63,6 +63,14 @@ final class Running implements Job {
         isCommitted = true;
     }
 
+    /** Commits it, unless that was done; what fails then is tried again with its answer. */
+    void commit() {
+        Place at = place;
+        if (!isCommitted && at.lane.finish(List.of(at.token))) {
+            isCommitted = true;
+        }
+    }
+
     /** What is still to be committed with its answer. */
     List<Token> uncommitted() {
         return isCommitted ? List.of() : List.of(place.token);

@@ -23,7 +23,7 @@ import speed.wire.MessageView;
 
 /**
  * Segments as they arrive: held, put together, handed on as what an envelope without them would carry (G-12 to G-19).
- * They are taken under the protocol role, and put together by others. Thread-safe.
+ * They are taken under the protocol role; large payloads, and messages, are put together by others. Thread-safe.
  */
 final class Segments {
     private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
@@ -71,13 +71,21 @@ final class Segments {
             return lane.source();
         }
 
-        /** The payload is complete before its last segment is committed. */
+        /**
+         * A message is complete before its last segment is committed, so that it is not handled again. A request begins
+         * by its commit: until then it comes again, and is not complete.
+         */
         @Override
         public boolean finish(List<Token> tokens) {
-            if (!failed) {
+            boolean isRequest = received.header().type() == EnvelopeType.SPC_REQUEST;
+            if (!isRequest && !failed) {
                 held.complete(key);
             }
-            return lane.finish(tokens);
+            boolean written = lane.finish(tokens);
+            if (isRequest && written) {
+                held.complete(key);
+            }
+            return written;
         }
 
         @Override
@@ -112,7 +120,8 @@ final class Segments {
             case KEPT -> lane.drop(received.token());
             case REPEATED -> repeated(one);
             case WHOLE -> whole(one, segment.payload());
-            default -> ready(one, segment.unordered());
+            case READY_AND_SMALL -> ready(one, segment.unordered(), true);
+            default -> ready(one, segment.unordered(), false);
         }
     }
 
@@ -133,10 +142,15 @@ final class Segments {
         }
     }
 
-    /** A message takes its place among its sender's now; who handles it puts it together. */
-    private void ready(InHand one, boolean unordered) {
+    /**
+     * A message takes its place among its sender's now; who handles it puts it together. A small request does so too: what
+     * comes behind it, its withdrawal as well, does not overtake it (S-5, S-16).
+     */
+    private void ready(InHand one, boolean unordered, boolean small) {
         if (HeldPayloads.isMessage(one.key)) {
             delivery.message(one, one.received, () -> content(one), unordered ? one.key : one.source());
+        } else if (small) {
+            assemble(one);
         } else if (one.received.header().type() == EnvelopeType.SPC_RESPONSE) {
             futures.add(() -> assemble(one)); // whoever waits for it may hold the last worker
         } else {

@@ -28,6 +28,7 @@ import speed.wire.Values;
 public final class Serving {
     private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
     private static final int MAX_LAST_ERROR_CHARACTERS = 500;
+    private static final int LARGE_BYTES = 1 << 20;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
 
     /** The services that this node offers. */
@@ -150,7 +151,7 @@ public final class Serving {
         Running.Phase phase = late.answer();
         if (phase != null) {
             String word = phase == Running.Phase.BEGUN ? "running" : "queued";
-            reply(late, timeout(late, word));
+            reply(late, phase, timeout(late, word));
         }
         late.withdraw();
     }
@@ -198,6 +199,9 @@ public final class Serving {
             answer(accepted, found.refusal());
             return;
         }
+        if (accepted.payload.length > LARGE_BYTES) {
+            pool.begun(); // nobody waits for so much to be read
+        }
         Map<String, Object> arguments;
         try {
             arguments = head.arguments(accepted.payload);
@@ -213,6 +217,7 @@ public final class Serving {
             answer(accepted, withdrawn("queued"));
             return;
         }
+        pool.begun();
         run(accepted, found, arguments);
     }
 
@@ -259,14 +264,18 @@ public final class Serving {
     // --- answers ---
 
     private void answer(Running one, Response response) {
-        if (one.answer() == null) {
+        Running.Phase phase = one.answer();
+        if (phase == null) {
             context.stats.count("answers_too_late");
             return;
         }
-        reply(one, response);
+        reply(one, phase, response);
     }
 
-    private void reply(Running one, Response response) {
+    private void reply(Running one, Running.Phase phase, Response response) {
+        if (phase == Running.Phase.QUEUED) {
+            one.commit(); // first: the next life of this node must not begin what its caller is told was not begun
+        }
         Running.Place place = one.place();
         answers.send(place.lane(), one.generation(), List.of(serialised(one, response)), one.uncommitted());
     }

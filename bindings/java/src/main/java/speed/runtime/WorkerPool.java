@@ -25,6 +25,11 @@ final class WorkerPool {
     /** Whether a thread was called that has not looked yet: it calls the next one where there is more to do. */
     private boolean calling;
     private boolean stopping;
+    /**
+     * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in order
+     * (S-5), however their threads are scheduled.
+     */
+    private Work<Job> turn;
     private int draining;
     private int receivers;
 
@@ -80,7 +85,7 @@ final class WorkerPool {
 
     /** Has one more thread look for work, if there is some; never while a called one has not looked. */
     private void callWorker() {
-        if (calling || stopping || !scheduler.hasReady()) {
+        if (calling || stopping || turn != null || !scheduler.hasReady()) {
             return;
         }
         if (idle > 0) {
@@ -117,8 +122,9 @@ final class WorkerPool {
     private Work<Job> await() {
         boolean interrupted = false;
         while (!stopping) {
-            Work<Job> work = scheduler.take(System.nanoTime());
+            Work<Job> work = turn == null ? scheduler.take(System.nanoTime()) : null;
             if (work != null) {
+                turn = work.kind == Work.Kind.REQUEST ? work : null;
                 callWorker();
                 return work;
             }
@@ -138,6 +144,17 @@ final class WorkerPool {
         return null;
     }
 
+    /** The request that the calling thread took has begun, or never will: others may be taken. */
+    void begun() {
+        Work<Job> work = Worker.workFor(this);
+        synchronized (this) {
+            if (work != null && turn == work) {
+                turn = null;
+                callWorker();
+            }
+        }
+    }
+
     /** Does one work; its exceptions are logged, never thrown. */
     @SuppressWarnings("ResultOfMethodCallIgnored")
     void run(Work<Job> work) {
@@ -146,6 +163,7 @@ final class WorkerPool {
         } catch (RuntimeException | Error failure) {
             LOG.error("work of {} failed", name, failure);
         }
+        begun(); // where it did not come to that
         Thread.interrupted(); // what the program left behind is not for the next one
     }
 
@@ -160,6 +178,7 @@ final class WorkerPool {
         Work<Job> work = Worker.workFor(this);
         boolean gave = false;
         if (work != null) {
+            begun(); // nobody waits for who waits
             synchronized (this) {
                 gave = scheduler.blocked(work);
                 callWorker();

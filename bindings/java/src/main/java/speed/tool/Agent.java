@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletionException;
 import speed.Node;
@@ -125,6 +126,9 @@ public final class Agent {
         answer.put("error", error instanceof SpeedException known ? known.code() : error.getClass().getSimpleName());
         answer.put("message", String.valueOf(error.getMessage()));
         answer.put("details", error instanceof CallException call ? call.details() : Map.of());
+        if (error instanceof SpeedException known && known.execution() != null) {
+            answer.put("execution", known.execution().name().toLowerCase(Locale.ROOT).replace('_', ' '));
+        }
         return answer;
     }
 

@@ -66,6 +66,8 @@ final class AgentOperations {
     private final Map<String, Operation> table = new HashMap<>();
     private final Arguments arguments;
     private final AgentProtection protection;
+    /** Calls that go on beside the commands, by the numbers that these gave them. */
+    private final Map<Object, CompletableFuture<Object>> started = new HashMap<>();
     private Message inHand;
     private Node prize;
 
@@ -192,6 +194,15 @@ final class AgentOperations {
     private void addCalls() {
         table.put("call", this::call);
         table.put("try_call", this::call);
+        table.put("start", this::start);
+        table.put("withdraw", fields -> {
+            CompletableFuture<Object> call = started.get(fields.get("call"));
+            if (call != null) {
+                call.cancel(false);
+            }
+            return null;
+        });
+        table.put("outcome", fields -> started.remove(fields.get("call")).join());
         table.put("pipeline", this::pipeline);
         table.put("large", this::large);
         table.put("ping", fields -> node.ping(fields.text("target")).toNanos() / 1e9);
@@ -204,6 +215,12 @@ final class AgentOperations {
     private Object call(Fields fields) {
         return node.call(fields.text("target"), fields.text("service"), fields.map("arguments"),
                 fields.seconds("timeout", 30), fields.text("traceparent"));
+    }
+
+    private Object start(Fields fields) {
+        started.put(fields.get("call"), node.submit(fields.text("target"), fields.text("service"),
+                fields.map("arguments"), fields.seconds("timeout", 30)));
+        return null;
     }
 
     private Object pipeline(Fields fields) {

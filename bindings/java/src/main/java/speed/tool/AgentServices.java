@@ -1,8 +1,14 @@
 package speed.tool;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CancellationException;
 import speed.Node;
 import speed.Request;
 import speed.Response;
@@ -21,6 +27,7 @@ final class AgentServices {
         });
         node.register("error", request ->
                 Response.error(request.get("code", String.class), "asked to fail", Map.of("why", "asked")));
+        node.register("note", AgentServices::note);
         node.register("sequence", this::append);
         node.register("sequence_seen", request -> seen());
         node.register("traceparent", Request::traceparent);
@@ -47,6 +54,19 @@ final class AgentServices {
     private static Object sleep(Request request) throws InterruptedException {
         Thread.sleep((long) (request.get("seconds", Double.class) * 1000));
         return request.arguments().get("seconds");
+    }
+
+    /** What ran stays in a file, whoever is killed afterwards. */
+    private static Object note(Request request) throws IOException, InterruptedException {
+        request.allowOnly("n", "file", "seconds", "quits", "filler");
+        Files.writeString(Path.of(request.get("file", String.class)), request.get("n", Long.class) + "\n",
+                StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+        double seconds = request.arguments().containsKey("seconds") ? request.get("seconds", Double.class) : 0;
+        boolean cancelled = seconds > 0 && request.cancellation().await(Duration.ofNanos((long) (seconds * 1e9)));
+        if (cancelled && Boolean.TRUE.equals(request.arguments().get("quits"))) {
+            throw new CancellationException();
+        }
+        return cancelled;
     }
 
     private Object append(Request request) {
