@@ -28,9 +28,13 @@ class AsyncNode:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._starts = Threads(node.name, "start")
-        self._threads = Threads(node.name, "await")
-        self._receiving = node._receiving()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Also in a forked child: the threads are the parent's, and the node says so to who asks for new ones."""
+        self._starts = Threads(self._node.name, "start")
+        self._threads = Threads(self._node.name, "await")
+        self._receiving = self._node._receiving()
         self._in_hand = InHand()
 
     async def call(

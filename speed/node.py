@@ -292,6 +292,8 @@ class Node(Messaging):
         self._forked = True
         self._lock = threading.Lock()
         self._engine.abandon()
+        if (aio := self.__dict__.get("aio")) is not None:
+            aio._begin()
 
     def __reduce__(self) -> Any:
         raise TypeError("a Node is never pickled: send its name, and make a Node where it is needed")

@@ -317,3 +317,31 @@ def test_many_tasks_that_wait_for_an_acknowledgement_hold_up_no_call(make: Make)
         await asyncio.gather(*sends)
 
     asyncio.run(asyncio.wait_for(run(), 2 * PATIENCE))
+
+
+def test_awaiting_the_node_of_a_parent_says_so_in_a_forked_child(make: Make) -> None:
+    """R-23: its threads are the parent's, and nobody would ever answer."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics", allow=["billing"])
+    billing.register("echo", lambda x: x)
+
+    async def use() -> None:
+        assert await analytics.aio.call("billing", "echo", {"x": 1}, timeout=PATIENCE) == 1
+        await billing.aio.send("analytics", 2)
+        assert await analytics.aio.receive(PATIENCE) is not None
+
+    async def fail() -> None:
+        for waiting in (analytics.aio.call("billing", "echo", {"x": 1}), analytics.aio.receive()):
+            with pytest.raises(speed.ForkedNodeError):
+                await asyncio.wait_for(waiting, PATIENCE)
+
+    asyncio.run(use())
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            asyncio.run(fail())
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    asyncio.run(use())
