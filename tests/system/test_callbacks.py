@@ -175,3 +175,22 @@ def test_what_was_hung_on_a_call_may_wait_for_the_next_one(make: Make, go: threa
     first.add_done_callback(lambda _: found.put(second.result(PATIENCE)))
     go.set()
     assert found.get(timeout=PATIENCE) is True
+
+
+def test_a_future_ends_with_its_node_though_no_worker_is_free(make: Make, go: threading.Event) -> None:
+    """S-7: a service and a handler hold all workers beyond the end."""
+    analytics = make("analytics", allow=["caller"], workers=1)
+    held = threading.Semaphore(0)
+    release = threading.Event()
+    hold = lambda *_: (held.release(), release.wait(2 * PATIENCE))[1]  # noqa: E731
+    analytics.register("busy", lambda: hold())
+    analytics.on_message(hold)
+    caller = make("caller", allow=["analytics"])
+    caller.submit("analytics", "busy", timeout=2 * PATIENCE)
+    caller.send("analytics", 1)
+    for _ in range(2):
+        assert held.acquire(timeout=PATIENCE)
+    future = analytics.submit("billing", "held", timeout=2 * PATIENCE)
+    analytics.close(drain_seconds=0)
+    assert isinstance(future.exception(PATIENCE), speed.NodeClosedError)
+    release.set()

@@ -85,6 +85,9 @@ Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle) 
   runtime_->workers.at_each_tick([settling = std::weak_ptr(settling_)] {
     if (const auto kept = settling.lock()) kept->look();
   });
+  runtime_->workers.at_end([settling = std::weak_ptr(settling_)] {
+    if (const auto kept = settling.lock()) kept->end();
+  });
   const Released released;
   node_ = std::make_unique<Node>(runtime_);
 }

@@ -18,11 +18,14 @@ constexpr int most_helpers = 256;
 
 void Settling::add(const Kept& future, core::Outcome outcome) {
   bool was_queued = false;
+  bool no_worker_comes = false;
   {
     const std::lock_guard guard(lock_);
     ended_.push_back({future, std::move(outcome)});
     was_queued = std::exchange(is_queued_, true);
+    no_worker_comes = is_over_;
   }
+  if (no_worker_comes) return help();
   if (!was_queued) workers_.follow([self = shared_from_this()] { self->settle(); });
 }
 
@@ -32,6 +35,19 @@ void Settling::look() {
     const bool is_stuck = !ended_.empty() && std::exchange(seen_, taken_) == taken_;
     if (!is_stuck || helpers_ >= most_helpers) return;
   }
+  help();
+}
+
+void Settling::end() {
+  {
+    const std::lock_guard guard(lock_);
+    is_over_ = true;
+    if (ended_.empty()) return;
+  }
+  help();
+}
+
+void Settling::help() {
   ++helpers_;
   std::thread([self = shared_from_this()] {
     fs::block_signals();

@@ -28,12 +28,16 @@ class Settling : public std::enable_shared_from_this<Settling> {
   // If the oldest future is the one that was there the last time, its worker is held up: another thread begins.
   void look();
 
+  // No worker comes any more: what they left is settled by a thread of its own, and what is added later as well.
+  void end();
+
  private:
   struct Ended {
     Kept future;
     core::Outcome outcome;
   };
   std::optional<Ended> next();
+  void help();
   void settle();
   void settle_one(const Ended& one);
 
@@ -42,6 +46,7 @@ class Settling : public std::enable_shared_from_this<Settling> {
   std::mutex lock_;  // guards what follows
   std::deque<Ended> ended_;
   bool is_queued_ = false;   // a worker is going to look
+  bool is_over_ = false;
   std::uint64_t taken_ = 0;  // from `ended_`, so far
   std::uint64_t seen_ = 0;   // as many had been taken when somebody looked last
   std::atomic<int> helpers_ = 0;

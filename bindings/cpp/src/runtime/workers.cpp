@@ -418,6 +418,7 @@ void Workers::stop(double timeout_seconds) {
       member.thread.detach();  // a service holds it up; it holds what it needs
     }
   }
+  at_end_();
 }
 
 }  // namespace speed::runtime

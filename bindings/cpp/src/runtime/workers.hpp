@@ -74,6 +74,7 @@ class Workers {
 
   // Has the relief do this as well, at each tick while something runs; only before `start`. It must not wait.
   void at_each_tick(std::function<void()> look) { at_each_tick_ = std::move(look); }
+  void at_end(std::function<void()> last) { at_end_ = std::move(last); }  // by `stop`; likewise
 
   bool drain(double timeout_seconds);  // waits until nothing waits or runs but what this is called from
   void stop(double timeout_seconds);   // lets every thread end after its present turn or job
@@ -144,6 +145,7 @@ class Workers {
   const std::size_t size_;
   Duties duties_;
   std::function<void()> at_each_tick_ = [] {};
+  std::function<void()> at_end_ = [] {};
   std::weak_ptr<void> owner_;
   ReaderRole role_;
   std::mutex lock_;  // guards what follows, down to the atomics
