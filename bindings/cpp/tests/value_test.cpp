@@ -107,7 +107,7 @@ TEST(Services, whatever_they_throw_is_an_answer_s_8) {
     request.arguments = Map{{"what", what}};
     const auto found = services.find(request.service, request.caller);
     std::string thrown;
-    return found.service == nullptr ? found.refusal : core::ServiceTable::run(*found.service, request, thrown);
+    return found.service == nullptr ? *found.refusal : core::ServiceTable::run(*found.service, request, thrown);
   };
   EXPECT_EQ(invoke("arguments").error_code, "INVALID_ARGUMENTS");
   EXPECT_EQ(invoke("failure").details.find("customer")->as<std::int64_t>(), 7);

@@ -51,7 +51,7 @@ class HeldPayloadsTest {
             key = key != null ? key : new PayloadKey("analytics", EnvelopeType.MESSAGE.number(), segment.hash());
             taken = held.take(key, segment, 1);
         }
-        assertEquals(HeldPayloads.Taken.READY, taken);
+        assertEquals(HeldPayloads.Taken.READY_AND_SMALL, taken);
         held.shards(key);
         held.fail(key, new WireException(code, "the payload is not as it should be"));
         return new WeakReference<>(key);
