@@ -87,7 +87,9 @@ class Parts:
         self._let_go()
 
     def abort(self, reason: SpeedError) -> None:
-        """The name is lost: end at once and write nothing more."""
+        """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
+        self.context.failure = reason
+        self.context.stopping.set()
         self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()

@@ -178,6 +178,7 @@ void Runtime::leave(double drain_seconds) {
 void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks) {
   const std::lock_guard guard(end_lock_);
   if (!context.stop.request(why)) return;
+  if (!orderly) tell_lost(why);  // who is told finds the node ended
   calls.fail_all(why);
   workers.drain(callbacks);  // what waits for a call hears of its end
   const auto waiting = workers.scheduling([](core::Scheduler& scheduler) { return scheduler.close(); });
@@ -224,24 +225,27 @@ void Runtime::on_lost(Node::LostHandler handler) {
 // The name is gone. The program hears of it on a thread of its own, since it may take its time.
 void Runtime::lost(const std::exception_ptr& why) {
   context.log.always(LogLevel::error, "speed.registry", "the lease is lost: another may have the name, and this node has ended");
+  end(why, false, callback_seconds);
+}
+
+// On a thread of its own: the end does not wait for what the program does now.
+void Runtime::tell_lost(const std::exception_ptr& why) {
   std::vector<Node::LostHandler> handlers;
   {
     const std::lock_guard guard(lock);
     handlers.swap(lost_handlers_);
   }
-  if (!handlers.empty()) {
-    std::thread([self = shared_from_this(), handlers = std::move(handlers), why] {
-      fs::block_signals();
-      for (const auto& handler : handlers) {
-        try {
-          handler(why);
-        } catch (...) {
-          self->context.stats.count("handler_failures");
-        }
+  if (handlers.empty()) return;
+  std::thread([self = shared_from_this(), handlers = std::move(handlers), why] {
+    fs::block_signals();
+    for (const auto& handler : handlers) {
+      try {
+        handler(why);
+      } catch (...) {
+        self->context.stats.count("handler_failures");
       }
-    }).detach();
-  }
-  end(why, false, callback_seconds);
+    }
+  }).detach();
 }
 
 void Runtime::check_usable() const {

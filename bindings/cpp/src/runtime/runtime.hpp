@@ -66,6 +66,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   // `callbacks`: for how long those are waited for that hear of the end of a call.
   void end(const std::exception_ptr& why, bool orderly, double callbacks);
   void lost(const std::exception_ptr& why);
+  void tell_lost(const std::exception_ptr& why);
   void say_leave();
   // A whole message, in segments if no envelope holds it.
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
