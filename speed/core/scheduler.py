@@ -97,7 +97,7 @@ class Scheduler:
         self.life = Life.OPEN
         self._workers = workers
         self._numbers = count(1)
-        self._running = {Kind.REQUEST: 0, Kind.MESSAGE: 0}
+        self._running = [0, 0]
         self._blocked = 0
         self._rotation = deque(Kind)
         self._requests: OrderedDict[str, OrderedDict[Hashable, Work]] = OrderedDict()
@@ -171,8 +171,11 @@ class Scheduler:
 
     def take(self, now: float) -> Work | None:
         """What a free worker does next; None if there is nothing, or no place for it."""
-        self._end_back_off(now)
-        if self.life is Life.CLOSED or sum(self._running.values()) > self._workers:
+        if self._back_off:
+            self._end_back_off(now)
+        if not (self._requests or self._ready or self._tasks):
+            return None
+        if self.life is Life.CLOSED or sum(self._running) > self._workers:
             return None
         for kind in self._rotation:
             if self._running[_place(kind)] < self._workers:
@@ -403,7 +406,7 @@ class Scheduler:
     def is_settled(self) -> bool:
         """Whether nothing waits for a worker and nothing is at work."""
         waits = self._requests or self._tasks or self._queues or self._back_off
-        return not waits and not self._blocked and not any(self._running.values())
+        return not waits and not self._blocked and not any(self._running)
 
     def close(self) -> tuple[Work, ...]:
         """Nothing is taken any more; the requests that still waited, ENDED, for their callers to be told."""
@@ -414,9 +417,9 @@ class Scheduler:
         return waiting
 
 
-def _place(kind: Kind) -> Kind:
-    """Tasks take the places of handlers."""
-    return Kind.REQUEST if kind is Kind.REQUEST else Kind.MESSAGE
+def _place(kind: Kind) -> int:
+    """Where work at work is counted: services on their own, tasks in the places of handlers."""
+    return 0 if kind is Kind.REQUEST else 1
 
 
 def _awaits(work: Work) -> bool:
