@@ -135,7 +135,7 @@ std::string Calls::start(const Call& call, core::Completion completion) {
 }
 
 std::string Calls::write(const LinkPtr& link, const Call& call, core::Completion completion) {
-  const std::string id = next_id();
+  std::string id = next_id();
   const auto timeout_ms = static_cast<std::int64_t>(call.timeout_seconds * 1000);
   wire::Buffer payload = context_.buffers.take();
   const wire::Deadline until{fs::unix_ms() + timeout_ms, context_.registry->observer().boot_id,

@@ -114,7 +114,7 @@ void Delivery::stop_waiting() {
 // --- arrival ---
 
 Delivery::DeliveredPtr Delivery::delivered(Arrival arrival) {
-  const auto work = std::make_shared<Delivered>(*this);
+  auto work = std::make_shared<Delivered>(*this);
   work->self = work;
   work->sender = arrival->source();
   work->order = work->sender;
