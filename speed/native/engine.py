@@ -33,7 +33,7 @@ from speed.runtime.options import (
 )
 from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
-from speed.runtime.workers import at_work
+from speed.runtime.workers import AtWork, at_work
 from speed.wire import names
 from speed.wire.entry import Entry
 from speed.wire.limits import MAX_PAYLOAD_BYTES
@@ -224,8 +224,8 @@ class NativeEngine:
 
     def close(self, drain_seconds: float) -> None:
         here = at_work.get()
-        if here is not None and isinstance(here[0], speed_native.Present):  # maybe awaited there, on another thread
-            here[0].close(self._engine, drain_seconds)
+        if here is not None and isinstance(here.pool, speed_native.Present):  # maybe awaited there, on another thread
+            here.pool.close(self._engine, drain_seconds)
         else:
             self._engine.close(drain_seconds)
         _open.discard(self)
@@ -317,7 +317,7 @@ def _answer(service: Service) -> Callable[..., Response]:
     ) -> Response:
         request = Request(name, arguments, caller, request_id, deadline_ms, trace, redelivered, cancellation)
         if is_awaited:
-            at_work.set((speed_native.Present(), _HERE, None))
+            at_work.set(AtWork(speed_native.Present(), _HERE, None))
         if trace is None:
             return run(service, request)
         token = current_traceparent.set(trace)
@@ -352,7 +352,7 @@ def _handling(handler: Handler) -> Callable[..., None]:
 
     def handle(received: Any, *fields: Any) -> None:
         message = received_message(received, *fields)
-        here = at_work.set((speed_native.Present(), _HERE, None))
+        here = at_work.set(AtWork(speed_native.Present(), _HERE, None))
         token = current_traceparent.set(received.traceparent)
         try:
             handler(message)

@@ -46,7 +46,7 @@ class Receiving:
         self._end: SpeedError | None = None
 
     def ask(self) -> Future[Fetched]:
-        """The next message; one who cancels this, or does not look at what it holds, has it put back."""
+        """The next message. Cancel it to wait no longer; what it was given all the same goes back by ``put_back``."""
         waiter: Future[Fetched] = Future()
         with self._asked:
             if self._end is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
 from speed.runtime import locks
@@ -39,20 +39,28 @@ class MessageItem(Protocol):
     def finish(self) -> None: ...
 
 
-at_work: ContextVar[tuple[WorkerPool, Work, threading.Thread | None] | None] = ContextVar("speed_at_work", default=None)
-"""What runs here, in a service, a handler or a callback, and in what these await; and the worker that waits for it."""
+class AtWork(NamedTuple):
+    """What runs here: in a service, a handler or a callback, and in what these await."""
+
+    pool: WorkerPool
+    work: Work
+    worker: threading.Thread | None
+    """The thread that waits for its end; None where the pool knows by itself."""
+
+
+at_work: ContextVar[AtWork | None] = ContextVar("speed_at_work", default=None)
 
 
 @contextmanager
 def place_given_up() -> Iterator[None]:
     """Let others have this worker's place while it waits for another node; nothing on other threads (T-3)."""
     here = at_work.get()
-    given = here is not None and here[0].block(here[1])
+    given = here is not None and here.pool.block(here.work)
     try:
         yield
     finally:
         if given and here is not None:
-            here[0].resume(here[1])
+            here.pool.resume(here.work)
 
 
 class WorkerPool:
@@ -221,7 +229,7 @@ class WorkerPool:
             self._work_on(work)
 
     def _work_on(self, work: Work) -> None:
-        token = at_work.set((self, work, threading.current_thread()))
+        token = at_work.set(AtWork(self, work, threading.current_thread()))
         try:
             if work.kind is Kind.REQUEST:
                 try:
@@ -273,8 +281,8 @@ class WorkerPool:
     def drain(self, timeout_seconds: float) -> bool:
         """Wait until nothing waits or runs, but for what this is called from; False if the time was not enough."""
         here = at_work.get()
-        if here is not None and here[0] is self:
-            self._let_go(here[1])
+        if here is not None and here.pool is self:
+            self._let_go(here.work)
         with self._lock:
             return self._settled.wait_for(lambda: self._scheduler.is_settled, timeout_seconds)
 
@@ -300,7 +308,7 @@ class WorkerPool:
             threads = list(self._threads)
         deadline = monotonic() + END_SECONDS
         here = at_work.get()
-        waits_for_us = None if here is None else here[2]
+        waits_for_us = None if here is None else here.worker
         for thread in threads:
             if thread is not threading.current_thread() and thread is not waits_for_us:
                 thread.join(max(0.0, deadline - monotonic()))
