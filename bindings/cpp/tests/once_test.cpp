@@ -112,10 +112,11 @@ TEST_F(OnceTest, a_service_sees_an_id_that_is_unique_among_callers_s_3) {
   EXPECT_EQ(two.call("server", "id"), Value("two/1.1"));
 }
 
-// Sends one request as it is given; how the server answers it is counted there.
-void send_request(Runtime& client, const wire::Deadline& deadline) {
+// Sends one request as it is given; how the server answers it is counted there. Each has an id of its own: the first may still
+// run when the second arrives.
+void send_request(Runtime& client, const std::string& id, const wire::Deadline& deadline) {
   wire::Buffer payload;
-  wire::encode_request("1.77", "note", {}, "client", deadline, {}, payload);
+  wire::encode_request(id, "note", {}, "client", deadline, {}, payload);
   const ByteView one = payload.view();
   client.links.granted("server")->send({wire::EnvelopeType::spc_request, 0, {&one, 1}, 0});
 }
@@ -126,9 +127,9 @@ TEST_F(OnceTest, a_jump_of_the_wall_clock_ends_no_call_on_one_boot_s_4) {
   server.serve("note", [&](const Request&) -> Response { return Value(++noted); });
   const auto client = Runtime::make("client", root_.options());
   const std::string boot = client->context.registry->observer().boot_id;
-  send_request(*client, {fs::unix_ms() - 3'600'000, boot, fs::boot_ms() + 60'000});
+  send_request(*client, "1.77", {fs::unix_ms() - 3'600'000, boot, fs::boot_ms() + 60'000});
   EXPECT_TRUE(eventually([&] { return noted == 1; }));
-  send_request(*client, {fs::unix_ms() - 3'600'000, "another", fs::boot_ms() + 60'000});
+  send_request(*client, "1.78", {fs::unix_ms() - 3'600'000, "another", fs::boot_ms() + 60'000});
   EXPECT_TRUE(eventually([&] { return counter(server, "requests_timed_out_queued") == 1; }));
   EXPECT_EQ(noted, 1);
 }

@@ -262,6 +262,18 @@ def test_a_service_says_how_it_is_called() -> None:
     assert "subtract" not in services
 
 
+def test_a_function_says_whether_it_asks_for_the_request() -> None:
+    """S-9: one that does not is called without making a request for it."""
+
+    def asks(x: int, request: Request) -> str:
+        return f"{x} for {request.caller}"
+
+    services = ServiceRegistry()
+    made = [services.register("asks", asks), services.register("plain", lambda x: x)]
+    assert [isinstance(one, FunctionService) and one.takes_request for one in made] == [True, False]
+    assert services.invoke(request("asks", x=1)).result == "1 for analytics"
+
+
 def test_a_function_that_tells_no_signature_takes_what_comes() -> None:
     """S-9: some of those written in C tell none."""
     services = registry_with("{x} of {y}".format)
