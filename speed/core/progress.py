@@ -11,7 +11,7 @@ from typing import NamedTuple
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.limits import MAX_UNFINISHED, MAX_UNFINISHED_BYTES
 
-MAX_IN_HAND = 4096
+MAX_IN_HAND = 16384
 """Unfinished envelopes with which a lane stands still (L-19)."""
 
 

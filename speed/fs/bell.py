@@ -139,7 +139,9 @@ class Ringer(_End):
                     _write_without_signal(self._fd, source_id)
                 except BlockingIOError:
                     return RingResult.FULL
-                except OSError:
+                except OSError as error:
+                    if error.errno is None:  # a signal handler of the program raised it, a TimeoutError perhaps
+                        raise
                     self.close()
                 else:
                     return RingResult.RUNG

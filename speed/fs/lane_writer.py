@@ -121,6 +121,9 @@ class LaneWriter:
                 while written < total:
                     written += os.write(self._fd, rest[written:])
         except OSError as error:
+            if error.errno is None:  # a signal handler of the program raised it, a TimeoutError perhaps
+                self._leave_segment()
+                raise
             self._size += written
             self._outstanding.grow(written)
             whole = _whole(parts, written)

@@ -36,11 +36,11 @@ _MAX_KEPT_BYTES = 64 << 20
 
 
 class Answer(NamedTuple):
-    """Send ``payload`` to ``source``, then ``finish``; until ``deadline`` (monotonic seconds)."""
+    """Send ``payloads`` to ``source`` in one write, then ``finish``; until ``deadline`` (monotonic seconds)."""
 
     source: str
     generation: int
-    payload: bytes
+    payloads: tuple[bytes, ...]
     finish: Callable[[], None]
     deadline: float
 
@@ -70,23 +70,24 @@ class Answers:
             self._send_cut(lane.source, generation, payload)
             finish()
         else:
-            self._send(lane.source, generation, payload, finish)
+            self._send(lane.source, generation, (payload,), finish)
 
-    def send_urgently(self, source: str, generation: int, payload: bytes) -> None:
-        """The same for a small answer that commits nothing; also from the thread that reads."""
-        self._send(source, generation, payload, _nothing)
+    def send_urgently(self, source: str, generation: int, *payloads: bytes) -> None:
+        """The same for small answers that commit nothing; also from the thread that reads."""
+        self._send(source, generation, payloads, _nothing)
 
-    def _send(self, source: str, generation: int, payload: bytes, finish: Callable[[], None]) -> None:
-        answer = Answer(source, generation, payload, finish, monotonic() + REPLY_WAIT_SECONDS)
+    def _send(self, source: str, generation: int, payloads: tuple[bytes, ...], finish: Callable[[], None]) -> None:
+        answer = Answer(source, generation, payloads, finish, monotonic() + REPLY_WAIT_SECONDS)
         if any(other.source == source for other in tuple(self._waiting)) or not self._sent(answer):
             self._keep(answer)
 
     def _keep(self, answer: Answer) -> None:
         with self._lock:
-            kept = self._bytes + len(answer.payload) <= _MAX_KEPT_BYTES
+            size = sum(map(len, answer.payloads))
+            kept = self._bytes + size <= _MAX_KEPT_BYTES
             if kept:
                 self._waiting.append(answer)
-                self._bytes += len(answer.payload)
+                self._bytes += size
                 self._next = min(self._next, monotonic() + AGAIN_SECONDS)
         if kept:
             self._context.heed(self._next)
@@ -99,7 +100,7 @@ class Answers:
                 link = self._links.open(source, generation)
                 link.send_cut(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, payload, REPLY_WAIT_SECONDS)
         except (SpeedError, OSError) as error:
-            self._undelivered(Answer(source, generation, payload, _nothing, 0.0), str(error))
+            self._undelivered(Answer(source, generation, (payload,), _nothing, 0.0), str(error))
 
     def try_again(self) -> None:
         """Send what there is room for by now, drop what waited too long."""
@@ -127,7 +128,7 @@ class Answers:
         """Send and commit; False if there is no room."""
         try:
             link = self._links.open(answer.source, answer.generation)
-            link.send(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, answer.payload, 0.0, urgent=True)
+            link.send_all(EnvelopeType.SPC_RESPONSE, FLAG_REPLY, answer.payloads, 0.0, urgent=True)
         except InboxFullError:
             return False
         except (SpeedError, OSError) as error:
@@ -137,7 +138,7 @@ class Answers:
         return True
 
     def _undelivered(self, answer: Answer, why: str) -> None:
-        self._context.stats.count("answers_undelivered")
+        self._context.stats.count("answers_undelivered", len(answer.payloads))
         self._context.said.warn(log, "undelivered", "an answer to %s was not delivered: %s", answer.source, why)
         answer.finish()
 

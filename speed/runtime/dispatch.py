@@ -238,8 +238,7 @@ class Dispatch:
         if operation == "LEAVE":
             self._left(lane.source)
         elif operation == "WITHDRAW":
-            for request_id in control.withdrawn_ids(body):
-                self._serving.withdraw(lane.source, request_id)
+            self._serving.withdraw(lane.source, control.withdrawn_ids(body))
         else:
             self._answer_question(lane.source, received.header.sequence, operation, body.get("requestId"))
 

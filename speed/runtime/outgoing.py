@@ -106,9 +106,11 @@ class OutgoingLink:
         """Like ``send``; ``track(sequence)`` runs before the envelope can be answered."""
         return self._append(type_, flags, (payload,), deadline, False, track)
 
-    def send_all(self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float) -> None:
+    def send_all(
+        self, type_: int, flags: int, payloads: Sequence[bytes], deadline: float, *, urgent: bool = False
+    ) -> None:
         """Like ``send`` for several envelopes in one write and one ring; ``StorageError`` tells how many went in."""
-        self._append(type_, flags, payloads, deadline, False, None)
+        self._append(type_, flags, payloads, deadline, urgent, None)
 
     def _append_cut(
         self,

@@ -7,7 +7,7 @@ when the deadline passes or the caller withdraws it first.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -192,17 +192,31 @@ class Serving:
 
     # --- ends that others decide ---
 
-    def withdraw(self, source: str, request_id: str) -> None:
-        """Its caller withdrew a request (S-16)."""
-        work = self._pool.withdraw(source, request_id)
-        if work is None:
-            return
-        call: Accepted = work.item.call
-        self._context.stats.count("requests_withdrawn")
-        if work.state is State.ENDED:
-            self._end(call, _withdrawn(call, "queued"))
-        else:
-            call.cancellation.set()
+    def withdraw(self, source: str, request_ids: Iterable[str]) -> None:
+        """Their caller withdrew requests (S-16): those that wait never begin, those that run are told."""
+        ended: list[Accepted] = []
+        for request_id in request_ids:
+            work = self._pool.withdraw(source, request_id)
+            if work is None:
+                continue
+            self._context.stats.count("requests_withdrawn")
+            if work.state is State.ENDED:
+                ended.append(work.item.call)
+            else:
+                work.item.call.cancellation.set()
+        self._answer_withdrawn(source, ended)
+
+    def _answer_withdrawn(self, source: str, calls: list[Accepted]) -> None:
+        """One commit and one write for many that never began: thousands may be withdrawn at once."""
+        groups: dict[tuple[Lane, int], list[Accepted]] = {}
+        for call in calls:
+            self._forget(call)
+            if call.claim_answer():
+                groups.setdefault((call.lane, call.generation), []).append(call)
+        for (lane, generation), group in groups.items():
+            lane.finish([call.token for call in group])  # first, as in ``_answer``
+            replies = [self._encoded(call, _withdrawn(call, "queued"))[0] for call in group]
+            self._answers.send_urgently(source, generation, *replies)
 
     def forget(self, source: str) -> None:
         """A caller left or died: what waits ends unanswered, what runs is told (T-8)."""

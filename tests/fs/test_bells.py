@@ -71,6 +71,23 @@ def test_a_bell_without_a_reader_says_nobody_at_once(ringer: Ringer, tmp_path: P
     bell.close()
 
 
+def test_what_a_signal_handler_raises_while_it_rings_is_not_swallowed(
+    bell: Bell, ringer: Ringer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many raise TimeoutError, which is an OSError: no failure of the bell."""
+
+    def write(fd: int, data: bytes) -> None:
+        os.write(fd, data)
+        raise TimeoutError("stopped")
+
+    ringer.ring(b"a" * 16)
+    with monkeypatch.context() as patch, pytest.raises(TimeoutError, match="stopped"):
+        patch.setattr("speed.fs.bell._write_without_signal", write)
+        ringer.ring(b"b" * 16)
+    assert ringer.ring(b"c" * 16) is RingResult.RUNG
+    assert bell.drain() == {letter * 16 for letter in (b"a", b"b", b"c")}
+
+
 def test_a_dead_reader_does_not_kill_a_program_that_restored_sigpipe(tmp_path: Path) -> None:
     """L-9."""
     path = str(tmp_path / "bell")

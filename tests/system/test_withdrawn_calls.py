@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import threading
 import time
@@ -106,8 +107,8 @@ def test_awaited_calls_that_are_cancelled_do_not_run(make: Make, server: Server)
         )
 
     asyncio.run(cancel_all())
-    assert analytics.call("billing", "echo", {"x": 7}, timeout=PATIENCE) == 7
-    for _ in range(2):
+    assert analytics.call("billing", "echo", {"x": 7}, timeout=PATIENCE) == 7  # begun after all that were to begin
+    for _ in server.begun:
         assert server.ended.acquire(timeout=PATIENCE)
     assert len(server.begun) < 10
     assert sorted(server.cancelled) == sorted(server.begun)
@@ -232,3 +233,29 @@ def test_a_withdrawal_that_names_no_ids_is_refused(node: Make) -> None:
         parts.links.granted("billing").send(EnvelopeType.DISCOVERY, 0, payload, 0.0)
     analytics.ping("billing", timeout=PATIENCE)
     assert billing.stats()["counters"]["rejected_bad_payload"] == 5
+
+
+@pytest.mark.parametrize("kind", ["python", "native"])
+def test_a_call_behind_thousands_that_were_withdrawn_does_not_wait_for_them(node: Make, kind: str) -> None:
+    """L-19: all of them are read before they are withdrawn, so none waits for the one before it to run."""
+    billing, analytics = node("billing", allow=["analytics"], engine=kind, workers=2), node("analytics", engine=kind)
+    began = threading.Semaphore(0)
+    ran: list[int] = []
+
+    def slow(number: int, request: speed.Request) -> None:
+        ran.append(number)
+        began.release()
+        request.cancellation.wait(PATIENCE)
+
+    billing.register("slow", slow)
+    billing.register("echo", lambda x: x)
+    futures = [analytics.submit("billing", "slow", {"number": n}, timeout=10 * PATIENCE) for n in range(9000)]
+    for _ in range(2):
+        assert began.acquire(timeout=PATIENCE)
+    for future in futures:
+        future.cancel()
+    assert analytics.call("billing", "echo", {"x": 7}, timeout=PATIENCE) == 7
+    for future in futures:
+        with contextlib.suppress(speed.CallWithdrawnError):
+            future.result(PATIENCE)
+    assert len(ran) < 2000
