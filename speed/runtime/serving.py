@@ -31,7 +31,9 @@ log = logging.getLogger("speed.spc")
 
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
 _UNRECORDED = Response.error(
-    "INTERNAL_ERROR", "its beginning could not be recorded, so it was not begun", {"phase": "queued"}
+    "INTERNAL_ERROR",
+    "that it begins could not be recorded: it may run when that node starts again",
+    {"phase": "running"},
 )
 _FAILED = Response.error("INTERNAL_ERROR", "the request could not be answered: see the log of that node")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -114,3 +115,23 @@ def test_an_answer_that_cannot_be_read_ends_its_call(node: Make, monkeypatch: py
         analytics.call("billing", "echo", {"x": 1}, timeout=PATIENCE)
     assert caught.value.execution is speed.Execution.MAY_HAVE_RUN
     assert analytics.call("billing", "echo", {"x": 2}, timeout=PATIENCE) == 2
+
+
+def test_a_call_whose_beginning_cannot_be_recorded_is_not_run_and_may_run_later(
+    node: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-8: it is still in the lane, so the next process of that name may find it there."""
+    from speed.fs.lane_files import LaneFiles
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ran: list[int] = []
+    billing, analytics = node("billing", allow=["analytics"], engine="python"), node("analytics", engine="python")
+    billing.register("note", lambda n: ran.append(n))
+    analytics.ping("billing")
+    with monkeypatch.context() as patch, pytest.raises(speed.InternalError, match="could not be recorded") as caught:
+        patch.setattr(LaneFiles, "write_cursor", full)
+        analytics.call("billing", "note", {"n": 1}, timeout=PATIENCE)
+    assert caught.value.execution is speed.Execution.MAY_HAVE_RUN
+    assert ran == []

@@ -216,7 +216,8 @@ std::optional<Response> Serving::begin(const AskedPtr& asked, bool idempotent) {
   if (!asked->entered) return never_begun("WITHDRAWN", "it was withdrawn: nothing ran");
   if (idempotent || lane->begin(asked->sequence)) return std::nullopt;
   context_.stats.count("requests_not_begun");
-  return never_begun("INTERNAL_ERROR", "that it begins cannot be committed: nothing ran");
+  return Response::error("INTERNAL_ERROR", "that it begins cannot be written: it may run when that node starts again",
+                         {{"phase", "running"}});  // its envelope is still in the lane
 }
 
 wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string& error) {

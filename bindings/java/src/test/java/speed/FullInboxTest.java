@@ -25,7 +25,7 @@ import speed.errors.NodeClosedException;
 class FullInboxTest extends TwoNodes {
     private static final Duration LONG = Duration.ofSeconds(50);
     private static final SendOptions BRIEF = SendOptions.DEFAULT.withTimeout(Duration.ofMillis(50));
-    private static final int IN_HAND = 4096;
+    private static final int IN_HAND = 16384;
     private static final byte[] LARGE = new byte[120_000];
 
     private Node sender;

@@ -239,8 +239,8 @@ public final class Serving {
             accepted.committed();
             return true;
         }
-        answer(accepted, Response.error("INTERNAL_ERROR",
-                "'" + accepted.head.service() + "' was not run: that it begins could not be written down"));
+        answer(accepted, Response.error("INTERNAL_ERROR", "that '" + accepted.head.service()
+                + "' begins could not be written: it may run when that node starts again", Map.of("phase", "running")));
         return false;
     }
 
