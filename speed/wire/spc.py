@@ -138,7 +138,7 @@ def _head_values(payload: bytes | memoryview) -> tuple[dict[str, Any], int]:
 
 def decode_arguments(payload: bytes | memoryview, head: RequestHead) -> dict[str, Any]:
     """The arguments of a request whose head was read; WireError BAD_PAYLOAD unless they are a map with text keys."""
-    arguments = unpack(payload[head.arguments_at :], "arguments", depth=1)
+    arguments = unpack(memoryview(payload)[head.arguments_at :], "arguments", depth=1)
     if type(arguments) is not dict or not _TEXT.issuperset(map(type, arguments)):
         raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
     return arguments
