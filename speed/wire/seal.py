@@ -53,7 +53,8 @@ class Aead:
 
     def encrypt(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview, front: bytes = b"") -> bytes:
         """Ciphertext and tag behind ``front``."""
-        _check_nonce(nonce)
+        if len(nonce) != NONCE_BYTES:  # libsodium reads so many, however many there are
+            raise ValueError("a nonce of a wrong length")
         at, nothing, before = self._at, self._nothing, len(front)
         room = BytesIO(bytes(before + len(data) + TAG_BYTES))
         with room.getbuffer() as into:
@@ -64,21 +65,14 @@ class Aead:
     def decrypt(self, nonce: bytes, data: bytes | memoryview, aad: bytes | memoryview) -> bytes:
         """What was sealed; ``data`` stays as it is."""
         at, nothing, size = self._at, self._nothing, len(data) - TAG_BYTES
-        _check_nonce(nonce)
-        if size < 0:
-            raise ValueError("shorter than its tag")
+        if len(nonce) != NONCE_BYTES or size < 0:
+            raise ValueError("shorter than nonce and tag")
         room = BytesIO(bytes(size))
         with room.getbuffer() as into:
             failed = self._open(at(into), nothing, nothing, at(data), len(data), at(aad), len(aad), nonce, self._key)
         if failed:
             raise ValueError("not authentic")
         return room.getvalue()
-
-
-def _check_nonce(nonce: bytes) -> None:
-    """libsodium reads 12 bytes, however many there are."""
-    if len(nonce) != NONCE_BYTES:
-        raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
 
 
 def _sodium() -> tuple[Any, Any]:
