@@ -70,6 +70,7 @@ class Serving:
         admission = self._pool.request(lane.source, head.request_id, Prepared(self, call), deadline)
         if admission is Admission.WAITING:
             self._callers.setdefault(lane.source, {})[head.request_id] = call
+            self._context.heed(deadline)
             if call.is_over:  # a worker was quicker
                 self._forget(call)
         elif admission is Admission.DUPLICATE:
@@ -188,6 +189,7 @@ class Serving:
 
     def _forget(self, call: Accepted) -> None:
         call.is_over = True
+        call.payload = b""  # its deadline is remembered for a while, and the call with it
         calls = self._callers.get(call.source)
         if calls is not None and calls.get(call.head.request_id) is call:
             del calls[call.head.request_id]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import speed
+from speed.core.scheduler import Scheduler
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0
@@ -160,3 +161,20 @@ def test_the_more_urgent_message_is_handled_before_others_that_wait(make: Make) 
     high.ping("billing", timeout=PATIENCE)
     go.set()
     assert [order.get(timeout=PATIENCE) for _ in range(3)] == ["first", "high", "low"]
+
+
+def test_a_call_wakes_one_worker_and_no_other(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T-3: a look for work that finds it, and one that finds no more."""
+    looks: list[float] = []
+    take = Scheduler.take
+
+    def counted(scheduler: Scheduler, now: float) -> Any:
+        looks.append(now)
+        return take(scheduler, now)
+
+    monkeypatch.setattr(Scheduler, "take", counted)
+    billing, asker = node("billing", allow=["asker"], engine="python"), node("asker", engine="python")
+    billing.register("echo", lambda x: x)
+    for number in range(200):
+        assert asker.call("billing", "echo", {"x": number}, timeout=PATIENCE) == number
+    assert 200 <= len(looks) <= 2 * 200 + 10
