@@ -24,8 +24,6 @@ std::optional<std::string> optional_text(const Json& command, const char* key) {
   return found == command.end() || found->is_null() ? std::nullopt : std::optional(found->get<std::string>());
 }
 
-Json json_of(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
-
 double since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
 speed::SendOptions send_options(const Json& command) {
@@ -134,7 +132,7 @@ Json Commands::receive(const Json& command) {
           {"source", in_hand_->source()},
           {"redelivered", in_hand_->redelivered()},
           {"topic", in_hand_->topic()},
-          {"traceparent", json_of(in_hand_->traceparent())},
+          {"traceparent", text_or_null(in_hand_->traceparent())},
           {"messageId", in_hand_->message_id()}};
 }
 

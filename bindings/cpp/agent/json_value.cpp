@@ -100,6 +100,8 @@ struct ToJson {
 
 Json json_of(const Value& value) { return std::visit(ToJson{}, value.storage()); }
 
+Json text_or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
+
 Value value_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned()) return json.get<std::uint64_t>();

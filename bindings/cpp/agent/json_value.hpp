@@ -2,6 +2,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "speed/value.hpp"
 
@@ -11,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 speed::Value value_of(const Json& json);
 Json json_of(const speed::Value& value);
+Json text_or_null(const std::optional<std::string>& text);
 speed::Map map_of(const Json& json);
 
 }  // namespace agent

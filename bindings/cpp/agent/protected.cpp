@@ -26,8 +26,6 @@ speed::MessageSecurity security_of(const Json& command) {
   return security;
 }
 
-Json json_of(const std::optional<std::string>& value) { return value ? Json(*value) : Json(nullptr); }
-
 }  // namespace
 
 ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
@@ -37,8 +35,8 @@ ProtectedNode::ProtectedNode(const Json& command, speed::NodeOptions options) {
   node_->on_message([this](speed::Message& message) {
     Json told{{"payload", agent::json_of(message.payload())},
               {"source", message.source()},
-              {"signedBy", json_of(message.signed_by())},
-              {"openedBy", json_of(message.opened_by())}};
+              {"signedBy", text_or_null(message.signed_by())},
+              {"openedBy", text_or_null(message.opened_by())}};
     const std::lock_guard guard(lock_);
     handled_.push_back(std::move(told));
     changed_.notify_all();

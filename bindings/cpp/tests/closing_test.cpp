@@ -12,9 +12,8 @@ namespace {
 
 using test::echo;
 using test::eventually;
+using test::hang_seconds;
 using test::TestRoot;
-
-constexpr double hang_seconds = 20;  // what takes longer than this hangs
 
 class ClosingTest : public testing::Test {
  protected:

@@ -19,6 +19,8 @@
 
 namespace speed::test {
 
+inline constexpr double hang_seconds = 20;  // what takes longer than this hangs
+
 class TestRoot {
  public:
   explicit TestRoot(const std::filesystem::path& place = std::filesystem::temp_directory_path()) {

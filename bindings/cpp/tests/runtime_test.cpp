@@ -19,9 +19,8 @@ using test::AgentProcess;
 using test::counter;
 using test::echo;
 using test::eventually;
+using test::hang_seconds;
 using test::TestRoot;
-
-constexpr double hang_seconds = 20;  // what takes longer than this hangs
 
 class RuntimeTest : public testing::Test {
  protected:
