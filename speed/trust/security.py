@@ -20,12 +20,9 @@ from speed.message.signature import POLICIES, TrustedKeys, verify
 from speed.trust.audit import AuditLog
 from speed.trust.keystore import KeyStore
 from speed.trust.schemas import RegisteredSchema, SchemaRegistry
-from speed.wire.content import Content, content_type_text, decode_content, encode_content
+from speed.wire.content import Content, content_type_text, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
-
-_VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})
-"""Payloads that are a value without a schema."""
 
 
 def _unix_ms() -> int:
@@ -130,7 +127,7 @@ class Guard:
         name, version = given if isinstance(given, tuple) else (given, schemas.latest(given))
         found = schemas.get(name, version)
         kind = content_type_text(content.number, content.custom or "")
-        seen = _checked(found, kind, memoryview(content.data))
+        seen = found.see(kind, memoryview(content.data))
         return found, found.describe(seen)
 
     # --- receiving ---
@@ -150,12 +147,12 @@ class Guard:
         schema = None if security.schemas is None else security.schemas.check(view)
         if not view.is_encrypted and view.content_encoding == "none":
             if schema is not None:
-                _checked(schema, view.content_type, view.payload_bytes)
+                schema.see(view.content_type, view.payload_bytes)
             return view
         opened = self._opened(view)
         opened.signed_by = signed_by
         if schema is not None:
-            _checked(schema, opened.content_type, opened.payload_bytes)
+            schema.see(opened.content_type, opened.payload_bytes)
         return opened
 
     def _whole(self, view: MessageView) -> MessageView:
@@ -217,9 +214,3 @@ class Guard:
 
     def __repr__(self) -> str:
         return f"<Guard policy={self.security.policy}>"
-
-
-def _checked(schema: RegisteredSchema, content_type: str, data: memoryview) -> Any:
-    """The payload's value as the schema sees it."""
-    value = decode_content(content_type, "", data) if content_type in _VALUE_TYPES else None
-    return schema.schema.check(content_type, data, value)
