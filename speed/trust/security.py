@@ -104,7 +104,7 @@ class Guard:
             sign_with=None if signer is None else self._key(signer, metadata),
             compression=options.compression or security.compression,
             classification=options.classification,
-            contains_pii=bool(schema and schema.contains_pii) if options.contains_pii is None else options.contains_pii,
+            contains_pii=bool(options.contains_pii or (schema and schema.contains_pii)),
             publisher_team=security.publisher_team,
             aad=options.aad,
         )

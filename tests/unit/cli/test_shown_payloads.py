@@ -85,7 +85,7 @@ def test_personal_fields_of_an_avro_payload_are_masked_and_others_shown(tmp_path
 
     schema = registry(tmp_path, "Order/v1.avsc", json.dumps(AVRO_ORDER).encode())
     card = {"number": SECRET, "kind": "visa"}
-    inner = {"id": "0", "name": SECRET, "cards": {}, "notes": {}, "before": None}
+    inner: dict[str, Any] = {"id": "0", "name": SECRET, "cards": {}, "notes": {}, "before": None}
     value = {"id": "1", "name": SECRET, "cards": {"main": card}, "notes": {"a": SECRET}, "before": inner}
     assert isinstance(schema.schema, AvroSchema)
     assert schema.contains_pii
