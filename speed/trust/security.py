@@ -71,7 +71,6 @@ class Guard:
 
     def __init__(self, security: MessageSecurity) -> None:
         self.security = security
-        self._trusted: tuple[tuple[tuple[MessageKey, ...], ...], TrustedKeys] = ((), TrustedKeys({}))
 
     # --- sending ---
 
@@ -170,7 +169,7 @@ class Guard:
             return None
         said = view.security
         try:
-            key = verify(view, self._trusted_keys(), security.policy, security.fips_mode)
+            key = verify(view, self._trusted(said), security.policy, security.fips_mode)
         except MessageError as error:
             self._tell("verify", error.code, said.signature_algorithm, said.signature_key_id, view.message_id)
             raise
@@ -190,13 +189,11 @@ class Guard:
             self._tell("decrypt", "ok", said.algorithm, opened.opened_by, view.message_id)
         return opened
 
-    def _trusted_keys(self) -> TrustedKeys:
-        sets = tuple(self.security.keys.all(name) for name in self.security.trusted)
-        known, keys = self._trusted
-        if len(known) != len(sets) or any(one is not other for one, other in zip(known, sets, strict=True)):
-            keys = TrustedKeys({key.id: key for one in sets for key in one})
-            self._trusted = sets, keys
-        return keys
+    def _trusted(self, said: Any) -> TrustedKeys:
+        """The key that a message says it is signed with, if a set of publishers has it."""
+        security = self.security
+        key = security.keys.find(said.signature_key_id, security.trusted) if said.signature else None
+        return TrustedKeys({} if key is None else {key.id: key})
 
     # --- audit ---
 
