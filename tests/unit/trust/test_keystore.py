@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavailableError, WeakAlgorithmError
-from speed.message.keys import MessageKey, generate_key
+from speed.message.keys import MAX_SET_KEYS, MessageKey, generate_key
 from speed.message.rotation import is_due, rotated
 from speed.trust.keyset import GRACE_SECONDS, MAX_AGE_SECONDS, MAX_HANGING, RETRY_SECONDS, SEARCHES
 from speed.trust.keystore import KeyStore
+from speed.trust.providers import keys_of
 
 DAY_MS = 86_400_000
 FIRST = generate_key("orders.1", "aes-256-gcm")
@@ -157,6 +158,26 @@ def test_a_rotation_is_due_after_its_period() -> None:
     keys = rotated((FIRST,), 100 * DAY_MS, 7 * DAY_MS)
     assert not is_due(keys, 189 * DAY_MS, 90 * DAY_MS)
     assert is_due(keys, 190 * DAY_MS, 90 * DAY_MS)
+
+
+def test_two_rotations_at_once_leave_a_set_that_is_read_and_used() -> None:
+    """Within one second, and within one millisecond."""
+    keys: tuple[MessageKey, ...] = (FIRST,)
+    for now_ms in (100 * DAY_MS, 100 * DAY_MS, 100 * DAY_MS + 400, 100 * DAY_MS - 5):
+        keys = rotated(keys, now_ms, DAY_MS)
+        newest = keys[-1]
+        assert current(Source(*keys).store(), newest.not_before_ms) == newest.id
+    assert len({key.id for key in keys}) == len(keys) == 5
+    assert keys_of([key.to_record() for key in keys], "here")
+
+
+def test_a_set_that_is_full_is_not_rotated_until_a_key_has_ended() -> None:
+    keys: tuple[MessageKey, ...] = (FIRST,)
+    for _ in range(MAX_SET_KEYS - 1):
+        keys = rotated(keys, 0, DAY_MS)
+    with pytest.raises(KeyRefusedError, match="64"):
+        rotated(keys, 0, DAY_MS)
+    assert len(rotated(keys, 2 * DAY_MS, DAY_MS)) == 2
 
 
 # --- providers that hang ---
