@@ -109,8 +109,8 @@ class Messaging:
         """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
 
         As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
-        are not looked at here, but for tokens (TokenError, and then none is sent): a receiver refuses what is no
-        message.
+        are not looked at here, but for tokens: TokenError for one, WireError for records that cannot be read and may
+        hide one, and then none is sent. All else a receiver refuses.
         """
         if any(map(has_token, messages)):
             from speed.message.errors import TokenError

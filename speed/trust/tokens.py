@@ -107,7 +107,8 @@ class TokenVerifier:
 
 
 def check_no_token(data: bytes) -> bytes:
-    """``data`` if no token is in it; TokenError otherwise: tokens never reach a lane (M-14, M-27)."""
+    """``data`` if no token is in it; TokenError otherwise: tokens never reach a lane (M-14, M-27). WireError for what
+    cannot be read, and may hide one."""
     if has_token(data):
         raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
     return data
