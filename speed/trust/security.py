@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speed.errors import ConfigurationError, WireError
-from speed.message.algorithms import FUTURE_TOLERANCE_MS
+from speed.message.algorithms import FUTURE_TOLERANCE_MS, check_signature_algorithm
 from speed.message.errors import MessageError, NotAvailableError
 from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey
@@ -164,10 +164,10 @@ class Guard:
         return MessageView(view.to_bytes())
 
     def _verified(self, view: MessageView) -> str | None:
-        security = self.security
+        security, said = self.security, view.security
+        check_signature_algorithm(said, security.fips_mode)
         if security.policy == "off":
             return None
-        said = view.security
         try:
             key = verify(view, self._trusted(said), security.policy, security.fips_mode)
         except MessageError as error:
@@ -192,7 +192,7 @@ class Guard:
     def _trusted(self, said: Any) -> TrustedKeys:
         """The key that a message says it is signed with, if a set of publishers has it."""
         security = self.security
-        key = security.keys.find(said.signature_key_id, security.trusted) if said.signature else None
+        key = security.keys.find(said.signature_key_id, security.trusted) if said.HasField("signature") else None
         return TrustedKeys({} if key is None else {key.id: key})
 
     # --- audit ---

@@ -37,6 +37,11 @@ def form_of(data: bytes | memoryview) -> Form:
     return others, payloads
 
 
+def is_usual(data: bytes | memoryview) -> bool:
+    """Whether a message is plain metadata, the name of its publisher and a payload; most are."""
+    return _usual(data)[0] > 0
+
+
 def _usual(data: bytes | memoryview) -> Span:
     """Where the payload record begins, and its value, if it is the last one and the others are plain metadata and the
     name of the publisher; else (0, 0). Anything in doubt is left to ``walk``."""

@@ -59,7 +59,7 @@ def without_token(data: bytes) -> bytes:
 
 
 def has_token(data: bytes | memoryview) -> bool:
-    """Whether an ``auth_token`` is in the security context; WireError(BAD_MESSAGE) for what cannot be read to its end."""
+    """Whether an ``auth_token`` is in the security context; WireError(BAD_MESSAGE) for what cannot be read."""
     return any(
         field == _SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end])
         for field, wire_type, _, value, end in walk(data)

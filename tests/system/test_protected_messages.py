@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -154,6 +155,57 @@ def test_confidential_messages_in_the_clear_are_refused_on_both_sides(node: Make
     forged.security.data_classification = "confidential"
     with pytest.raises(speed.InvalidArgumentsError, match=NotEncryptedError.code):
         billing.forward("analytics", [forged.SerializeToString()], ack=True)
+
+
+def said(**security: Any) -> bytes:
+    """A message in the clear that says so of itself."""
+    return with_security(
+        protect_message(ORDER, Protection(), **BASE), pb.SecurityContext(**security).SerializeToString()
+    )
+
+
+REFUSED_BY_ALL = [
+    (said(data_classification="confidential"), "NOT_ENCRYPTED"),
+    (said(data_classification="restricted"), "NOT_ENCRYPTED"),
+    (said(data_classification="cosmic"), "NOT_ENCRYPTED"),
+    (said(signature=b"x", signature_algorithm="hmac-md5"), "WEAK_ALGORITHM"),
+    (said(encryption=pb.EncryptionMetadata(algorithm="3des", encryption_type=1)), "WEAK_ALGORITHM"),
+    (said(encryption=pb.EncryptionMetadata(algorithm="later")), "UNKNOWN_ALGORITHM"),
+]
+
+
+@pytest.mark.parametrize(("data", "code"), REFUSED_BY_ALL, ids=range(len(REFUSED_BY_ALL)))
+def test_a_node_without_security_hands_no_handler_what_every_node_refuses(make: Make, data: bytes, code: str) -> None:
+    """M-24, M-28."""
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: list[Any] = []
+    analytics.on_message(seen.append)
+    analytics.subscribe("*", seen.append)
+    for event in (False, True):
+        with pytest.raises(speed.InvalidArgumentsError, match=code):
+            billing.forward("analytics", [data], event=event, ack=True, timeout=20)
+    billing.forward("analytics", [said(data_classification="internal")], ack=True, timeout=20)
+    assert [message.payload for message in seen] == [ORDER]
+
+
+def test_a_node_without_security_leaves_out_of_batches_what_every_node_refuses(make: Make) -> None:
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: Queue[Any] = Queue()
+    analytics.on_batch(lambda messages: seen.put([message.payload for message in messages]))
+    billing.forward("analytics", [data for data, _ in REFUSED_BY_ALL])
+    billing.send("analytics", "good", ack=True, timeout=20)
+    assert seen.get(timeout=20) == ["good"]
+
+
+def test_a_node_without_security_receives_nothing_that_every_node_refuses(make: Make) -> None:
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    for receive in (analytics.receive, lambda timeout: asyncio.run(analytics.aio.receive(timeout))):
+        billing.forward("analytics", [data for data, _ in REFUSED_BY_ALL])
+        billing.send("analytics", "good")
+        message = receive(20)
+        assert message is not None
+        assert message.payload == "good"
+        message.done()
 
 
 def test_a_node_is_handed_only_what_it_is_cleared_for(node: Make) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from speed.message.errors import KeyUnavailableError, UnsignedError, UntrustedError
+from speed.message.errors import AlgorithmError, KeyUnavailableError, UnsignedError, UntrustedError
 from speed.message.keys import MessageKey, generate_key
 from speed.message.options import PublishOptions
 from speed.trust.keystore import KeyStore
@@ -16,6 +16,7 @@ from speed.trust.schemas import SchemaRegistry
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.message import MessageView
 from tests.unit.message.keys import BASE
+from tests.vectors import case_name, load
 
 ORDER = {"id": 1, "card": "4111"}
 PERSONAL = {"properties": {"card": {"x-pii": True}}}
@@ -88,3 +89,17 @@ def test_one_set_of_publishers_that_is_away_holds_up_no_message_of_another() -> 
     key = generate_key("billing.1", "ed25519", publishers=("billing",))
     keys = KeyStore({"away": Away(), "billing": key.public_part()})
     Guard(MessageSecurity(keys=keys, policy="require", trusted=("away", "billing"))).open(signed(key))
+
+
+# --- refused algorithms ---
+
+
+@pytest.mark.parametrize("case", load("signatures")["refused_algorithms"], ids=case_name)
+@pytest.mark.parametrize("policy", ["off", "verify"])
+def test_a_refused_algorithm_is_named_whatever_the_policy(case: dict[str, Any], policy: str) -> None:
+    """M-24."""
+    keys = KeyStore({"publishers": generate_key("ed-1", "ed25519", publishers=("billing",))})
+    guard = Guard(MessageSecurity(keys=keys, policy=policy, trusted=("publishers",)))
+    with pytest.raises(AlgorithmError, match=f"(?i){case['algorithm']}") as refused:
+        guard.open(MessageView(bytes.fromhex(case["hex"])).validate())
+    assert refused.value.code == case["error"]

@@ -114,12 +114,20 @@ public final class Guard {
      */
     public OpenedMessage open(MessageView received, long nowMs) {
         MessageView view = whole(received);
+        checkSignatureAlgorithm(view.security(), security.fipsMode());
         MessageKey signer = trusted.check(view, security.policy(), security.fipsMode());
         checkTime(view, nowMs);
         String classification = view.security().classification();
         Sensitivity.checkEncrypted(classification, view.isEncrypted());
         Sensitivity.checkClearance(classification, security.clearance());
         return opened(view, signer);
+    }
+
+    /** Who looks at no signature refuses what it says of itself as well (M-24). */
+    private static void checkSignatureAlgorithm(Security said, FipsMode mode) {
+        if (!said.signatureAlgorithm().isEmpty()) {
+            Algorithm.of(said.signatureAlgorithm()).allowedBy(mode);
+        }
     }
 
     private OpenedMessage opened(MessageView view, MessageKey signer) {
