@@ -12,7 +12,7 @@ from typing import Any
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
-from speed.wire.message_form import Form, form_of, is_usual
+from speed.wire.message_form import Form, form_of, says_only_publisher
 from speed.wire.message_id import new_message_id
 from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
 from speed.wire.message_rules import check_metadata
@@ -186,7 +186,7 @@ class MessageView:
     @property
     def says_only_publisher(self) -> bool:
         """Whether nothing but its publisher is told in its SecurityContext; false as well for a form in doubt."""
-        return is_usual(self._data)
+        return says_only_publisher(self._data)
 
     @property
     def schema(self) -> Any:

@@ -130,6 +130,21 @@ public final class Guard {
         }
     }
 
+    /**
+     * What also a node asks that verifies and decrypts nothing (M-24, M-28).
+     *
+     * @param view as it came
+     * @throws speed.errors.MessageException when it is refused
+     */
+    public static void checkUnopened(MessageView view) {
+        Security said = view.security();
+        checkSignatureAlgorithm(said, FipsMode.OFF);
+        Sensitivity.checkEncrypted(said.classification(), view.isEncrypted());
+        if (view.isEncrypted()) {
+            Algorithm.of(said.encryption().algorithm());
+        }
+    }
+
     private OpenedMessage opened(MessageView view, MessageKey signer) {
         boolean isCompressed = Compression.isRead(view.contentEncoding());
         if (!view.isEncrypted() && !isCompressed) {
