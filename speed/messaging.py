@@ -12,7 +12,6 @@ from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, in_seconds
 from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
-from speed.wire.message_splice import has_token
 
 if TYPE_CHECKING:
     from speed.message.options import PublishOptions
@@ -114,10 +113,7 @@ class Messaging:
         are not looked at here, but for tokens: TokenError for one, WireError for records that cannot be read and may
         hide one, and then none is sent. All else a receiver refuses.
         """
-        if any(map(has_token, messages)):
-            from speed.message.errors import TokenError
-
-            raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
+        self._opening.check_forwarded(messages)
         self._engine.forward(target, messages, event, ack, in_seconds(timeout))
 
     def publish(

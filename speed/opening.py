@@ -1,11 +1,11 @@
-"""Messages on their way from the engine to the program: what is refused reaches no handler (M-18, M-24, M-28)."""
+"""Messages between the engine and the program: what is refused reaches no handler, and no lane (M-18, M-24 to M-28)."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,20 @@ class Opening:
             log.warning("a message of %s was refused: %s", message.source, error)
             raise
         return message if view is message.metadata else message.with_view(view)
+
+    def check_forwarded(self, messages: Iterable[bytes]) -> None:
+        """TokenError for a message with a token, WireError for one in which a token could hide (M-27)."""
+        from speed.trust.tokens import check_no_token
+
+        for data in messages:
+            try:
+                check_no_token(data)
+            except (MessageError, WireError) as error:
+                self._tell_not_forwarded(data, error)
+                raise
+
+    def _tell_not_forwarded(self, data: bytes, error: SpeedError) -> None:
+        """For an audit, where there is one."""
 
     def _look(self, message: Message) -> MessageView:
         """What the program is handed; MessageError, WireError."""

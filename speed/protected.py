@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from speed.engine import Engine
-from speed.errors import ConfigurationError, StorageError
+from speed.errors import ConfigurationError, SpeedError, StorageError
 from speed.message.errors import AwayError, KeyUnavailableError, NotAvailableError
 from speed.message.options import PublishOptions
 from speed.opening import Opening
@@ -17,6 +17,7 @@ from speed.runtime.options import MESSAGE_OPTIONS
 from speed.runtime.published import Published
 from speed.runtime.publishing import publish_to
 from speed.runtime.tracing import current_traceparent, traceparent_of
+from speed.trust.audit import tell_refused
 from speed.trust.schemas import SchemasAwayError
 from speed.trust.security import Guard, MessageSecurity
 from speed.wire.message import MessageView, new_message_id
@@ -80,6 +81,9 @@ class Protected(Opening):
 
     def _look(self, message: Message) -> MessageView:
         try:
-            return self._guard.open(message.metadata)
+            return self._guard.open(message.metadata, message.source)
         except (KeyUnavailableError, SchemasAwayError, StorageError) as error:  # StorageError: of the audit log
             raise AwayError(f"{error.code}: {error}") from None
+
+    def _tell_not_forwarded(self, data: bytes, error: SpeedError) -> None:
+        tell_refused(self._guard.security.audit, "forward", data, error, self._name)

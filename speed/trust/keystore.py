@@ -73,6 +73,10 @@ class KeyStore:
             raise KeyUnavailableError(f"no key set is called {name!r}; there are {', '.join(self._sets) or 'none'}")
         return found
 
+    def all(self, name: str) -> tuple[MessageKey, ...]:
+        """All keys of a set, such as those a receiver trusts; raises as ``current`` does."""
+        return self._set(name).required()
+
     def counted(self, key: MessageKey) -> MessageKey:
         """``key``, used once more; KeyExhaustedError when it was used as often as it may be."""
         with self._lock:

@@ -227,6 +227,38 @@ def test_a_message_with_a_token_is_not_written_to_a_lane(node: Make) -> None:
         billing.forward("analytics", [with_security(protect_message(1, Protection(), **BASE), token)])
 
 
+def test_each_refused_message_is_one_line_of_the_audit_with_its_sender(make: Make, tmp_path: Path) -> None:
+    """M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    billing, analytics = make("billing"), make("analytics", allow=["billing"], security=MessageSecurity(audit=audit))
+    for data, code in REFUSED_BY_ALL[:5]:
+        billing.forward("analytics", [data])
+        assert analytics.receive(timeout=0.2) is None
+        told = json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])
+        assert (told["outcome"], told["source"], told["message_id"]) == (code, "billing", BASE["message_id"])
+    assert len((tmp_path / "audit.log").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "message_id"),
+    [(b"", "BAD_TOKEN", BASE["message_id"]), (b"\x07", "BAD_TOKEN", ""), (b"\x12\x01\x07", "BAD_TOKEN", "")],
+)
+def test_a_token_that_is_not_forwarded_is_a_line_of_the_audit_without_it(
+    node: Make, tmp_path: Path, broken: bytes, code: str, message_id: str
+) -> None:
+    """M-27, M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    gateway = node("gateway", security=MessageSecurity(audit=audit))
+    token = pb.SecurityContext(auth_token="secret.token").SerializeToString()
+    with pytest.raises(TokenError):
+        gateway.forward("analytics", [with_security(protect_message(1, Protection(), **BASE), token) + broken])
+    (line,) = (tmp_path / "audit.log").read_text().splitlines()
+    told = json.loads(line)
+    assert (told["operation"], told["outcome"], told["source"]) == ("forward", code, "gateway")
+    assert told["message_id"] == message_id
+    assert "secret" not in line
+
+
 def test_a_token_that_a_gateway_admitted_is_on_no_disk_in_no_log_and_in_no_text(
     node: Make, root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
