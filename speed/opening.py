@@ -55,8 +55,10 @@ class Opening:
                 except WireError as error:
                     refused[place] = error
             answered = (handler(opened) if opened else None) or {}
-            refused.update({places[place]: error for place, error in answered.items()})
-            return refused
+            if not refused:
+                return answered
+            of_batch = dict(enumerate(places))  # a place that is none stays none
+            return refused | {of_batch.get(place, len(messages)): error for place, error in answered.items()}
 
         return handle
 

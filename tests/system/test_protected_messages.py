@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -369,6 +369,25 @@ def test_batches_of_a_guarded_node_leave_refused_messages_out_in_place(node: Mak
         billing.send("analytics", "unsigned", ack=True)
     billing.send("analytics", "signed", ack=True, options=PublishOptions(sign_with=SIGNER))
     assert seen.get(timeout=10) == ["signed"]
+
+
+def test_a_place_that_is_none_holds_up_no_batch_that_lost_a_message(node: Make) -> None:
+    billing, analytics = pair(node, None, reader())
+    seen: Queue[Any] = Queue()
+
+    def handle(messages: Sequence[speed.Message]) -> dict[int, speed.SpeedError]:
+        seen.put([message.payload for message in messages])
+        return {7: speed.JournalError("nobody")}
+
+    billing.send("analytics", "unsigned")
+    for number in (1, 2):
+        billing.send("analytics", number, options=PublishOptions(sign_with=SIGNER))
+    analytics.on_batch(handle)
+    billing.send("analytics", 3, options=PublishOptions(sign_with=SIGNER))
+    numbers: list[int] = []
+    while 3 not in numbers:
+        numbers += seen.get(timeout=20)
+    assert numbers == [1, 2, 3]
 
 
 def test_options_that_are_only_metadata_travel_as_metadata(node: Make) -> None:
