@@ -8,6 +8,7 @@ import click
 
 from speed.errors import WireError
 from speed.message.errors import MessageError
+from speed.wire.content import PROTOBUF_TYPE
 from speed.wire.message import MessageView
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def _seen(view: MessageView, schemas: SchemaRegistry | None) -> Any:
 
 def _value(view: MessageView) -> Any:
     """The value where it is one that can be printed."""
-    value = view.payload
-    return _named(view, "its schema is not here") if hasattr(value, "DESCRIPTOR") else value
+    if view.content_type == PROTOBUF_TYPE:
+        return _named(view, "its schema is not here")
+    return view.payload
 
 
 def _named(view: MessageView, what: str) -> str:
