@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from speed.engine import Engine
 from speed.errors import ConfigurationError, NodeClosedError
+from speed.opening import Opening
 from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, in_seconds
 from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
-from speed.wire.message_splice import has_token
 
 if TYPE_CHECKING:
     from speed.message.options import PublishOptions
@@ -39,6 +39,7 @@ class Messaging:
         self._guarded: Protected | None = None
         if security is not None:
             self._guarded = self._make_protected()
+        self._opening: Opening = self._guarded or Opening(self._engine)
 
     # --- sending ---
 
@@ -109,13 +110,10 @@ class Messaging:
         """Send encoded messages (M-1) in their order exactly as they are, with the ids they have; as events or not.
 
         As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
-        are not looked at here, but for tokens (TokenError, and then none is sent): a receiver refuses what is no
-        message.
+        are not looked at here, but for tokens: TokenError for one, WireError for records that cannot be read and may
+        hide one, and then none is sent. All else a receiver refuses.
         """
-        if any(map(has_token, messages)):
-            from speed.message.errors import TokenError
-
-            raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
+        self._opening.check_forwarded(messages)
         self._engine.forward(target, messages, event, ack, in_seconds(timeout))
 
     def publish(
@@ -164,18 +162,16 @@ class Messaging:
         Those that came before are handled first.
         """
         handle = self._loop.settled(handler)
-        self._engine.on_message(handle if self._guarded is None else self._guarded.opening(handle))
+        self._engine.on_message(self._opening.opening(handle))
         return handler
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
-        if self._guarded is None:
-            return self._engine.receive(timeout)
-        return self._guarded.receive(timeout)
+        return self._opening.receive(timeout)
 
     def _receiving(self) -> Receiving:
         """How ``node.aio`` fetches."""
-        return Receiving(self.name, self._engine, None if self._guarded is None else self._guarded.opened)
+        return Receiving(self.name, self._engine, self._opening.opened)
 
     def messages(self) -> Iterator[Message]:
         """Messages one after the other until the node is closed; each is finished when the next is asked for."""
@@ -204,7 +200,7 @@ class Messaging:
 
             handle = typed(kind, chosen)
         handle = self._loop.settled(handle)
-        self._engine.subscribe(pattern, handle if self._guarded is None else self._guarded.opening(handle))
+        self._engine.subscribe(pattern, self._opening.opening(handle))
         return chosen
 
     def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
@@ -216,8 +212,7 @@ class Messaging:
         with the same ``sequence``. With it, the node has no other handler.
         """
         handle = self._loop.settled(handler)
-        opening = handle if self._guarded is None else self._guarded.opening_batches(handle)
-        self._engine.on_batch(tuple(topics), opening)
+        self._engine.on_batch(tuple(topics), self._opening.opening_batches(handle))
         return handler
 
     # --- what is asked of messages ---

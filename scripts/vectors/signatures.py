@@ -35,10 +35,12 @@ def signatures() -> dict[str, Any]:
     """Signed messages, with the input that was signed."""
     keys = [SIGNER.public_part(), SHARED]
     return {
-        "about": "Rules M-16, M-17; policy `require`, `trusted` are the keys. `input_hex` is what is signed.",
+        "about": "Rules M-16, M-17, M-24; policy `require`, `trusted` are the keys. `input_hex` is what is signed. "
+        "`refused_algorithms` are refused whatever the policy.",
         "trusted": [key.to_record() for key in keys],
         "valid": list(_valid_signatures()),
         "invalid": list(_invalid_signatures()),
+        "refused_algorithms": list(_refused_algorithms()),
         "refused_keys": [
             {"id": "ed-3", "algorithm": "ed25519", "public": b64encode(point.to_bytes(32, "little")).decode()}
             for y in _SMALL_ORDER
@@ -153,3 +155,22 @@ def _invalid_signatures() -> Iterable[Case]:
     yield case("flipped bit in HMAC", "BAD_SIGNATURE", "prefix compared", flipped(mac, places(mac, 2, 4)[1] - 1))
     cut = with_signature(unsigned(SHARED), signed_parts(mac).signatures[0][:16])
     yield case("truncated HMAC", "BAD_SIGNATURE", "prefix compared", cut)
+
+
+def _refused_algorithms() -> Iterable[Case]:
+    """Messages that name an algorithm which nobody may use, to a reader that may look at no signature."""
+
+    def case(name: str, error: str, **security: Any) -> Case:
+        data = with_security(message(), pb.SecurityContext(**security).SerializeToString())
+        bug = "name not looked at without a policy"
+        return {"name": name, "algorithm": name, "error": error, "bug": bug, "hex": data.hex()}
+
+    for name in ("hmac-md5", "HMAC-MD5", "hmac-sha1", "md5", "sha-1"):
+        said = {"signature": bytes(16), "signature_algorithm": name, "signature_key_id": SIGNER.id}
+        yield case(name, "WEAK_ALGORITHM", **said)
+    yield case("hmac-later", "UNKNOWN_ALGORITHM", signature=b"", signature_algorithm="hmac-later")
+    for name in ("3des", "3DES", "des", "rc4", "aes-128-gcm"):
+        encryption = pb.EncryptionMetadata(key_id="own", encryption_type=1, algorithm=name, iv=bytes(12))
+        yield case(name, "WEAK_ALGORITHM", encryption=encryption)
+    encryption = pb.EncryptionMetadata(key_id="own", encryption_type=1, algorithm="aes-256-cbc", iv=bytes(16))
+    yield case("aes-256-cbc", "UNKNOWN_ALGORITHM", encryption=encryption)

@@ -10,7 +10,7 @@ import click
 from speed.cli.options import Settings, common_options
 from speed.cli.output import as_json, print_rows, print_value
 from speed.cli.shown import shown_payload
-from speed.errors import JournalDamagedError, WireError
+from speed.errors import JournalDamagedError
 
 if TYPE_CHECKING:
     from speed.journal import Journal, LaneInfo, Record
@@ -115,9 +115,8 @@ def _described(info: LaneInfo, record: Record) -> dict[str, Any]:
 
         return {**row, **read_call(record, info.subject)._asdict()}
     view = record.view
-    try:
-        payload = shown_payload(view) if view.security.contains_pii else view.payload
-    except WireError:  # encoded or encrypted by its publisher: shown as it travelled
-        payload = view.payload_bytes
+    travels_closed = view.is_encrypted or view.content_encoding != "none"
+    is_shown = view.security.contains_pii or not travels_closed
+    payload = shown_payload(view) if is_shown else view.payload_bytes  # as it travelled
     message = {"messageId": view.message_id, "topic": view.topic, "contentType": view.content_type}
     return {**row, "sequence": record.sequence, "redelivered": record.redelivered, **message, "payload": payload}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -36,10 +38,11 @@ def message_key_command() -> None:
 @click.option("--publisher", "publishers", help="Who signs with it; repeatable.", **_many)  # type: ignore[arg-type]
 def new(file: str, algorithm: str, key_id: str, topics: tuple[str, ...], publishers: tuple[str, ...]) -> None:
     """Write a new key of ALGORITHM (x-wing, ed25519, aes-256-gcm, …) to FILE, which must not exist."""
-    if os.path.lexists(file):
-        raise ConfigurationError(f"{file} exists: rotate it, or choose another name")
     key = generate_key(key_id, algorithm, topics=topics or ("*",), publishers=publishers)
-    _write(file, (key,))
+    with _directory_of(file) as directory:
+        if os.path.lexists(file):
+            raise ConfigurationError(f"{file} exists: rotate it, or choose another name")
+        _write(file, (key,), directory)
     click.echo(f"{file}: {key.id} ({key.algorithm.name})")
 
 
@@ -73,13 +76,14 @@ def show(file: str, as_json: bool) -> None:
 @click.option("--overlap-days", type=float, default=7.0, show_default=True, help="How long older keys are still read.")
 def rotate(file: str, period_days: float, overlap_days: float) -> None:
     """Add a new key to FILE and let the others end; those that ended are removed."""
-    now_ms = time.time_ns() // 1_000_000
-    keys = FileProvider(file).fetch()
-    if not is_due(keys, now_ms, int(period_days * _DAY_MS)):
-        click.echo(f"{file}: not due")
-        return
-    fresh = rotated(keys, now_ms, int(overlap_days * _DAY_MS))
-    _write(file, fresh)
+    with _directory_of(file) as directory:
+        now_ms = time.time_ns() // 1_000_000
+        keys = FileProvider(file).fetch()
+        if not is_due(keys, now_ms, int(period_days * _DAY_MS)):
+            click.echo(f"{file}: not due")
+            return
+        fresh = rotated(keys, now_ms, int(overlap_days * _DAY_MS))
+        _write(file, fresh, directory)
     click.echo(f"{file}: {fresh[-1].id} from now on; give its public part to who needs it")
 
 
@@ -101,12 +105,18 @@ def algorithms(fips_mode: str, as_json: bool) -> None:
     click.echo(f"module validated: {report.module_validated}")
 
 
-def _write(file: str, keys: Sequence[MessageKey]) -> None:
-    """The whole set at once, private to this user."""
-    path = os.path.abspath(file)
-    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
-    directory = open_directory(os.path.dirname(path))
+@contextmanager
+def _directory_of(file: str) -> Iterator[int]:
+    """Where the file lies, held so that no other command changes it meanwhile."""
+    directory = open_directory(os.path.dirname(os.path.abspath(file)))
     try:
-        os.close(replace_file(os.path.basename(path), text, directory))
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield directory
     finally:
         os.close(directory)
+
+
+def _write(file: str, keys: Sequence[MessageKey], directory: int) -> None:
+    """The whole set at once, private to this user."""
+    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
+    os.close(replace_file(os.path.basename(os.path.abspath(file)), text, directory))

@@ -1,4 +1,4 @@
-"""What may be shown of a payload: personal data is masked, what is encrypted is named (M-28)."""
+"""What may be shown of a payload: personal data is masked, what cannot be read here is named (M-28)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from speed.errors import WireError
+from speed.message.errors import MessageError
+from speed.wire.content import PROTOBUF_TYPE
 from speed.wire.message import MessageView
 
 if TYPE_CHECKING:
@@ -35,9 +38,32 @@ def shown_payload(view: MessageView, schemas: SchemaRegistry | None = None) -> A
         return f"<{len(view.payload_bytes)} bytes, encrypted for {ids}>"
     if view.content_encoding != "none":
         return f"<{len(view.payload_bytes)} bytes of {view.content_encoding}>"
-    if not security.contains_pii:
-        return view.payload
-    from speed.message.sensitivity import masked
+    try:
+        return _seen(view, schemas) if security.contains_pii or schemas is not None else _value(view)
+    except (MessageError, WireError) as error:
+        return _named(view, f"cannot be shown: {getattr(error, 'reason', error.code)}")
+
+
+def _seen(view: MessageView, schemas: SchemaRegistry | None) -> Any:
+    """The value as its schema sees it, which knows what is personal, whatever the sender says."""
+    from speed.message.schemas.places import MASK, masked
 
     schema = None if schemas is None else schemas.check(view)
-    return masked(view.payload, None if schema is None else schema.schema.pii_fields)
+    if schema is None:
+        return MASK if view.security.contains_pii else _value(view)
+    if not schema.reads(view.content_type):
+        return _named(view, "is not what its schema describes")
+    return masked(schema.see(view.content_type, view.payload_bytes), schema.schema.places)
+
+
+def _value(view: MessageView) -> Any:
+    """The value where it is one that can be printed."""
+    if view.content_type == PROTOBUF_TYPE:
+        return _named(view, "its schema is not here")
+    return view.payload
+
+
+def _named(view: MessageView, what: str) -> str:
+    is_held = view.size == len(view.data)
+    size = len(view.payload_bytes) if is_held else view.size  # what lies in the store is not read to be counted
+    return f"<{size} bytes of {view.type_url if is_held and view.type_url else view.content_type}: {what}>"

@@ -6,7 +6,7 @@ A test holds the tables to ``registry_spec/algorithms.json``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from speed.message.errors import UnknownAlgorithmError, WeakAlgorithmError
 
@@ -88,10 +88,18 @@ def algorithm_of(name: str, fips_mode: str = "off") -> Algorithm:
     """
     wanted = name.lower() if name.isascii() else name  # of other alphabets, some letters have lower ones in ASCII
     if wanted in REFUSED:
-        raise WeakAlgorithmError(f"{wanted} is deprecated or too weak: use x-wing, aes-256-gcm or ed25519")
+        raise WeakAlgorithmError(
+            f"{wanted} is deprecated or too weak, and no setting allows it: use x-wing, aes-256-gcm or ed25519"
+        )
     found = ALGORITHMS.get(ALIASES.get(wanted, wanted))
     if found is None:
         raise UnknownAlgorithmError(f"no algorithm is called {name[:64]!r}; there are {', '.join(ALGORITHMS)}")
     if fips_mode == "strict" and not found.strict:
         raise WeakAlgorithmError(f"{found.name} is not approved by NIST, and fips_mode is strict")
     return found
+
+
+def check_signature_algorithm(security: Any, fips_mode: str = "off") -> None:
+    """What a SecurityContext says it is signed with, whoever looks at the signature (M-24)."""
+    if security.signature_algorithm:
+        algorithm_of(security.signature_algorithm, fips_mode)

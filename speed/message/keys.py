@@ -15,6 +15,7 @@ from speed.message.algorithms import MAX_KEY_ID_BYTES, Algorithm, algorithm_of
 from speed.message.errors import KeyRefusedError
 from speed.wire.names import matches
 
+MAX_SET_KEYS = 64
 _KEY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
 _LISTS = ("namespaces", "topics", "publishers")
 _TIMES = ("not_before_ms", "not_after_ms")

@@ -21,7 +21,8 @@ class PublishOptions:
 
     Metadata: those of M-5 to M-11, and ``trace_context``: an OpenTelemetry context instead of a ``traceparent``.
     ``encrypt_to`` and ``sign_with`` are keys, or names of sets of the node's KeyStore; ``compression`` is gzip, zstd,
-    lz4 or snappy; ``schema`` is a name, or name and version, of the node's SchemaRegistry; ``direct`` is M-22.
+    lz4 or snappy; ``schema`` is a name, or name and version, of the node's SchemaRegistry; one that marks personal data
+    makes ``contains_pii`` true, also if it is given as false; ``direct`` is M-22.
     """
 
     topic: str | None = None

@@ -1,9 +1,8 @@
-"""Who may see what: classification, clearance, personal data (M-28)."""
+"""Who may see what: classification and clearance (M-28)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from speed.errors import ConfigurationError
 from speed.message.errors import ClearanceError, NotEncryptedError
@@ -12,7 +11,6 @@ from speed.wire.message import MessageView
 LEVELS: Final = ("public", "internal", "confidential", "restricted")
 _ENCRYPTED_FROM: Final = LEVELS.index("confidential")
 _INTERNAL: Final = LEVELS.index("internal")
-MASK: Final = "***"
 
 
 def check_level(level: str | None, what: str = "classification") -> str | None:
@@ -36,24 +34,6 @@ def check_clearance(view: MessageView, clearance: str | None) -> None:
     if clearance is not None and _rank(classification) > _rank(clearance):
         level = LEVELS[_rank(classification)]
         raise ClearanceError(f"data_classification: is {level}, and this node is cleared for {clearance}")
-
-
-def masked(value: Any, pii_fields: Collection[str] | None) -> Any:
-    """``value`` with the named fields (dotted paths; of lists all items) hidden; all of it if None are known."""
-    if pii_fields is None:
-        return MASK
-    return _mask(value, frozenset(pii_fields), "")
-
-
-def _mask(value: Any, fields: frozenset[str], path: str) -> Any:
-    if path in fields:
-        return MASK
-    if isinstance(value, dict):
-        below = f"{path}." if path else ""
-        return {name: _mask(item, fields, f"{below}{name}") for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mask(item, fields, path) for item in value]
-    return value
 
 
 def _rank(classification: str) -> int:

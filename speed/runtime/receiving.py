@@ -35,10 +35,10 @@ class Fetcher(Protocol):
 class Receiving:
     """Gives each message to the one who has waited longest. Its thread is started when first needed. Thread-safe.
 
-    ``opened`` checks and decrypts what was fetched, where the node has security.
+    ``opened`` checks what was fetched, and decrypts it where the node has security.
     """
 
-    def __init__(self, name: str, engine: Fetcher, opened: Callable[[Message], Message] | None) -> None:
+    def __init__(self, name: str, engine: Fetcher, opened: Callable[[Message], Message]) -> None:
         self._name, self._engine, self._opened = name, engine, opened
         self._asked = threading.Condition(locks.lock("receiving"))
         self._waiting: deque[Future[Fetched]] = deque()
@@ -101,7 +101,7 @@ class Receiving:
         while (found := self._engine.fetch(timeout_seconds, is_abandoned)) is not None:
             message, token = found
             try:
-                return Fetched(message if self._opened is None else self._opened(message), token)
+                return Fetched(self._opened(message), token)
             except AwayError:
                 self._engine.put_back(token)
                 if deadline is not None and monotonic() >= deadline:

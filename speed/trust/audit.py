@@ -1,4 +1,4 @@
-"""Who encrypted, decrypted, signed and checked what: one JSON line each, never a key, token or payload (M-31)."""
+"""Who encrypted, decrypted, signed, checked and refused what: a JSON line each, no key, token or payload (M-31)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from speed.errors import StorageError
+from speed.errors import SpeedError, StorageError, WireError
+from speed.wire.message import MessageView
 
 MAX_BYTES = 16 << 20
 KEPT = 4
@@ -33,21 +34,23 @@ class AuditLog:
         self._lock = threading.Lock()
         self._fd = self._open()
 
-    def write(self, operation: str, outcome: str, *, algorithm: str, key_id: str, message_id: str) -> None:
-        """One line; ``operation`` is encrypt, decrypt, sign or verify. Times are UTC with milliseconds.
+    def write(
+        self, operation: str, outcome: str, *, algorithm: str = "", key_id: str = "", message_id: str, source: str = ""
+    ) -> None:
+        """One line; ``operation`` is encrypt, decrypt, sign or verify; of refusals also send, receive, forward, admit.
 
-        Texts of others are cut, and escaped by JSON.
+        ``source`` is the node that sent the message, where one is known. Times are UTC with milliseconds. Texts of
+        others are cut, and escaped by JSON.
         """
-        line = json.dumps(
-            {
-                "time": self._clock().isoformat(timespec="milliseconds"),
-                "operation": operation,
-                "outcome": outcome,
-                "algorithm": algorithm[:64],
-                "key_id": key_id[:128],
-                "message_id": message_id[:128],
-            }
-        ).encode()
+        told = {
+            "time": self._clock().isoformat(timespec="milliseconds"),
+            "operation": operation,
+            "outcome": outcome,
+            "algorithm": algorithm[:64],
+            "key_id": key_id[:128],
+            "message_id": message_id[:128],
+        }
+        line = json.dumps({**told, "source": source[:128]} if source else told).encode()
         with self._lock:
             try:
                 if os.fstat(self._fd).st_size + len(line) >= self._max_bytes:
@@ -82,3 +85,43 @@ class AuditLog:
 
     def __repr__(self) -> str:
         return f"<AuditLog {self._path}>"
+
+
+class Trail:
+    """What is done to one message, told as it ends: each step that succeeds, and the refusal (M-31)."""
+
+    def __init__(self, log: AuditLog | None, operation: str, message_id: str, source: str) -> None:
+        self._log, self._message_id, self._source = log, message_id, source
+        self._operation = self._refuses = operation
+        self._algorithm = self._key_id = ""
+
+    def begins(self, operation: str, algorithm: str, key_id: str) -> None:
+        """A step that uses a key, as far as that is known."""
+        self._operation, self._algorithm, self._key_id = operation, algorithm, key_id
+
+    def done(self, operation: str, algorithm: str, key_id: str) -> None:
+        """That step succeeded."""
+        self._write(operation, "ok", algorithm, key_id)
+        self.ends()
+
+    def ends(self) -> None:
+        """No key is used from here on."""
+        self._operation, self._algorithm, self._key_id = self._refuses, "", ""
+
+    def refused(self, error: SpeedError) -> None:
+        """The message is refused; of an error, its code is told."""
+        self._write(self._operation, getattr(error, "reason", error.code), self._algorithm, self._key_id)
+
+    def _write(self, operation: str, outcome: str, algorithm: str, key_id: str) -> None:
+        if self._log is not None:
+            told = {"algorithm": algorithm, "key_id": key_id, "message_id": self._message_id, "source": self._source}
+            self._log.write(operation, outcome, **told)
+
+
+def tell_refused(log: AuditLog | None, operation: str, data: bytes, error: SpeedError, source: str = "") -> None:
+    """A refusal of a message as bytes; its id is told if it can be read."""
+    try:
+        message_id = MessageView(data).message_id
+    except WireError:
+        message_id = ""
+    Trail(log, operation, message_id, source).refused(error)

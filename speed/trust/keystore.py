@@ -1,43 +1,27 @@
-"""The keys of a node: sets by name, cached with a bound and an expiry, found by id (M-26). Thread-safe."""
+"""The keys of a node: sets by name, each asked for and waited for by itself, found by id (M-26). Thread-safe."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from speed.errors import ConfigurationError
 from speed.message.algorithms import MAX_KEY_USES
 from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavailableError, MessageKeyError
 from speed.message.keys import MessageKey, check_key_id
+from speed.trust.keyset import MAX_AGE_SECONDS, WAIT_SECONDS, KeySet, Pace
 from speed.trust.providers import KeyProvider, provider_of
 
-log = logging.getLogger("speed.trust")
-
 MAX_SETS = 1024
-MAX_AGE_SECONDS = 300.0
-RETRY_SECONDS = 5.0
-"""A provider is not asked more often than that, whatever ids messages name."""
-GRACE_SECONDS = 3600.0
-"""How long keys are used on when their provider does not answer any more."""
-
-
-@dataclass(slots=True)
-class _Set:
-    provider: KeyProvider
-    keys: tuple[MessageKey, ...] = ()
-    fetched: float = float("-inf")
-    tried: float = float("-inf")
-    problem: MessageKeyError | None = None
 
 
 class KeyStore:
     """``sets`` maps names to URIs, providers or keys at hand. Seconds are of the monotonic clock.
 
-    Raises ConfigurationError for a URI that cannot be. Providers are asked when their keys are first needed.
+    Raises ConfigurationError for a URI that cannot be. Providers are asked when their keys are first needed, each in a
+    thread; one that does not answer within ``wait_seconds`` is away, and holds up no other set.
     """
 
     def __init__(
@@ -45,13 +29,15 @@ class KeyStore:
         sets: Mapping[str, str | KeyProvider | MessageKey],
         *,
         max_age_seconds: float = MAX_AGE_SECONDS,
+        wait_seconds: float = WAIT_SECONDS,
         max_uses: int = MAX_KEY_USES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if len(sets) > MAX_SETS:
             raise ConfigurationError(f"{len(sets)} key sets are too many; at most {MAX_SETS} are kept")
-        self._sets = {check_key_id(name): _Set(_provider(given)) for name, given in sets.items()}
-        self._max_age, self._max_uses, self._clock = max_age_seconds, max_uses, clock
+        pace = Pace(max_age_seconds, wait_seconds, clock)
+        self._sets = {check_key_id(name): KeySet(name, _provider(given), pace) for name, given in sets.items()}
+        self._max_uses = max_uses
         self._uses: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -60,90 +46,60 @@ class KeyStore:
 
         Raises KeyUnavailableError, KeyRefusedError, KeyExhaustedError.
         """
-        with self._lock:
-            found = self._sets.get(name)
-            if found is None:
-                raise KeyUnavailableError(f"no key set is called {name!r}; there are {', '.join(self._sets) or 'none'}")
-            self._refresh(name, found, self._max_age)
-            keys = sorted(found.keys, key=lambda key: key.not_before_ms, reverse=True)
-            if not keys:
-                raise found.problem or KeyUnavailableError(f"key set {name!r} is empty")
-            return self._counted(_usable(keys, name, namespace, topic, now_ms))
+        keys = sorted(self._set(name).required(), key=lambda key: key.not_before_ms, reverse=True)
+        return self.counted(_usable(keys, name, namespace, topic, now_ms))
 
-    def find(self, key_id: str) -> MessageKey | None:
-        """The key of that id in any set, to read with; None if there is none (asked of providers again at times).
+    def find(self, key_id: str, names: Sequence[str] | None = None) -> MessageKey | None:
+        """The key of that id in any set, or in those of ``names``, to read with; None if there is none.
 
-        KeyUnavailableError while a provider that may have it does not answer.
+        For an id that is not here providers are asked again at once, within a number. KeyUnavailableError while one
+        that may have it does not answer.
         """
-        with self._lock:
-            for age in (self._max_age, RETRY_SECONDS):
-                for name, found in self._sets.items():
-                    self._refresh(name, found, age)
-                    for key in found.keys:
-                        if key.id == key_id:
-                            return key
-            for found in self._sets.values():
-                if isinstance(found.problem, KeyUnavailableError):
-                    raise KeyUnavailableError(f"key {key_id!r} cannot be looked for: {found.problem}")
-        return None
+        sets = list(self._sets.values()) if names is None else [self._set(name) for name in names]
+        asked = [one for one in sets if one.refresh()]
+        key = _held(sets, key_id)
+        if key is None:
+            searched = [one for one in sets if one not in asked and one.search()]
+            key = _held(searched, key_id)
+        if key is None:
+            away = next((one.problem for one in sets if isinstance(one.problem, KeyUnavailableError)), None)
+            if away is not None:
+                raise KeyUnavailableError(f"key {key_id[:64]!r} cannot be looked for: {away}")
+        return key
+
+    def _set(self, name: str) -> KeySet:
+        found = self._sets.get(name)
+        if found is None:
+            raise KeyUnavailableError(f"no key set is called {name!r}; there are {', '.join(self._sets) or 'none'}")
+        return found
 
     def all(self, name: str) -> tuple[MessageKey, ...]:
-        """All keys of a set, such as those a receiver trusts."""
-        with self._lock:
-            found = self._sets.get(name)
-            if found is None:
-                raise KeyUnavailableError(f"no key set is called {name!r}; there are {', '.join(self._sets) or 'none'}")
-            self._refresh(name, found, self._max_age)
-            if not found.keys and found.problem is not None:
-                raise found.problem
-            return found.keys
+        """All keys of a set, such as those a receiver trusts; raises as ``current`` does."""
+        return self._set(name).required()
 
     def counted(self, key: MessageKey) -> MessageKey:
         """``key``, used once more; KeyExhaustedError when it was used as often as it may be."""
         with self._lock:
-            return self._counted(key)
-
-    def _counted(self, key: MessageKey) -> MessageKey:
-        if self._uses[key.id] >= self._max_uses:
-            raise KeyExhaustedError(f"key {key.id!r} was used {self._max_uses} times: rotate it")
-        self._uses[key.id] += 1
+            if self._uses[key.id] >= self._max_uses:
+                raise KeyExhaustedError(f"key {key.id!r} was used {self._max_uses} times: rotate it")
+            self._uses[key.id] += 1
         return key
-
-    def _refresh(self, name: str, found: _Set, max_age: float) -> None:
-        """Ask the provider if its keys are older than that, and it was not just asked."""
-        now = self._clock()
-        if now - found.fetched < max_age or now - found.tried < min(RETRY_SECONDS, max_age):
-            return
-        found.tried = now
-        try:
-            found.keys, found.fetched, found.problem = found.provider.fetch(), now, None
-        except KeyUnavailableError as error:
-            log.warning("key set %s: %s", name, error)
-            found.problem = error
-            if now - found.fetched > max(GRACE_SECONDS, self._max_age):
-                found.keys = ()
-        except MessageKeyError as error:  # refused: what it gave before is not to be used on
-            log.warning("key set %s: %s", name, error)
-            found.keys, found.problem = (), error
 
     def __repr__(self) -> str:
         return f"<KeyStore of {len(self._sets)} sets>"
 
 
-class _Given:
-    """A key that the program already has, as a provider."""
-
-    def __init__(self, key: MessageKey) -> None:
-        self._key = key
-
-    def fetch(self) -> tuple[MessageKey, ...]:
-        return (self._key,)
+def _provider(given: str | KeyProvider | MessageKey) -> KeyProvider | MessageKey:
+    return provider_of(given) if isinstance(given, str) else given
 
 
-def _provider(given: str | KeyProvider | MessageKey) -> KeyProvider:
-    if isinstance(given, str):
-        return provider_of(given)
-    return _Given(given) if isinstance(given, MessageKey) else given
+def _held(sets: Iterable[KeySet], key_id: str) -> MessageKey | None:
+    """The key of that id; sets that wait for their provider are looked at last."""
+    for one in sorted(sets, key=lambda one: one.is_asking):
+        for key in one.settled():
+            if key.id == key_id:
+                return key
+    return None
 
 
 def _usable(keys: list[MessageKey], name: str, namespace: str, topic: str, now_ms: int) -> MessageKey:

@@ -21,12 +21,11 @@ from urllib.parse import ParseResult, parse_qs, unquote, urlparse
 
 from speed.errors import ConfigurationError
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
-from speed.message.keys import MessageKey, key_of_record
+from speed.message.keys import MAX_SET_KEYS, MessageKey, key_of_record
 
 log = logging.getLogger("speed.trust")
 
 MAX_SET_BYTES = 1 << 20
-MAX_SET_KEYS = 64
 
 Unwrap = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes a key record of one that a provider wrapped."""

@@ -17,12 +17,17 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
-from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash, used_fields
+from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
+from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
+from speed.wire.content import PROTOBUF_TYPE, decode_content
 from speed.wire.message import MessageView
 
 log = logging.getLogger("speed.trust")
 
 FORMAT_OF = {".json": "json-schema", ".avsc": "avro", ".desc": "protobuf"}
+VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})
+"""Payloads that are a value without a schema."""
+_BYTES_OF = {"avro": "application/avro", "protobuf": PROTOBUF_TYPE}
 MAX_CACHED = 1024
 MISSING_SECONDS = 60.0
 """How long a remote registry is not asked again for what it does not have, whatever messages name."""
@@ -39,12 +44,21 @@ class RegisteredSchema(NamedTuple):
 
     def describe(self, value: Any) -> dict[str, Any]:
         """The SchemaContext of a message with that value."""
-        used = used_fields(self.schema.deprecated_fields, value)
+        used = marked_names(value, self.schema.places, DEPRECATED)
         return {**self.fields, "deprecated_fields_used": used} if used else self.fields
 
     @property
     def contains_pii(self) -> bool:
-        return bool(self.schema.pii_fields)
+        return is_marked(self.schema.places, PII)
+
+    def reads(self, content_type: str) -> bool:
+        """Whether such a payload has a value for the schema."""
+        return content_type in VALUE_TYPES or content_type == _BYTES_OF.get(self.fields["schema_format"])
+
+    def see(self, content_type: str, data: memoryview) -> Any:
+        """The payload's value as the schema sees it; SchemaError, WireError."""
+        value = decode_content(content_type, "", data) if content_type in VALUE_TYPES else None
+        return self.schema.check(content_type, data, value)
 
 
 class SchemaRegistry:

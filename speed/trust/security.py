@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speed.errors import ConfigurationError, WireError
-from speed.message.algorithms import FUTURE_TOLERANCE_MS
-from speed.message.errors import MessageError, NotAvailableError
+from speed.message.algorithms import FUTURE_TOLERANCE_MS, check_signature_algorithm
+from speed.message.errors import KeyUnavailableError, MessageError, NotAvailableError
 from speed.message.fips import check_fips_mode
 from speed.message.keys import MessageKey
 from speed.message.opened import OpenedView, open_view
@@ -17,15 +17,12 @@ from speed.message.options import PublishOptions
 from speed.message.protect import Protection, protect_message
 from speed.message.sensitivity import check_clearance, check_level, check_sensitivity
 from speed.message.signature import POLICIES, TrustedKeys, verify
-from speed.trust.audit import AuditLog
+from speed.trust.audit import AuditLog, Trail
 from speed.trust.keystore import KeyStore
-from speed.trust.schemas import RegisteredSchema, SchemaRegistry
-from speed.wire.content import Content, content_type_text, decode_content, encode_content
+from speed.trust.schemas import RegisteredSchema, SchemaRegistry, SchemasAwayError
+from speed.wire.content import Content, content_type_text, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
-
-_VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})
-"""Payloads that are a value without a schema."""
 
 
 def _unix_ms() -> int:
@@ -74,7 +71,6 @@ class Guard:
 
     def __init__(self, security: MessageSecurity) -> None:
         self.security = security
-        self._trusted: tuple[tuple[tuple[MessageKey, ...], ...], TrustedKeys] = ((), TrustedKeys({}))
 
     # --- sending ---
 
@@ -83,15 +79,17 @@ class Guard:
 
         Raises MessageError, WireError, UnserialisableError, ConfigurationError, StorageError (audit).
         """
+        trail = Trail(self.security.audit, "send", metadata["message_id"], metadata.get("publisher_id") or "")
         content = payload if type(payload) is Content else encode_content(payload, options.content_type)
-        schema, described = self._schema(options, content)
-        protection = self._protection(options, schema, metadata)
         try:
+            schema, described = self._schema(options, content)
+            protection = self._protection(options, schema, metadata)
+            _begin_writing(trail, protection)
             data = protect_message(content, protection, fips_mode=self.security.fips_mode, schema=described, **metadata)
         except MessageError as error:
-            self._tell_written(protection, error.code, metadata["message_id"])
+            trail.refused(error)
             raise
-        self._tell_written(protection, "ok", metadata["message_id"])
+        _tell_written(trail, protection)
         return data
 
     def _protection(
@@ -107,7 +105,7 @@ class Guard:
             sign_with=None if signer is None else self._key(signer, metadata),
             compression=options.compression or security.compression,
             classification=options.classification,
-            contains_pii=bool(schema and schema.contains_pii) if options.contains_pii is None else options.contains_pii,
+            contains_pii=bool(options.contains_pii or (schema and schema.contains_pii)),
             publisher_team=security.publisher_team,
             aad=options.aad,
         )
@@ -130,33 +128,43 @@ class Guard:
         name, version = given if isinstance(given, tuple) else (given, schemas.latest(given))
         found = schemas.get(name, version)
         kind = content_type_text(content.number, content.custom or "")
-        seen = _checked(found, kind, memoryview(content.data))
+        seen = found.see(kind, memoryview(content.data))
         return found, found.describe(seen)
 
     # --- receiving ---
 
-    def open(self, view: MessageView) -> MessageView:
+    def open(self, view: MessageView, source: str = "") -> MessageView:
         """The message as a handler may have it, checked in the order of M-25.
 
         Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
         """
+        trail = Trail(self.security.audit, "receive", view.message_id, source)
+        try:
+            return self._open(view, trail)
+        except (KeyUnavailableError, SchemasAwayError):  # not refused: it is judged later
+            raise
+        except (MessageError, WireError) as error:
+            trail.refused(error)
+            raise
+
+    def _open(self, received: MessageView, trail: Trail) -> MessageView:
+        view = self._whole(received)
+        signed_by = self._verified(view, trail)
+        schema = self._admitted(view)
+        if view.is_encrypted or view.content_encoding != "none":
+            view = self._opened(view, signed_by, trail)
+        if schema is not None:
+            schema.see(view.content_type, view.payload_bytes)
+        return view
+
+    def _admitted(self, view: MessageView) -> RegisteredSchema | None:
+        """Its schema, if it is here, once time, sensitivity and schema hash are as they must be."""
         security = self.security
-        view = self._whole(view)
-        signed_by = self._verified(view)
         if security.policy != "off" and view.published_at_ms > security.clock_ms() + security.future_tolerance_ms:
             raise WireError("BAD_MESSAGE", "published_at_ms: is ahead of this node's clock")
         check_sensitivity(view.security.data_classification, view.is_encrypted)
         check_clearance(view, security.clearance)
-        schema = None if security.schemas is None else security.schemas.check(view)
-        if not view.is_encrypted and view.content_encoding == "none":
-            if schema is not None:
-                _checked(schema, view.content_type, view.payload_bytes)
-            return view
-        opened = self._opened(view)
-        opened.signed_by = signed_by
-        if schema is not None:
-            _checked(schema, opened.content_type, opened.payload_bytes)
-        return opened
+        return None if security.schemas is None else security.schemas.check(view)
 
     def _whole(self, view: MessageView) -> MessageView:
         """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it (M-16)."""
@@ -167,59 +175,49 @@ class Guard:
             raise NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts")
         return MessageView(view.to_bytes())
 
-    def _verified(self, view: MessageView) -> str | None:
-        security = self.security
-        if security.policy == "off":
+    def _verified(self, view: MessageView, trail: Trail) -> str | None:
+        security, said = self.security, view.security
+        trail.begins("verify", said.signature_algorithm, said.signature_key_id)
+        check_signature_algorithm(said, security.fips_mode)
+        key = None
+        if security.policy != "off":
+            key = verify(view, self._trusted(said), security.policy, security.fips_mode)
+        if key is None:
+            trail.ends()
             return None
-        said = view.security
-        try:
-            key = verify(view, self._trusted_keys(), security.policy, security.fips_mode)
-        except MessageError as error:
-            self._tell("verify", error.code, said.signature_algorithm, said.signature_key_id, view.message_id)
-            raise
-        if key is not None:
-            self._tell("verify", "ok", key.algorithm.name, key.id, view.message_id)
-        return None if key is None else key.id
+        trail.done("verify", key.algorithm.name, key.id)
+        return key.id
 
-    def _opened(self, view: MessageView) -> OpenedView:
+    def _opened(self, view: MessageView, signed_by: str | None, trail: Trail) -> OpenedView:
         said = view.security.encryption
-        try:
-            opened = open_view(view, self.security.keys.find, self.security.fips_mode)
-        except MessageError as error:
-            ids = ",".join(one.key_id for one in said.recipients) or said.key_id
-            self._tell("decrypt", error.code, said.algorithm, ids, view.message_id)
-            raise
+        trail.begins("decrypt", said.algorithm, ",".join(one.key_id for one in said.recipients) or said.key_id)
+        opened = open_view(view, self.security.keys.find, self.security.fips_mode)
         if opened.opened_by is not None:
-            self._tell("decrypt", "ok", said.algorithm, opened.opened_by, view.message_id)
+            trail.done("decrypt", said.algorithm, opened.opened_by)
+        trail.ends()
+        opened.signed_by = signed_by
         return opened
 
-    def _trusted_keys(self) -> TrustedKeys:
-        sets = tuple(self.security.keys.all(name) for name in self.security.trusted)
-        known, keys = self._trusted
-        if len(known) != len(sets) or any(one is not other for one, other in zip(known, sets, strict=True)):
-            keys = TrustedKeys({key.id: key for one in sets for key in one})
-            self._trusted = sets, keys
-        return keys
-
-    # --- audit ---
-
-    def _tell_written(self, protection: Protection, outcome: str, message_id: str) -> None:
-        if protection.encrypt_to:
-            ids = ",".join(key.id for key in protection.encrypt_to)
-            self._tell("encrypt", outcome, protection.encrypt_to[0].algorithm.name, ids, message_id)
-        if protection.sign_with is not None:
-            key = protection.sign_with
-            self._tell("sign", outcome, key.algorithm.name, key.id, message_id)
-
-    def _tell(self, operation: str, outcome: str, algorithm: str, key_id: str, message_id: str) -> None:
-        if self.security.audit is not None:
-            self.security.audit.write(operation, outcome, algorithm=algorithm, key_id=key_id, message_id=message_id)
+    def _trusted(self, said: Any) -> TrustedKeys:
+        """The key that a message says it is signed with, if a set of publishers has it."""
+        security = self.security
+        key = security.keys.find(said.signature_key_id, security.trusted) if said.HasField("signature") else None
+        return TrustedKeys({} if key is None else {key.id: key})
 
     def __repr__(self) -> str:
         return f"<Guard policy={self.security.policy}>"
 
 
-def _checked(schema: RegisteredSchema, content_type: str, data: memoryview) -> Any:
-    """The payload's value as the schema sees it."""
-    value = decode_content(content_type, "", data) if content_type in _VALUE_TYPES else None
-    return schema.schema.check(content_type, data, value)
+def _begin_writing(trail: Trail, protection: Protection) -> None:
+    """What a refusal to write tells of: the keys that were to be used."""
+    keys = (*protection.encrypt_to, *([protection.sign_with] if protection.sign_with else ()))
+    names = dict.fromkeys(key.algorithm.name for key in keys)
+    trail.begins("send", ",".join(names), ",".join(key.id for key in keys))
+
+
+def _tell_written(trail: Trail, protection: Protection) -> None:
+    if protection.encrypt_to:
+        ids = ",".join(key.id for key in protection.encrypt_to)
+        trail.done("encrypt", protection.encrypt_to[0].algorithm.name, ids)
+    if protection.sign_with is not None:
+        trail.done("sign", protection.sign_with.algorithm.name, protection.sign_with.id)

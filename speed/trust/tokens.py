@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from speed.errors import ConfigurationError
+from speed.errors import ConfigurationError, WireError
 from speed.message.errors import TokenError
+from speed.trust.audit import AuditLog, tell_refused
 from speed.wire import lazily
 from speed.wire.message import MessageView
 from speed.wire.message_splice import has_token, signed_parts, with_security, without_token
@@ -33,7 +34,8 @@ class TokenKey(NamedTuple):
 class TokenVerifier:
     """Believes tokens of one issuer and audience. ``keys`` maps the token's ``kid`` to its key.
 
-    ``leeway_seconds`` of clock difference are forgiven. Raises ConfigurationError for algorithms that cannot be.
+    ``leeway_seconds`` of clock difference are forgiven; what ``admit`` refuses is told to ``audit``. Raises
+    ConfigurationError for algorithms that cannot be.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class TokenVerifier:
         publisher_claim: str = "sub",
         team_claim: str = "team",
         leeway_seconds: float = 30.0,
+        audit: AuditLog | None = None,
     ) -> None:
         try:
             import jwt
@@ -59,6 +62,7 @@ class TokenVerifier:
         self._keys = dict(keys)
         self._audience, self._issuer, self._leeway = audience, issuer, leeway_seconds
         self._claims = (publisher_claim, team_claim)
+        self._audit = audit
 
     def verify(self, token: str) -> Identity:
         """The identity; TokenError for a token that is malformed, forged, expired or for others."""
@@ -89,8 +93,16 @@ class TokenVerifier:
     def admit(self, data: bytes) -> bytes:
         """A message as it may go on: its token verified and gone, its publisher the token's (M-27).
 
-        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError.
+        A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError,
+        StorageError (audit).
         """
+        try:
+            return self._admitted(data)
+        except (TokenError, WireError) as error:
+            tell_refused(self._audit, "admit", data, error)
+            raise
+
+    def _admitted(self, data: bytes) -> bytes:
         view = MessageView(data).validate()
         identity = self.verify(view.auth_token)
         stripped = without_token(data)
@@ -107,7 +119,8 @@ class TokenVerifier:
 
 
 def check_no_token(data: bytes) -> bytes:
-    """``data`` if no token is in it; TokenError otherwise: tokens never reach a lane (M-14, M-27)."""
+    """``data`` if no token is in it; TokenError otherwise: tokens never reach a lane (M-14, M-27). WireError for what
+    cannot be read, and may hide one."""
     if has_token(data):
         raise TokenError("auth_token: is in a message that is to be sent: have the gateway admit it first")
     return data

@@ -12,7 +12,7 @@ from typing import Any
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
-from speed.wire.message_form import Form, form_of
+from speed.wire.message_form import Form, form_of, says_only_publisher
 from speed.wire.message_id import new_message_id
 from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
 from speed.wire.message_rules import check_metadata
@@ -182,6 +182,11 @@ class MessageView:
     def auth_token(self) -> str:
         """The token for a gateway (M-27); empty when absent. Never to be logged or shown."""
         return str(self._parsed().security.auth_token)
+
+    @property
+    def says_only_publisher(self) -> bool:
+        """Whether nothing but its publisher is told in its SecurityContext; false as well for a form in doubt."""
+        return says_only_publisher(self._data)
 
     @property
     def schema(self) -> Any:

@@ -10,6 +10,8 @@ _PARTS: Parts = {1: {}, 2: {6: {9: {}}}, 3: {5: {}, 6: {}}, 4: {}, 97: {}}
 """metadata, security (encryption, its recipients), observability (baggage, labels), schema, extensions."""
 _MAX_LENGTH_BYTES = 5
 _METADATA_TAG, _SECURITY_TAG = 0x0A, 0x12
+_OTHER_TAGS = (0x0A, 0x1A, 0x22)
+"""Metadata, observability, schema."""
 _PUBLISHER = 1
 
 Span = tuple[int, int]
@@ -37,9 +39,14 @@ def form_of(data: bytes | memoryview) -> Form:
     return others, payloads
 
 
-def _usual(data: bytes | memoryview) -> Span:
+def says_only_publisher(data: bytes | memoryview) -> bool:
+    """Whether what a message says of security is the name of its publisher; not of a form that writers do not make."""
+    return _usual(data, is_for_security=True)[0] > 0
+
+
+def _usual(data: bytes | memoryview, is_for_security: bool = False) -> Span:
     """Where the payload record begins, and its value, if it is the last one and the others are plain metadata and the
-    name of the publisher; else (0, 0). Anything in doubt is left to ``walk``."""
+    name of the publisher; else (0, 0). Anything in doubt is left to ``walk``. For security, no other is looked into."""
     position, size = 0, len(data)
     while position + 3 < size:
         tag, length = data[position], data[position + 1]
@@ -56,10 +63,13 @@ def _usual(data: bytes | memoryview) -> Span:
         end = start + length
         if end > size:
             return 0, 0
-        if tag == _METADATA_TAG:
-            if plain_records(data[start:end]) != length:
+        if tag == _SECURITY_TAG:
+            if begins_value(memoryview(data)[start:end], _PUBLISHER) == 0:
                 return 0, 0
-        elif tag != _SECURITY_TAG or begins_value(memoryview(data)[start:end], _PUBLISHER) == 0:
+        elif is_for_security:
+            if tag not in _OTHER_TAGS:
+                return 0, 0
+        elif tag != _METADATA_TAG or plain_records(data[start:end]) != length:
             return 0, 0
         position = end
     return 0, 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from speed.errors import WireError
 from speed.wire.records import LENGTH_DELIMITED, varint, walk
 
 _METADATA, _SECURITY = 1, 2
@@ -60,14 +59,11 @@ def without_token(data: bytes) -> bytes:
 
 
 def has_token(data: bytes | memoryview) -> bool:
-    """Whether an ``auth_token`` is in the security context. What breaks M-4 is looked at as far as it can be read."""
-    try:
-        for field, wire_type, _, value, end in walk(data):
-            if field == _SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end]):
-                return True
-    except WireError:
-        pass
-    return False
+    """Whether an ``auth_token`` is in the security context; WireError(BAD_MESSAGE) for what cannot be read."""
+    return any(
+        field == _SECURITY and wire_type == LENGTH_DELIMITED and _holds_token(data[value:end])
+        for field, wire_type, _, value, end in walk(data)
+    )
 
 
 def _holds_token(context: bytes | memoryview) -> bool:

@@ -14,6 +14,7 @@ import speed
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire import names
+from speed.wire.content import CUSTOM, JSON, PROTOBUF, Content
 from speed.wire.journal import Subject
 from speed.wire.message import encode_message
 from tests.system.commands import PATIENCE, Command
@@ -154,6 +155,35 @@ def test_messages_travel_from_send_to_listen(run: Command) -> None:
     messages = [json.loads(line) for line in out.splitlines()]
     assert [message["payload"] for message in messages] == [{"n": 1}, "plain text"]
     assert {message["source"] for message in messages} == {"mouth"}
+
+
+def test_listen_masks_personal_fields_of_avro_and_goes_on_behind_an_unknown_protobuf_type(
+    run: Command, tmp_path: Path
+) -> None:
+    """M-28."""
+    fields = [{"name": "id", "type": "int"}, {"name": "card", "type": "string", "pii": True}]
+    (tmp_path / "Order").mkdir()
+    (tmp_path / "Order" / "v1.avsc").write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+    words = ("listen", "--as", "ear", "--allow", "mouth", "-n", "5", "--json", "--schemas", str(tmp_path))
+    listening = run.begin(*words)
+    assert listening.stderr is not None
+    listening.stderr.readline()
+    security = speed.MessageSecurity(schemas=speed.SchemaRegistry(tmp_path))
+    with speed.Node("mouth", root=run.root, key=run.root / "speed.key", security=security) as mouth:
+        avro = speed.PublishOptions(schema="Order", content_type="application/avro")
+        mouth.send("ear", b"\x02\x084111", options=avro)
+        unknown = Content(PROTOBUF, None, "type.googleapis.com/shop.Unknown", b"\x0a\xffgarbage")
+        for content in (unknown, Content(JSON, None, None, b'{"a": '), Content(CUSTOM, "text/plain", None, b"\xff")):
+            mouth.send("ear", content)
+        mouth.send("ear", "behind")
+        out, _ = listening.communicate(timeout=PATIENCE)
+    order, garbage, half, text, behind = [json.loads(line)["payload"] for line in out.splitlines()]
+    assert order == {"id": 1, "card": "***"}
+    assert "shop.Unknown" in garbage
+    assert "garbage" not in garbage
+    assert "cannot be shown" in half
+    assert "cannot be shown" in text
+    assert behind == "behind"
 
 
 @pytest.mark.parametrize("megabytes", [1, 70])

@@ -14,6 +14,7 @@ from speed.wire.message_splice import with_security
 from tests.unit.wire.messages import pb, with_field
 
 MakeNode = Callable[..., speed.Node]
+TOKEN = pb.SecurityContext(auth_token="a.b.c").SerializeToString()
 
 
 def encoded(number: int, size: int = 0, topic: str = "a.b") -> bytes:
@@ -64,11 +65,39 @@ def test_large_messages_and_none_at_all_are_forwarded(node: MakeNode) -> None:
     assert [len(message.payload) for message in taken.messages] == [3 << 20] * 5
 
 
-def test_bytes_that_are_no_message_are_refused_by_the_receiver(node: MakeNode) -> None:
+@pytest.mark.parametrize("event", [False, True], ids=["messages", "events"])
+@pytest.mark.parametrize(
+    "held",
+    [
+        b"garbage",
+        encoded(1) + with_field(2, b"\x03" + TOKEN),
+        encoded(1) + with_field(2, b"\x03") + with_field(2, TOKEN),
+        encoded(1) + with_field(2, TOKEN)[:-1],
+        encoded(1) + b"\x03" + with_field(2, TOKEN),
+        encoded(1) + b"\x13" + TOKEN + b"\x14",
+        encoded(1) + b"\x92\x80\x80\x80\x80\x00" + bytes([len(TOKEN)]) + TOKEN,
+    ],
+    ids=["garbage", "behind", "beside", "cut", "behind a bad record", "group", "long tag"],
+)
+def test_a_message_in_which_a_token_could_hide_is_not_forwarded(
+    node: MakeNode, root: str, held: bytes, event: bool
+) -> None:
+    """M-4, M-27: what cannot be read may hold one; those beside it stay as well."""
+    billing, taken = node("billing", allow=["etl"]), Taken()
+    billing.on_message(taken)
+    billing.subscribe("a.*", taken)
+    etl = node("etl")
+    with pytest.raises(speed.WireError, match="BAD_MESSAGE"):
+        etl.forward("billing", [encoded(0), held], event=event)
+    etl.forward("billing", [encoded(2)], event=event, ack=True, timeout=30)
+    assert [message.payload for message in taken.messages] == [2]
+
+
+def test_a_message_that_lacks_a_part_is_refused_by_the_receiver(node: MakeNode) -> None:
     billing, taken = node("billing", allow=["etl"]), Taken()
     billing.on_message(taken)
     etl = node("etl")
-    etl.forward("billing", [b"garbage", encoded(1)], ack=True, timeout=30)
+    etl.forward("billing", [with_field(1, b""), encoded(1)], ack=True, timeout=30)
     assert [message.payload for message in taken.messages] == [1]
 
 
@@ -85,9 +114,8 @@ def test_a_message_with_a_token_is_not_forwarded_nor_are_those_beside_it(node: M
     billing.on_message(taken)
     billing.subscribe("a.*", taken)
     etl = node("etl")
-    token = pb.SecurityContext(auth_token="a.b.c").SerializeToString()
     front = with_field(2, with_field(1, b"etl"))
-    for held in (with_security(encoded(1), token), encoded(1) + with_field(2, token), front + with_field(2, token)):
+    for held in (with_security(encoded(1), TOKEN), encoded(1) + with_field(2, TOKEN), front + with_field(2, TOKEN)):
         with pytest.raises(TokenError, match="gateway"):
             etl.forward("billing", [encoded(0), held], event=event)
     etl.forward("billing", [encoded(2), front + encoded(3)], event=event, ack=True, timeout=30)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -156,6 +157,57 @@ def test_confidential_messages_in_the_clear_are_refused_on_both_sides(node: Make
         billing.forward("analytics", [forged.SerializeToString()], ack=True)
 
 
+def said(**security: Any) -> bytes:
+    """A message in the clear that says so of itself."""
+    return with_security(
+        protect_message(ORDER, Protection(), **BASE), pb.SecurityContext(**security).SerializeToString()
+    )
+
+
+REFUSED_BY_ALL = [
+    (said(data_classification="confidential"), "NOT_ENCRYPTED"),
+    (said(data_classification="restricted"), "NOT_ENCRYPTED"),
+    (said(data_classification="cosmic"), "NOT_ENCRYPTED"),
+    (said(signature=b"x", signature_algorithm="hmac-md5"), "WEAK_ALGORITHM"),
+    (said(encryption=pb.EncryptionMetadata(algorithm="3des", encryption_type=1)), "WEAK_ALGORITHM"),
+    (said(encryption=pb.EncryptionMetadata(algorithm="later")), "UNKNOWN_ALGORITHM"),
+]
+
+
+@pytest.mark.parametrize(("data", "code"), REFUSED_BY_ALL, ids=range(len(REFUSED_BY_ALL)))
+def test_a_node_without_security_hands_no_handler_what_every_node_refuses(make: Make, data: bytes, code: str) -> None:
+    """M-24, M-28."""
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: list[Any] = []
+    analytics.on_message(seen.append)
+    analytics.subscribe("*", seen.append)
+    for event in (False, True):
+        with pytest.raises(speed.InvalidArgumentsError, match=code):
+            billing.forward("analytics", [data], event=event, ack=True, timeout=20)
+    billing.forward("analytics", [said(data_classification="internal")], ack=True, timeout=20)
+    assert [message.payload for message in seen] == [ORDER]
+
+
+def test_a_node_without_security_leaves_out_of_batches_what_every_node_refuses(make: Make) -> None:
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    seen: Queue[Any] = Queue()
+    analytics.on_batch(lambda messages: seen.put([message.payload for message in messages]))
+    billing.forward("analytics", [data for data, _ in REFUSED_BY_ALL])
+    billing.send("analytics", "good", ack=True, timeout=20)
+    assert seen.get(timeout=20) == ["good"]
+
+
+def test_a_node_without_security_receives_nothing_that_every_node_refuses(make: Make) -> None:
+    billing, analytics = make("billing"), make("analytics", allow=["billing"])
+    for receive in (analytics.receive, lambda timeout: asyncio.run(analytics.aio.receive(timeout))):
+        billing.forward("analytics", [data for data, _ in REFUSED_BY_ALL])
+        billing.send("analytics", "good")
+        message = receive(20)
+        assert message is not None
+        assert message.payload == "good"
+        message.done()
+
+
 def test_a_node_is_handed_only_what_it_is_cleared_for(node: Make) -> None:
     """M-28."""
     billing, analytics = pair(node, sender(), reader(clearance="confidential"))
@@ -173,6 +225,38 @@ def test_a_message_with_a_token_is_not_written_to_a_lane(node: Make) -> None:
     token = pb.SecurityContext(auth_token="a.b.c").SerializeToString()
     with pytest.raises(TokenError):
         billing.forward("analytics", [with_security(protect_message(1, Protection(), **BASE), token)])
+
+
+def test_each_refused_message_is_one_line_of_the_audit_with_its_sender(make: Make, tmp_path: Path) -> None:
+    """M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    billing, analytics = make("billing"), make("analytics", allow=["billing"], security=MessageSecurity(audit=audit))
+    for data, code in REFUSED_BY_ALL[:5]:
+        billing.forward("analytics", [data])
+        assert analytics.receive(timeout=0.2) is None
+        told = json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])
+        assert (told["outcome"], told["source"], told["message_id"]) == (code, "billing", BASE["message_id"])
+    assert len((tmp_path / "audit.log").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "message_id"),
+    [(b"", "BAD_TOKEN", BASE["message_id"]), (b"\x07", "BAD_TOKEN", ""), (b"\x12\x01\x07", "BAD_TOKEN", "")],
+)
+def test_a_token_that_is_not_forwarded_is_a_line_of_the_audit_without_it(
+    node: Make, tmp_path: Path, broken: bytes, code: str, message_id: str
+) -> None:
+    """M-27, M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    gateway = node("gateway", security=MessageSecurity(audit=audit))
+    token = pb.SecurityContext(auth_token="secret.token").SerializeToString()
+    with pytest.raises(TokenError):
+        gateway.forward("analytics", [with_security(protect_message(1, Protection(), **BASE), token) + broken])
+    (line,) = (tmp_path / "audit.log").read_text().splitlines()
+    told = json.loads(line)
+    assert (told["operation"], told["outcome"], told["source"]) == ("forward", code, "gateway")
+    assert told["message_id"] == message_id
+    assert "secret" not in line
 
 
 def test_a_token_that_a_gateway_admitted_is_on_no_disk_in_no_log_and_in_no_text(
@@ -285,6 +369,25 @@ def test_batches_of_a_guarded_node_leave_refused_messages_out_in_place(node: Mak
         billing.send("analytics", "unsigned", ack=True)
     billing.send("analytics", "signed", ack=True, options=PublishOptions(sign_with=SIGNER))
     assert seen.get(timeout=10) == ["signed"]
+
+
+def test_a_place_that_is_none_holds_up_no_batch_that_lost_a_message(node: Make) -> None:
+    billing, analytics = pair(node, None, reader())
+    seen: Queue[Any] = Queue()
+
+    def handle(messages: Sequence[speed.Message]) -> dict[int, speed.SpeedError]:
+        seen.put([message.payload for message in messages])
+        return {7: speed.JournalError("nobody")}
+
+    billing.send("analytics", "unsigned")
+    for number in (1, 2):
+        billing.send("analytics", number, options=PublishOptions(sign_with=SIGNER))
+    analytics.on_batch(handle)
+    billing.send("analytics", 3, options=PublishOptions(sign_with=SIGNER))
+    numbers: list[int] = []
+    while 3 not in numbers:
+        numbers += seen.get(timeout=20)
+    assert numbers == [1, 2, 3]
 
 
 def test_options_that_are_only_metadata_travel_as_metadata(node: Make) -> None:

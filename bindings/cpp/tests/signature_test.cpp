@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "message/guard.hpp"
 #include "message/key.hpp"
 #include "message/signature.hpp"
 #include "vectors.hpp"
@@ -54,6 +55,20 @@ TEST(Signatures, one_that_does_not_hold_is_refused_by_name_m_16_to_m_18) {
     const auto attempt = [&] { verify(view, keys, SignaturePolicy::require, FipsMode::off); };
     EXPECT_EQ(verdict(attempt), item["error"]) << what(item);
     EXPECT_EQ(verify(view, keys, SignaturePolicy::off, FipsMode::off), std::nullopt) << what(item);
+  }
+}
+
+TEST(Guards, a_refused_algorithm_is_named_whatever_the_policy_m_24) {
+  MessageSecurity verifying;
+  verifying.policy = SignaturePolicy::verify;
+  verifying.trusted = {"publishers"};
+  verifying.keys->put("publishers", {MessageKey::generate("ed-1", "ed25519")});
+  for (const MessageSecurity& settings : {MessageSecurity(), verifying}) {
+    const Guard guard(settings);
+    for (const Json& item : cases("signatures", "refused_algorithms")) {
+      const wire::MessageView view(bytes_of(item["hex"]));
+      EXPECT_EQ(verdict([&] { guard.open(view, view.published_at_ms()); }), item["error"]) << what(item);
+    }
   }
 }
 

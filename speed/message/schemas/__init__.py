@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from speed.message.errors import SchemaError
+from speed.message.schemas.places import Place
 from speed.wire import lazily
 
 MAX_SCHEMA_BYTES: Final = 1 << 20
@@ -19,10 +20,9 @@ MODES: Final = ("backward", "forward", "full", "none")
 
 
 class Schema(Protocol):
-    """A parsed schema. Fields are named by dotted paths; those inside lists as if there were no list."""
+    """A parsed schema; ``places`` is what it says of the payload."""
 
-    pii_fields: frozenset[str]
-    deprecated_fields: frozenset[str]
+    places: Place
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """The value as the schema sees it; SchemaError if the payload does not fit."""
@@ -56,16 +56,3 @@ def incompatibilities(old: Schema, new: Schema, mode: str) -> list[str]:
     if mode in ("forward", "full"):
         found += [f"forward: {problem}" for problem in old.breaks(new)]
     return found
-
-
-def used_fields(fields: frozenset[str], value: Any) -> list[str]:
-    """Those of the dotted paths that ``value`` has, sorted."""
-    return sorted(field for field in fields if _has(value, field.split(".")))
-
-
-def _has(value: Any, path: list[str]) -> bool:
-    if isinstance(value, list | tuple):
-        return any(_has(item, path) for item in value)
-    if not path:
-        return value is not None
-    return isinstance(value, dict) and path[0] in value and _has(value[path[0]], path[1:])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any
 
 from speed.message.errors import NotAvailableError, SchemaError
 from speed.message.schemas import MAX_DEPTH
+from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
 from speed.wire import lazily
 
 AVRO_TYPE = "application/avro"
@@ -20,6 +22,7 @@ _PROMOTIONS = {
     "bytes": {"string"},
 }
 _INSIDE = {"array": "items", "map": "values"}
+_MARKS = {"pii": PII, "x-pii": PII, "deprecated": DEPRECATED}
 
 
 class AvroSchema:
@@ -32,14 +35,13 @@ class AvroSchema:
             raise NotAvailableError("Avro needs fastavro: install speed-ipc[schemas]") from None
         self.root = root
         self.names = dict(_named(root, "", 0))
+        full: dict[str, Any] = {}
         try:
-            self._parsed = self._library.parse_schema(root)
+            self._parsed = self._library.parse_schema(root, full)
         except Exception as error:  # its errors have no common class
             raise SchemaError(f"the schema is no Avro schema ({type(error).__name__})") from None
         _check_sizes(self, root, 0)
-        marked = list(_marks(self, root, "", 0))
-        self.deprecated_fields = frozenset(path for path, mark in marked if mark == "deprecated")
-        self.pii_fields = frozenset(path for path, mark in marked if mark != "deprecated")
+        self.places = read_places(self._parsed, partial(_fill, full))
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """The decoded value. A payload of another content type is held to the schema as the value it is."""
@@ -125,15 +127,22 @@ def _below(schema: AvroSchema, node: Any) -> Iterator[tuple[str, str, Any]]:
             yield "branch", "", node["type"]
 
 
-def _marks(schema: AvroSchema, node: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    node = schema.resolve(node)
-    if depth > MAX_DEPTH // 4:
-        return
-    for field in node.get("fields", ()) if isinstance(node, dict) else ():
-        below = f"{path}.{field['name']}" if path else field["name"]
-        yield from ((below, mark) for mark in ("deprecated", "pii", "x-pii") if field.get(mark) is True)
-    for _, name, type_ in _below(schema, node):
-        yield from _marks(schema, type_, f"{path}.{name}".strip(".") if name else path, depth + 1)
+def _fill(names: dict[str, Any], node: Any, place: Place, reach: Reach) -> None:
+    """A field's marks hold for its value, whose type may have marks of its own."""
+    if isinstance(node, list):
+        place.same = [reach(branch) for branch in node]
+    elif isinstance(node, str):
+        place.same = [reach(names[node])] if node in names else []
+    elif isinstance(node, dict):
+        place.marks.update(mark for word, mark in _MARKS.items() if node.get(word) is True)
+        place.named = {field["name"]: reach(field) for field in node.get("fields", ())}
+        kind = node["type"]
+        if kind == "array":
+            place.each = [reach(node["items"])]
+        elif kind == "map":
+            place.others = [reach(node["values"])]
+        elif not isinstance(kind, str) or kind in names:
+            place.same = [reach(kind)]
 
 
 def _kind(node: Any) -> str:

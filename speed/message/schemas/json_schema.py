@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from speed.message.errors import NotAvailableError, SchemaError
 from speed.message.schemas import MAX_DEPTH
+from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
 from speed.wire import lazily
 
 _TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
@@ -14,6 +19,12 @@ _LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minPro
 _UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _OPAQUE = ("allOf", "anyOf", "oneOf", "not", "if", "pattern", "format", "multipleOf", "dependentRequired")
 """What is compatible only when it is the same: no one can compare it in general."""
+
+_MARKS = {"x-pii": PII, "deprecated": DEPRECATED}
+_REFERENCES = ("$ref", "$dynamicRef")
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_CONDITIONS = ("if", "then", "else", "propertyNames")
+"""What holds for the same value; who marks the names of a map marks the map."""
 
 
 class JsonSchema:
@@ -31,9 +42,7 @@ class JsonSchema:
         self._unresolvable = referencing.exceptions.Unresolvable
         self._validator = library.Draft202012Validator(root, registry=referencing.Registry())
         self.root = root
-        marked: dict[str, set[str]] = {"deprecated": set(), "x-pii": set()}
-        _collect(self, root, "", marked, 0)
-        self.deprecated_fields, self.pii_fields = map(frozenset, (marked["deprecated"], marked["x-pii"]))
+        self.places = read_places(root, partial(_fill, self))
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """Raises SchemaError naming where, never what, the value is."""
@@ -51,13 +60,17 @@ class JsonSchema:
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or "$ref" not in node:
                 return node if isinstance(node, dict) else {}
-            node = self._at(node["$ref"])
+            node = self.at(node["$ref"])
         raise SchemaError("a $ref of the schema leads to itself")
 
-    def _at(self, reference: str) -> Any:
+    def at(self, reference: str) -> Any:
+        """The node that a local reference names, by its place or its anchor."""
+        pointer = unquote(reference.removeprefix("#"))
         node: Any = self.root
-        for part in reference.removeprefix("#").split("/")[1:]:
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        if pointer and not pointer.startswith("/"):
+            node = _anchored(node, pointer)
+        for part in pointer.split("/")[1:]:
+            node = _member(node, part)
         if node is None or not reference.startswith("#"):
             raise SchemaError(f"{reference[:80]!r} is not in the schema: only local references are followed")
         return node
@@ -78,21 +91,51 @@ def parse(data: bytes, name: str) -> JsonSchema:
     return JsonSchema(root)
 
 
-def _collect(schema: JsonSchema, node: Any, path: str, marked: dict[str, set[str]], depth: int) -> None:
-    """The marked fields below ``node``; what lies deeper than MAX_DEPTH repeats itself."""
-    if depth > MAX_DEPTH:
+def _fill(schema: JsonSchema, node: Any, place: Place, reach: Reach) -> None:
+    if not isinstance(node, dict):
         return
-    resolved = schema.resolve(node)
-    for mark, found in marked.items():
-        if path and any(isinstance(one, dict) and one.get(mark) is True for one in (node, resolved)):
-            found.add(path)
-    node = resolved
-    for name, below in node.get("properties", {}).items():
-        if depth < MAX_DEPTH and path.count(name) < 2:
-            _collect(schema, below, f"{path}.{name}" if path else name, marked, depth + 1)
-    for below in (node.get("items"), *(one for many in ("allOf", "anyOf", "oneOf") for one in node.get(many, ()))):
-        if below is not None:
-            _collect(schema, below, path, marked, depth + 8)
+    place.marks.update(mark for word, mark in _MARKS.items() if node.get(word) is True)
+    for word in _REFERENCES:
+        if word in node:
+            schema.resolve(node)  # or it leads to itself
+            place.same.append(reach(schema.at(node[word])))
+    place.same += [reach(one) for word in _ALTERNATIVES for one in node.get(word, ())]
+    place.same += [reach(node[word]) for word in _CONDITIONS if word in node]
+    place.same += [reach(one) for one in node.get("dependentSchemas", {}).values()]
+    place.named = {name: reach(below) for name, below in node.get("properties", {}).items()}
+    place.matching = [(_matcher(pattern), reach(one)) for pattern, one in node.get("patternProperties", {}).items()]
+    place.others = [reach(node[word]) for word in ("additionalProperties", "unevaluatedProperties") if word in node]
+    place.first = [reach(one) for one in node.get("prefixItems", ())]
+    place.rest = [reach(node[word]) for word in ("items", "unevaluatedItems") if word in node]
+    place.each = [reach(node["contains"])] if "contains" in node else []
+
+
+def _matcher(pattern: str) -> Callable[[str], Any]:
+    try:
+        return re.compile(pattern).search
+    except re.error:
+        raise SchemaError(f"patternProperties: {pattern[:80]!r} is no pattern") from None
+
+
+def _anchored(root: Any, name: str) -> Any:
+    """The node that has the anchor, or None."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if name in (node.get("$anchor"), node.get("$dynamicAnchor")):
+                return node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return None
+
+
+def _member(node: Any, part: str) -> Any:
+    """What a part of a JSON pointer leads to, or None."""
+    if isinstance(node, list):
+        return node[int(part)] if part.isdecimal() and int(part) < len(node) else None
+    return node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
 
 
 def _compare(

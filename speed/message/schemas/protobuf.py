@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -10,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from speed.message.errors import SchemaError
-from speed.message.schemas import MAX_DEPTH
+from speed.message.schemas.places import DEPRECATED, PII, Place, Reach, read_places
 from speed.wire.content import PROTOBUF_TYPE
 
 _PII_MARK = "@pii"
@@ -45,9 +47,7 @@ class ProtobufSchema:
             raise SchemaError(f"the descriptor set has no message {name!r}, or lacks an import") from error
         self._class = message_factory.GetMessageClass(self.descriptor)
         commented = frozenset(mark for file in files.file for mark in _commented(file))
-        marks = list(_marks(self.descriptor, "", commented, ()))
-        self.deprecated_fields = frozenset(path for path, mark in marks if mark == "deprecated")
-        self.pii_fields = frozenset(path for path, mark in marks if mark == "pii")
+        self.places = read_places(self.descriptor, partial(_fill, commented), attrgetter("full_name"))
 
     def check(self, content_type: str, data: bytes | memoryview, value: Any) -> Any:
         """The fields that are set, as nested maps."""
@@ -96,29 +96,36 @@ def _commented(file: Any) -> Iterator[tuple[str, int]]:
             yield name, message.field[path[1]].number
 
 
-def _marks(message: Any, path: str, commented: frozenset[tuple[str, int]], above: tuple[str, ...]) -> Any:
-    if message.full_name in above or len(above) > MAX_DEPTH:
-        return
+def _fill(commented: frozenset[tuple[str, int]], message: Any, place: Place, reach: Reach) -> None:
     for field in message.fields:
-        below = f"{path}.{field.name}" if path else field.name
+        below = place.named[field.name] = Place()
         if field.GetOptions().deprecated:
-            yield below, "deprecated"
+            below.marks.add(DEPRECATED)
         if (message.full_name, field.number) in commented:
-            yield below, "pii"
-        if field.message_type is not None:
-            yield from _marks(field.message_type, below, commented, (*above, message.full_name))
+            below.marks.add(PII)
+        if _is_map(field):
+            value = field.message_type.fields_by_name["value"].message_type
+            below.others = [] if value is None else [reach(value)]
+        elif field.message_type is not None:
+            (below.each if _is_repeated(field) else below.same).append(reach(field.message_type))
 
 
 def _set_fields(message: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            found[field.name] = dict(value) if field.message_type is not None else value
-        elif _is_repeated(field):
-            found[field.name] = [_set_fields(one) for one in value]
-        else:
-            found[field.name] = _set_fields(value)
-    return found
+    """Extensions are left out: the schema says nothing of them."""
+    return {field.name: _plain(field, value) for field, value in message.ListFields() if not field.is_extension}
+
+
+def _plain(field: Any, value: Any) -> Any:
+    if _is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _plain(inner, one) for key, one in value.items()}
+    if _is_repeated(field):
+        return list(value) if field.message_type is None else [_set_fields(one) for one in value]
+    return value if field.message_type is None else _set_fields(value)
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
 def _compare(mine: Any, theirs: Any, path: str, problems: list[str], seen: set[tuple[str, str]]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,17 @@ def test_a_key_is_made_shown_given_away_and_rotated(tmp_path: Path) -> None:
     run("rotate", file)
     assert len(provider_of(f"file://{file}").fetch()) == 2
     assert (tmp_path / "orders.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_rotations_one_after_the_other_and_at_once_all_last(tmp_path: Path) -> None:
+    file = str(tmp_path / "orders.json")
+    run("new", file, "x-wing", "--id", "orders.1")
+    words = [sys.executable, "-m", "speed.cli", "message-key", "rotate", file]
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate(timeout=60)[0].split()[1] for process in running]
+    ids = {key.id for key in provider_of(f"file://{file}").fetch()}
+    assert ids == {"orders.1", *said}
+    assert len(ids) == 5
 
 
 def test_a_key_file_is_not_overwritten_and_no_secret_is_printed(tmp_path: Path) -> None:

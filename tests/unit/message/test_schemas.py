@@ -14,8 +14,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from speed.cli.schema import schema_command
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
-from speed.message.schemas import Schema, incompatibilities, parse_schema, schema_hash, used_fields
+from speed.message.schemas import Schema, incompatibilities, parse_schema, schema_hash
 from speed.message.schemas.avro import AvroSchema
+from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_names
 from speed.trust.schemas import SchemaRegistry
 from speed.wire.message import MessageView, encode_message
 from tests.unit.message.keys import BASE
@@ -63,9 +64,16 @@ def protobuf(stem: str) -> Schema:
 
 
 def test_a_json_schema_knows_its_marked_fields_through_references() -> None:
-    schema = json_schema()
-    assert (schema.pii_fields, schema.deprecated_fields) == ({"card", "items.name"}, {"region"})
-    assert used_fields(schema.pii_fields, {"items": [{}, {"name": "x"}]}) == ["items.name"]
+    places = json_schema().places
+    value = {"card": "4", "region": "eu", "items": [{}, {"name": "x"}]}
+    assert marked_names(value, places, PII) == ["card", "items.name"]
+    assert marked_names(value, places, DEPRECATED) == ["region"]
+    assert marked_names({"region": None, "items": []}, places, DEPRECATED) == []
+
+
+def test_a_marked_place_of_a_map_is_named_without_the_names_that_are_data() -> None:
+    schema = json_schema(additionalProperties={"properties": {"old": {"deprecated": True}}})
+    assert marked_names({"id": "1", "anna": {"old": 1}}, schema.places, DEPRECATED) == ["*.old"]
 
 
 def test_a_payload_that_does_not_fit_is_named_by_place_and_never_shown() -> None:
@@ -118,7 +126,8 @@ def test_avro_payloads_are_decoded_and_marked() -> None:
     value = {"id": "1", "amount": 5, "card": "4111", "kind": "A"}
     data = schema.encode(value)
     assert schema.check("application/avro", data, None) == value
-    assert (schema.pii_fields, schema.deprecated_fields) == ({"card"}, {"kind"})
+    assert marked_names(value, schema.places, PII) == ["card"]
+    assert marked_names(value, schema.places, DEPRECATED) == ["kind"]
     for broken in (data[:-1], data + b"x", b"", b"\xff" * 20):
         with pytest.raises(SchemaError):
             schema.check("application/avro", broken, None)
@@ -152,7 +161,9 @@ def test_avro_schemas_follow_the_rules_of_resolution(change: Any, backward: bool
 
 def test_a_protobuf_schema_knows_marked_fields_and_reads_messages() -> None:
     schema = protobuf("order")
-    assert (schema.pii_fields, schema.deprecated_fields) == ({"card", "address.street"}, {"old_region"})
+    value = {"card": "4", "old_region": "eu", "address": {"street": "x", "city": "y"}}
+    assert marked_names(value, schema.places, PII) == ["address.street", "card"]
+    assert marked_names(value, schema.places, DEPRECATED) == ["old_region"]
     files = descriptor_pb2.FileDescriptorSet.FromString((HERE / "order.desc").read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
@@ -232,3 +243,23 @@ def test_the_command_says_whether_a_schema_may_follow(tmp_path: Path) -> None:
     assert (backward.exit_code, "no default" in backward.output) == (1, True)
     forward = CliRunner().invoke(schema_command, ["check", str(old), str(new), "--mode", "forward", "--json"])
     assert (forward.exit_code, json.loads(forward.output)["compatible"]) == (0, True)
+
+
+def test_a_pattern_that_is_none_is_no_schema() -> None:
+    with pytest.raises(SchemaError):
+        json_schema(patternProperties={"(": {}})
+
+
+def test_a_mark_that_only_a_part_beside_others_has_is_found() -> None:
+    """So that the sender says `contains_pii`."""
+    assert is_marked(json_schema(properties={}, prefixItems=[{"x-pii": True}]).places, PII)
+    assert not is_marked(json_schema(properties={}).places, PII)
+
+
+def test_two_avro_types_of_one_short_name_keep_their_marks_apart() -> None:
+    card = {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string"}]}
+    marked = {**card, "namespace": "own", "fields": [{"name": "number", "type": "string", "pii": True}]}
+    fields = [{"name": "a", "type": marked}, {"name": "b", "type": {**card, "namespace": "shop"}}]
+    schema = parse_schema("avro", json.dumps({**AVRO, "fields": [*fields, {"name": "c", "type": "own.Card"}]}).encode())
+    one = {"number": "4"}
+    assert marked_names({"a": one, "b": one, "c": one}, schema.places, PII) == ["a.number", "c.number"]

@@ -12,7 +12,7 @@ from typing import Any
 import jwt
 import pytest
 
-from speed.errors import ConfigurationError, StorageError
+from speed.errors import ConfigurationError, StorageError, WireError
 from speed.message.errors import TokenError
 from speed.message.protect import Protection, protect_message
 from speed.message.signature import TrustedKeys, verify
@@ -136,6 +136,20 @@ def test_a_token_without_a_signature_is_refused() -> None:
     forged = jwt.encode({"sub": "x", "aud": "speed", "iss": "tests", "exp": 9e9}, None, "none", headers={"kid": "k1"})
     with pytest.raises(TokenError):
         VERIFIER.verify(forged)
+
+
+@pytest.mark.parametrize(("behind", "outcome"), [(b"", "BAD_TOKEN"), (b"\7", "BAD_MESSAGE")])
+def test_what_a_gateway_refuses_is_one_line_without_the_token(tmp_path: Path, behind: bytes, outcome: str) -> None:
+    """M-27, M-31."""
+    audit = AuditLog(str(tmp_path / "audit.log"))
+    keys = {"k1": TokenKey("HS256", SECRET)}
+    verifier = TokenVerifier(keys, audience="speed", issuer="tests", audit=audit)
+    with pytest.raises((TokenError, WireError)):
+        verifier.admit(message("a.b.c") + behind)
+    (line,) = lines(tmp_path / "audit.log")
+    message_id = BASE["message_id"] if outcome == "BAD_TOKEN" else ""
+    assert (line["operation"], line["outcome"], line["message_id"]) == ("admit", outcome, message_id)
+    assert "a.b.c" not in (tmp_path / "audit.log").read_text()
 
 
 def test_a_message_with_a_token_is_not_to_be_sent() -> None:

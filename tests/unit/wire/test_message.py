@@ -312,3 +312,20 @@ def test_an_entry_of_a_map_whose_text_is_no_utf_8_is_refused() -> None:
     """M-4."""
     for entry in (with_field(1, b"\xff") + b"\x18\x01", with_field(1, b"k") + with_field(2, b"\xff") + b"\x18\x01"):
         assert "UTF-8" in refused(with_field(3, with_field(6, entry)) + encode_message(b"x", **BASE))
+
+
+def test_what_says_of_security_only_its_publisher_is_told_from_what_may_say_more() -> None:
+    plain = encode_message(1, **BASE)
+    published = encode_message(1, publisher_id="billing", traceparent=TRACE, **BASE)
+    assert all(MessageView(data).says_only_publisher for data in (plain, published))
+    level = with_field(2, with_field(8, b"restricted"))
+    for data in (
+        level + published,
+        published + level,
+        published + with_field(99, b"") + level,
+        published + b"\x92\x00" + level[1:],
+        with_field(50, b"") + published,
+        with_field(2, with_field(1, b"a") + with_field(8, b"restricted")) + plain,
+        b"",
+    ):
+        assert not MessageView(data).says_only_publisher

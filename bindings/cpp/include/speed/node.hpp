@@ -50,7 +50,8 @@ struct NodeOptions {
   unsigned max_deliveries = 5;            // of one message, before it is given up
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
   segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
-  // How messages are signed, encrypted and checked; without it they are handed out as they came.
+  // How messages are signed, encrypted and checked; without it they are handed out as they came, for a program that
+  // checks them itself.
   std::optional<MessageSecurity> security = MessageSecurity();
 };
 

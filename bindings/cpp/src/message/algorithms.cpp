@@ -54,7 +54,8 @@ const Algorithm& algorithm_of(std::string_view name, FipsMode mode) {
   std::string wanted(name.substr(0, shown_bytes));
   std::ranges::transform(wanted, wanted.begin(), lower);
   if (std::ranges::find(refused, wanted) != refused.end()) {
-    throw WeakAlgorithmError(wanted + " is deprecated or too weak: use x-wing, aes-256-gcm or ed25519");
+    throw WeakAlgorithmError(
+        wanted + " is deprecated or too weak, and no setting allows it: use x-wing, aes-256-gcm or ed25519");
   }
   for (const auto& [alias, meant] : aliases) {
     if (wanted == alias) wanted = meant;

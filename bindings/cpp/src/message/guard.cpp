@@ -131,6 +131,7 @@ bool Guard::looks_at(const wire::MessageView& view) const {
 
 Opened Guard::open(const wire::MessageView& view, std::int64_t now_ms) const {
   Opened opened;
+  check_signature_algorithm(view, security_.fips_mode);
   if (security_.policy != SignaturePolicy::off) {
     const std::optional<MessageKey> key = verify(view, trusted(), security_.policy, security_.fips_mode);
     if (key) opened.signed_by = key->id();

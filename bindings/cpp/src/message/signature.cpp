@@ -80,6 +80,11 @@ bool holds(const MessageKey& key, ByteView signature, ByteView covered) {
                                      wire::raw(state.public_bytes)) == 0;
 }
 
+void check_signature_algorithm(const wire::MessageView& view, FipsMode mode) {
+  const std::string_view named = view.security().signature_algorithm;
+  if (!named.empty()) algorithm_of(named, mode);
+}
+
 std::optional<MessageKey> verify(const wire::MessageView& view, const TrustedKeys& trusted, SignaturePolicy policy,
                                  FipsMode mode) {
   if (policy == SignaturePolicy::off) return std::nullopt;

@@ -18,6 +18,10 @@ bool holds(const MessageKey& key, ByteView signature, ByteView covered);
 
 using TrustedKeys = std::map<std::string, MessageKey, std::less<>>;  // by id
 
+// Refuses a message that names a refused algorithm, whoever looks at its signature (M-24). WeakAlgorithmError,
+// UnknownAlgorithmError.
+void check_signature_algorithm(const wire::MessageView& view, FipsMode mode);
+
 // Holds a message to a policy; the key that signed it, if it was looked at. Who is not trusted costs no look at the
 // payload. SignatureError, UntrustedError, UnsignedError, WeakAlgorithmError.
 std::optional<MessageKey> verify(const wire::MessageView& view, const TrustedKeys& trusted, SignaturePolicy policy,

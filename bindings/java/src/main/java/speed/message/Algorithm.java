@@ -115,7 +115,7 @@ public enum Algorithm {
         String wanted = isAscii ? name.toLowerCase(Locale.ROOT) : name; // or the sign of Kelvin would become a k
         if (REFUSED.contains(wanted)) {
             throw new WeakAlgorithmException(
-                    wanted + " is deprecated or too weak: use x-wing, aes-256-gcm or ed25519");
+                    wanted + " is deprecated or too weak, and no setting allows it: use x-wing, aes-256-gcm or ed25519");
         }
         Algorithm found = BY_LABEL.get(ALIASES.getOrDefault(wanted, wanted));
         if (found == null) {

@@ -114,12 +114,35 @@ public final class Guard {
      */
     public OpenedMessage open(MessageView received, long nowMs) {
         MessageView view = whole(received);
+        checkSignatureAlgorithm(view.security(), security.fipsMode());
         MessageKey signer = trusted.check(view, security.policy(), security.fipsMode());
         checkTime(view, nowMs);
         String classification = view.security().classification();
         Sensitivity.checkEncrypted(classification, view.isEncrypted());
         Sensitivity.checkClearance(classification, security.clearance());
         return opened(view, signer);
+    }
+
+    /** Who looks at no signature refuses what it says of itself as well (M-24). */
+    private static void checkSignatureAlgorithm(Security said, FipsMode mode) {
+        if (!said.signatureAlgorithm().isEmpty()) {
+            Algorithm.of(said.signatureAlgorithm()).allowedBy(mode);
+        }
+    }
+
+    /**
+     * What also a node asks that verifies and decrypts nothing (M-24, M-28).
+     *
+     * @param view as it came
+     * @throws speed.errors.MessageException when it is refused
+     */
+    public static void checkUnopened(MessageView view) {
+        Security said = view.security();
+        checkSignatureAlgorithm(said, FipsMode.OFF);
+        Sensitivity.checkEncrypted(said.classification(), view.isEncrypted());
+        if (view.isEncrypted()) {
+            Algorithm.of(said.encryption().algorithm());
+        }
     }
 
     private OpenedMessage opened(MessageView view, MessageKey signer) {

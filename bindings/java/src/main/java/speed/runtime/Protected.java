@@ -8,12 +8,11 @@ import speed.errors.MessageException;
 import speed.errors.WireException;
 import speed.message.Guard;
 import speed.message.MessageSecurity;
-import speed.message.OpenedMessage;
 import speed.wire.MessageDraft;
 
 /**
  * The way of messages that are signed, encrypted or described: written before, and opened behind, the lanes (M-25). A
- * node without a {@link MessageSecurity} opens none. Thread-safe.
+ * node without a {@link MessageSecurity} opens none, and refuses what every node refuses. Thread-safe.
  */
 final class Protected {
     private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
@@ -40,12 +39,8 @@ final class Protected {
 
     /** A message as a handler may have it; WireException with the code of the refusal for others (M-18). */
     Message open(Message message) {
-        if (!opens) {
-            return message;
-        }
         try {
-            OpenedMessage opened = guard.open(message.view(), System.currentTimeMillis());
-            return message.opened(opened);
+            return looked(message);
         } catch (MessageException refused) {
             lines.warn(LOG, "a message of {} was refused: {}: {}", message.source(), refused.code(), refused.getMessage());
             throw new WireException(refused.code(), refused.getMessage());
@@ -53,5 +48,13 @@ final class Protected {
             lines.warn(LOG, "a message of {} was refused: {}", message.source(), refused.getMessage());
             throw refused;
         }
+    }
+
+    private Message looked(Message message) {
+        if (opens) {
+            return message.opened(guard.open(message.view(), System.currentTimeMillis()));
+        }
+        Guard.checkUnopened(message.view());
+        return message;
     }
 }

@@ -43,6 +43,20 @@ class SignaturesTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> aRefusedAlgorithmIsNamedWhateverThePolicy() {
+        Guard lenient = new Guard(MessageSecurity.NONE);
+        Guard verifying = new Guard(MessageSecurity.NONE.withPolicy(SignaturePolicy.VERIFY, keys.get(0)));
+        return vectors.each("refused_algorithms", one -> {
+            MessageView view = MessageView.of(one.bytes("hex"));
+            for (Guard guard : List.of(lenient, verifying)) {
+                MessageException refused =
+                        assertThrows(MessageException.class, () -> guard.open(view, view.publishedAtMs()));
+                assertEquals(one.text("error"), refused.code());
+            }
+        });
+    }
+
+    @TestFactory
     Stream<DynamicTest> aPublicKeyThatProvesNothingIsRefused() {
         return vectors.cases("refused_keys").stream().map(one -> DynamicTest.dynamicTest(one.text("public"),
                 () -> assertThrows(KeyRefusedException.class, () -> MessageKey.of(one.values()))));
