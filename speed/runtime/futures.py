@@ -22,6 +22,8 @@ log = logging.getLogger("speed.spc")
 Outcome = Any
 """The answer, the SpeedError that takes its place, or an ``Answer`` that is not read yet."""
 Completion = Callable[[Outcome], None]
+_LOOK_SECONDS = 1.0
+"""How late a signal is noticed at most that arrived in the moment in which a wait began."""
 SMALL_BYTES = 64 << 10
 """Up to this size the thread that reads decodes the answer of a Future."""
 
@@ -71,7 +73,8 @@ class Waiter:
     def result(self) -> Outcome:
         """Block until completed; the pending table bounds the wait."""
         with place_given_up():
-            self._lock.acquire()
+            while not self._lock.acquire(timeout=_LOOK_SECONDS):
+                pass  # a signal that came right before the wait did not end it: its handler runs now
         outcome = self._outcome.outcome() if type(self._outcome) is Answer else self._outcome
         if isinstance(outcome, SpeedError):
             raise raised(outcome, self._execution)
