@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class NativeEngine:
     def __init__(self, options: Options) -> None:
         self._process = os.getpid()
         self._services = ServiceRegistry()
-        self._engine = speed_native.Engine(**_checked(options), settle=_settle)
+        self._engine = speed_native.Engine(**_checked(options), settle=NativeFuture.end)
         self.root: str = self._engine.root
         if self._engine.polling and options.bell == "auto":
             log.warning("%s has no FIFOs or lies on a remote filesystem: lanes are polled, which is slower", self.root)
@@ -103,7 +103,7 @@ class NativeEngine:
         future = NativeFuture(self._process)
         traceparent = traceparent or current_traceparent.get()
         request_id = self._engine.submit(target, service, arguments, timeout, traceparent, future)
-        future.on_cancelled(partial(self._engine.withdraw, target, request_id))
+        future.written = self._engine, target, request_id
         return future
 
     def ping(self, target: str, timeout: float) -> float:
@@ -392,8 +392,20 @@ def _handling_batches(handler: BatchHandler) -> Callable[[list[tuple[Any, ...]]]
 class NativeFuture(CallFuture):
     """The result of a call of the core; a worker settles it, and runs what was hung on it."""
 
+    written: tuple[Any, str, str] | None = None
+    """The core's engine, the target and the id of the request, once it is written."""
+
     def __init__(self, process: int) -> None:
         super().__init__(_at_once, process)
+
+    def cancel(self) -> bool:
+        if self.written is not None and not self.done():
+            engine, target, request_id = self.written
+            engine.withdraw(target, request_id)
+        return False
+
+    def end(self, result: Any, error: SpeedError | None) -> None:
+        self.settle(result if error is None else error)
 
     def _place_given_up(self) -> AbstractContextManager[None]:
         place: AbstractContextManager[None] = speed_native.Place()
@@ -402,11 +414,6 @@ class NativeFuture(CallFuture):
 
 def _at_once(run: Callable[[], None]) -> None:
     run()
-
-
-def _settle(future: NativeFuture, result: Any, error: SpeedError | None) -> None:
-    """End a future of ``submit``."""
-    future.settle(result if error is None else error)
 
 
 def _write_log(level: int, logger: str, text: str) -> None:

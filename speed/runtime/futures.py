@@ -107,6 +107,7 @@ class CallFuture(Future[Any]):
     """Whether the thread that completes it may run the callbacks added from now on, since they wait for nothing."""
     _withdraw: Callable[[], None] | None = None
     _hung: deque[Callable[[Future[Any]], object]] | None = None
+    _is_settled = False
 
     def __init__(self, tell: Callable[[Callable[[], None]], None], process: int) -> None:
         super().__init__()
@@ -151,7 +152,7 @@ class CallFuture(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """The result; raises what the call raises, TimeoutError after ``timeout`` seconds."""
-        if self.done():
+        if self._is_settled or self.done():
             return super().result()
         self._check_process()
         with self._place_given_up():
@@ -190,4 +191,6 @@ class CallFuture(Future[Any]):
                 self.set_result(outcome)
         except InvalidStateError:
             return
-        self.tell()
+        self._is_settled = True
+        if self._hung:
+            self.tell()

@@ -61,8 +61,8 @@ void open_envelope(ByteView data) {
   require(header.target == target(), wire::Refusal::wrong_target);
   const std::size_t whole = header.payload_bytes + wire::envelope_overhead;
   require(whole <= data.size(), wire::Refusal::truncated);
-  speed::Bytes plain(header.payload_bytes);
-  require(wire::LinkOpener(ring(), source(), target()).open(header, data.first(whole), plain));
+  speed::Bytes sealed(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(whole));
+  require(wire::LinkOpener(ring(), source(), target()).open(header, sealed));
 }
 
 void open_protected(ByteView data) {

@@ -61,12 +61,15 @@ void read_lane(ByteView data) {
   const Link& link = link_of_vectors();
   wire::LinkOpener opener(link.keyring, link.source, link.target);
   core::LaneDecoder decoder(link.source, link.target, opener);
-  wire::Buffer opened;
-  const core::Scan scan = decoder.scan({data, 0, 7, true, true}, 64, opened);
+  Bytes lane(data.begin(), data.end());
+  const core::Scan scan = decoder.scan({lane, 0, 7, true, true}, 64);
   std::uint64_t settled = 0;
   for (const core::Item& item : scan.items) {
     require(item.start == settled && item.end > item.start);
     settled = item.end;
+    const auto size = static_cast<std::size_t>(item.end - item.start);
+    const ByteView bytes = ByteView(lane).subspan(static_cast<std::size_t>(item.start), size);
+    if (item.is_damage()) require(std::ranges::equal(bytes, data.subspan(static_cast<std::size_t>(item.start), size)));
   }
   require(settled == scan.consumed && scan.consumed <= data.size());
 }

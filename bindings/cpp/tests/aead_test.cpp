@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sodium.h>
 
+#include <array>
+
 #include "wire/mac.hpp"
 
 namespace speed::wire {
@@ -43,6 +45,38 @@ TEST(Aead, every_length_gives_the_bytes_of_libsodium_and_opens_again_w_7) {
     Bytes opened(size);
     ASSERT_TRUE(opener.open(nonce, aad, sealed, opened)) << size;
     ASSERT_EQ(opened, plain) << size;
+  }
+}
+
+constexpr std::array lengths{0UL, 1UL, 63UL, 200UL, 2048UL, 2049UL, 2064UL, 5000UL, 65536UL, 1'000'003UL};
+
+TEST(Aead, what_is_authentic_opens_where_it_lies_w_7) {
+  const auto key = random_block<limits::key_bytes>();
+  const auto nonce = random_block<limits::nonce_bytes>();
+  const Bytes aad = random_bytes(limits::aad_bytes);
+  Aead opener(key, Aead::Direction::open);
+  for (const std::size_t size : lengths) {
+    const Bytes plain = random_bytes(size);
+    Bytes bytes = sealed_by_sodium(key, nonce, aad, plain);
+    EXPECT_TRUE(opener.is_authentic(nonce, aad, bytes)) << size;
+    ASSERT_TRUE(opener.open(nonce, aad, bytes, std::span(bytes).first(size))) << size;
+    bytes.resize(size);
+    EXPECT_EQ(bytes, plain) << size;
+  }
+}
+
+TEST(Aead, what_is_not_authentic_stays_where_it_lies_w_7_l_16) {
+  const auto key = random_block<limits::key_bytes>();
+  const auto nonce = random_block<limits::nonce_bytes>();
+  const Bytes aad = random_bytes(limits::aad_bytes);
+  Aead opener(key, Aead::Direction::open);
+  for (const std::size_t size : lengths) {
+    Bytes bytes = sealed_by_sodium(key, nonce, aad, random_bytes(size));
+    bytes.back() ^= std::byte{1};
+    const Bytes before = bytes;
+    EXPECT_FALSE(opener.is_authentic(nonce, aad, bytes)) << size;
+    EXPECT_FALSE(opener.open(nonce, aad, bytes, std::span(bytes).first(size))) << size;
+    EXPECT_EQ(bytes, before) << size;
   }
 }
 

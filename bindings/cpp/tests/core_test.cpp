@@ -184,7 +184,11 @@ class Lane : public testing::Test {
     sealer_.seal(wire::EnvelopeType::message, 0, counter, 1, wire::view(payload), nonce, lane_);
     ends_.push_back(lane_.size());
   }
-  Scan scan(bool final = false) { return decoder_.scan({lane_.view(), 0, 7, final, false}, 64, opened_); }
+  std::span<std::byte> bytes() { return {lane_.data(), lane_.size()}; }
+  Scan scan(bool final = false) {
+    opened_.assign(lane_.view().begin(), lane_.view().end());
+    return decoder_.scan({opened_, 0, 7, final, false}, 64);
+  }
 
   wire::NodeId source_ = wire::node_id("analytics");
   wire::NodeId target_ = wire::node_id("billing");
@@ -193,17 +197,22 @@ class Lane : public testing::Test {
   wire::LinkOpener opener_{keyring_, source_, target_};
   LaneDecoder decoder_{source_, target_, opener_};
   wire::Buffer lane_;
-  wire::Buffer opened_;
+  Bytes opened_;  // what the last scan made of it
   std::vector<std::size_t> ends_;
 };
 
 TEST_F(Lane, every_split_decodes_equally_l_11) {
   for (std::uint64_t n = 1; n <= 3; ++n) write(n, "payload");
+  const Bytes sealed(lane_.view().begin(), lane_.view().end());
   for (std::size_t size = 0; size <= lane_.size(); ++size) {
-    const Scan first = decoder_.scan({lane_.view().first(size), 0, 7, false, false}, 64, opened_);
-    const std::size_t rest = first.items.size();
-    const Scan second = decoder_.scan({lane_.view().subspan(first.consumed), first.consumed, 7, false, false}, 64, opened_);
-    EXPECT_EQ(rest + second.items.size(), 3U) << size;
+    Bytes lane = sealed;
+    const std::span<std::byte> all(lane);
+    const Scan first = decoder_.scan({all.first(size), 0, 7, false, false}, 64);
+    const Scan second = decoder_.scan({all.subspan(first.consumed), first.consumed, 7, false, false}, 64);
+    EXPECT_EQ(first.items.size() + second.items.size(), 3U) << size;
+    for (const Scan* scan : {&first, &second}) {
+      for (const Item& item : scan->items) EXPECT_EQ(wire::text(item.payload), "payload") << size;
+    }
   }
 }
 
@@ -216,6 +225,47 @@ TEST_F(Lane, reading_goes_on_behind_a_flipped_bit_l_16) {
   EXPECT_EQ(found.items[1].start, ends_[0]);
   EXPECT_EQ(found.items[1].end, ends_[1]);
   EXPECT_FALSE(found.items[2].is_damage());
+}
+
+TEST_F(Lane, what_is_refused_keeps_its_bytes_whatever_its_size_l_16_l_20) {
+  for (const std::size_t size : {10UL, 1000UL, 5000UL, 300'000UL}) {
+    lane_.clear();
+    ends_.clear();
+    write(1, std::string(size, 'a'));
+    write(2, std::string(size, 'b'));
+    lane_.data()[90] ^= std::byte{1};
+    const Scan found = scan();
+    ASSERT_EQ(found.items.size(), 2U) << size;
+    EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_tag) << size;
+    EXPECT_TRUE(std::ranges::equal(ByteView(opened_).first(ends_[0]), lane_.view().first(ends_[0]))) << size;
+    EXPECT_EQ(wire::text(found.items[1].payload), std::string(size, 'b')) << size;
+  }
+}
+
+TEST_F(Lane, an_envelope_behind_one_that_lies_about_its_length_is_found_and_opened_once_l_16) {
+  write(1, std::string(5000, 'a'));
+  const std::size_t lie = lane_.size();
+  write(2, std::string(5000, 'b'));
+  lane_.shrink(lie + 88);  // headers that promise what does not follow
+  write(3, std::string(5000, 'c'));
+  const Scan found = decoder_.scan({bytes(), 0, 7, false, true}, 64);
+  ASSERT_EQ(found.items.size(), 3U);
+  EXPECT_TRUE(found.items[1].is_damage());
+  EXPECT_EQ(found.items[1].start, lie);
+  EXPECT_EQ(wire::text(found.items[0].payload), std::string(5000, 'a'));
+  EXPECT_EQ(wire::text(found.items[2].payload), std::string(5000, 'c'));
+}
+
+TEST_F(Lane, what_is_looked_at_behind_an_incomplete_envelope_stays_sealed_l_16) {
+  write(1, std::string(5000, 'a'));
+  lane_.shrink(88);
+  write(2, "payload");
+  lane_.data()[ends_[1] - 1] ^= std::byte{1};
+  const Bytes before(lane_.view().begin(), lane_.view().end());
+  const Scan found = decoder_.scan({bytes(), 0, 7, false, true}, 64);
+  EXPECT_EQ(found.consumed, 0U);
+  EXPECT_EQ(found.needed, wire::envelope_overhead + 5000);
+  EXPECT_TRUE(std::ranges::equal(bytes(), before));
 }
 
 TEST_F(Lane, a_torn_tail_of_a_finished_segment_is_passed_l_17) {
@@ -231,7 +281,7 @@ TEST_F(Lane, a_torn_tail_of_a_finished_segment_is_passed_l_17) {
 
 TEST_F(Lane, an_envelope_of_another_generation_than_its_segment_is_damage_l_13) {
   write(1, "payload");
-  const Scan found = decoder_.scan({lane_.view(), 0, 8, true, false}, 64, opened_);
+  const Scan found = decoder_.scan({bytes(), 0, 8, true, false}, 64);
   ASSERT_EQ(found.items.size(), 1U);
   EXPECT_EQ(found.items[0].refusal, wire::Refusal::bad_sequence);
 }

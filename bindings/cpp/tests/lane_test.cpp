@@ -82,6 +82,52 @@ TEST(LaneOfFiles, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
   EXPECT_EQ(lane.quarantined(), 1U);
 }
 
+TEST(LaneOfFiles, of_a_large_envelope_with_a_bad_tag_the_bytes_of_the_lane_are_kept_l_20) {
+  OneLane lane;
+  Sender sender(lane);
+  sender.send(std::string(200'000, 'a'));
+  sender.send("second");
+  std::string bytes = content(lane.segment(1));
+  bytes[100] = static_cast<char>(bytes[100] ^ 1);
+  put(lane.segment(1), bytes);
+  const auto reader = lane.reader();
+  EXPECT_EQ(texts(read_all(*reader)), Texts{"second"});
+  const std::string kept = lane.first_kept();
+  EXPECT_GE(kept.size(), 200'000U) << "all but what might begin the next header";
+  EXPECT_TRUE(bytes.starts_with(kept));
+}
+
+TEST(LaneOfFiles, a_giant_is_read_in_turns_between_which_other_lanes_have_theirs_l_19) {
+  OneLane lane;
+  Sender sender(lane);
+  sender.send(std::string(13 << 20, 'a'));
+  sender.send("second");
+  const auto reader = lane.reader();
+  std::vector<fs::Received> received;
+  int turns = 1;
+  while (reader->read(received, 1, 1000, false) && received.empty()) ++turns;
+  EXPECT_EQ(turns, 4) << "slices of 4 MiB";
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(wire::text(received[0].payload), std::string(13 << 20, 'a'));
+  EXPECT_EQ(texts(read_all(*reader, false)), Texts{"second"});
+}
+
+TEST(LaneOfFiles, a_giant_outlives_the_next_reads_where_it_is_kept) {
+  OneLane lane;
+  Sender sender(lane);
+  sender.send(std::string(5 << 20, 'a'));
+  sender.send(std::string(100'000, 'b'));
+  const auto reader = lane.reader();
+  std::vector<fs::Received> received;
+  while (reader->read(received, 1, 1000, true) && received.empty()) continue;
+  ASSERT_EQ(received.size(), 1U);
+  const wire::KeptBytes giant = fs::kept(received[0]);
+  EXPECT_EQ(giant.bytes.data(), received[0].payload.data()) << "was copied";
+  reader->read(received, 1, 1001, true);
+  EXPECT_EQ(wire::text(received[0].payload), std::string(100'000, 'b'));
+  EXPECT_EQ(wire::text(giant.bytes), std::string(5 << 20, 'a'));
+}
+
 TEST(LaneOfFiles, many_forged_envelopes_cost_bounded_work_l_16) {
   OneLane lane;
   Sender sender(lane);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ namespace speed::test {
 // Calls of this process that fail while they are told to, with an error that no filesystem gives to order.
 enum class Call { none, write, pwrite };
 void fail(Call call, int error);  // Call::none: nothing fails any more
+
+inline std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class OneLane {
  public:
@@ -47,6 +53,15 @@ class OneLane {
       found += entry.path().extension() == ".reason" ? 1 : 0;
     }
     return found;
+  }
+
+  // The bytes of the first damage that was put aside.
+  std::string first_kept() const {
+    std::set<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(wire::quarantine_dir(root.path, "billing"))) {
+      if (entry.path().extension() != ".reason") paths.insert(entry.path());
+    }
+    return paths.empty() ? std::string() : content(*paths.begin());
   }
 
   TestRoot root;
@@ -113,11 +128,6 @@ inline std::vector<std::string> texts(const std::vector<Got>& all) {
 inline std::uint64_t counted(const fs::LaneReader& reader, const std::string& what) {
   const auto found = reader.counts().find(what);
   return found == reader.counts().end() ? 0 : found->second;
-}
-
-inline std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 inline void put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }

@@ -47,8 +47,11 @@ Refusal open_envelope(LaneFacts& lane, ByteView envelope, Header& header, Bytes&
   if (header.source != lane.source) return Refusal::wrong_source;
   if (header.target != lane.target) return Refusal::wrong_target;
   if (envelope.size() != envelope_overhead + header.payload_bytes) return Refusal::truncated;
-  payload.resize(static_cast<std::size_t>(header.payload_bytes));
-  return LinkOpener(lane.keyring, lane.source, lane.target).open(header, envelope, payload);
+  Bytes opened(envelope.begin(), envelope.end());
+  const Refusal refusal = LinkOpener(lane.keyring, lane.source, lane.target).open(header, opened);
+  const std::span<std::byte> found = payload_in(opened);
+  payload.assign(found.begin(), found.end());
+  return refusal;
 }
 
 TEST(Names, node_names_and_ids_follow_w_1_and_w_3) {

@@ -68,13 +68,13 @@ std::optional<Settling::Ended> Settling::next() {
 
 void Settling::settle() {
   const Taken taken;
-  for (std::optional<Ended> one = next(); one; one = next()) settle_one(*one);
+  for (std::optional<Ended> one = next(); one; one = next()) settle_one(*std::move(one));
 }
 
-void Settling::settle_one(const Ended& one) {
+void Settling::settle_one(Ended one) {
   nb::object result = nb::none();
   nb::object error = nb::none();
-  const core::Outcome outcome = runtime::read(one.outcome);
+  const core::Outcome outcome = runtime::read(std::move(one.outcome));
   if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) {
     error = to_exception(*failure);
   } else {

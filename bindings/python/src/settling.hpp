@@ -39,7 +39,7 @@ class Settling : public std::enable_shared_from_this<Settling> {
   std::optional<Ended> next();
   void help();
   void settle();
-  void settle_one(const Ended& one);
+  void settle_one(Ended one);
 
   runtime::Workers& workers_;
   const Kept settle_;

@@ -37,9 +37,7 @@ LaneDecoder::LaneDecoder(const wire::NodeId& source, const wire::NodeId& target,
   std::ranges::copy(target, pattern_.begin() + source.size());
 }
 
-Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& opened) {
-  opened.clear();
-  opened.reserve(window.bytes.size());  // so that payloads stay where they are
+Scan LaneDecoder::scan(const Window& window, std::size_t limit) {
   Scan scan;
   scan.items.reserve(std::min(limit, window.bytes.size() / wire::envelope_overhead + 1));
   std::size_t at = 0;
@@ -49,8 +47,8 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& op
       scan.more = true;
       break;
     }
-    Look found = look(window, at, opened);
-    if (found.kind == Look::Kind::opened) {
+    Look found = look(window, at);
+    if (found.kind == Look::Kind::whole) {
       at = static_cast<std::size_t>(found.item.end - window.base);
       scan.items.push_back(found.item);
       continue;
@@ -61,8 +59,8 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& op
       break;
     }
     ++searches;
-    const std::size_t end = end_of_damage(window, at, opened);
-    if (incomplete && !window.final && peek(window, end, opened).kind != Look::Kind::opened) {
+    const std::size_t end = end_of_damage(window, at);
+    if (incomplete && !window.final && peek(window, end).kind != Look::Kind::whole) {
       scan.needed = found.needed;
       break;
     }
@@ -73,7 +71,25 @@ Scan LaneDecoder::scan(const Window& window, std::size_t limit, wire::Buffer& op
   return scan;
 }
 
-LaneDecoder::Look LaneDecoder::look(const Window& window, std::size_t at, wire::Buffer& opened) {
+LaneDecoder::Look LaneDecoder::look(const Window& window, std::size_t at) {
+  Look found = inspect(window, at);
+  if (found.kind != Look::Kind::whole) return found;
+  const std::span<std::byte> envelope = window.bytes.subspan(at, found.needed);
+  found.item.refusal = opener_.open(found.item.header, envelope);
+  found.item.payload = wire::payload_in(envelope);
+  if (found.item.is_damage()) found.kind = Look::Kind::refused;
+  return found;
+}
+
+LaneDecoder::Look LaneDecoder::peek(const Window& window, std::size_t at) {
+  Look found = inspect(window, at);
+  if (found.kind != Look::Kind::whole) return found;
+  found.item.refusal = opener_.check(found.item.header, window.bytes.subspan(at, found.needed));
+  if (found.item.is_damage()) found.kind = Look::Kind::refused;
+  return found;
+}
+
+LaneDecoder::Look LaneDecoder::inspect(const Window& window, std::size_t at) const {
   Look look{Look::Kind::refused, 0, {}};
   const ByteView rest = window.bytes.subspan(at);
   if (rest.size() < wire::limits::aad_bytes) return {Look::Kind::incomplete, wire::envelope_overhead, {}};
@@ -84,25 +100,11 @@ LaneDecoder::Look LaneDecoder::look(const Window& window, std::size_t at, wire::
   const auto size = static_cast<std::size_t>(item.header.payload_bytes);
   const std::size_t total = wire::envelope_overhead + size;
   if (rest.size() < total) return {Look::Kind::incomplete, total, {}};
-  const std::size_t before = opened.size();
-  const std::span<std::byte> payload = opened.extend(size);
-  item.refusal = opener_.open(item.header, rest.first(total), payload);
-  if (item.refusal != Refusal::ok) {
-    opened.shrink(before);
-    return look;
-  }
-  item.payload = payload;
   item.start = window.base + at;
   item.end = item.start + total;
-  look.kind = Look::Kind::opened;
+  look.kind = Look::Kind::whole;
+  look.needed = total;
   return look;
-}
-
-LaneDecoder::Look LaneDecoder::peek(const Window& window, std::size_t at, wire::Buffer& opened) {
-  const std::size_t before = opened.size();
-  Look found = look(window, at, opened);
-  opened.shrink(before);
-  return found;
 }
 
 Refusal LaneDecoder::misplaced(const wire::Header& header, std::uint32_t generation) const {
@@ -113,7 +115,7 @@ Refusal LaneDecoder::misplaced(const wire::Header& header, std::uint32_t generat
 
 // The next place that may hold an envelope (L-16). A complete one must authenticate; an incomplete one ends the damage
 // as well: it is judged when its bytes are there. Without any, all bytes that cannot begin a header are damage.
-std::size_t LaneDecoder::end_of_damage(const Window& window, std::size_t at, wire::Buffer& opened) {
+std::size_t LaneDecoder::end_of_damage(const Window& window, std::size_t at) {
   const std::size_t length = window.bytes.size();
   std::size_t place = at + 1;
   for (int tries = 0; tries < max_places; ++tries) {
@@ -122,7 +124,7 @@ std::size_t LaneDecoder::end_of_damage(const Window& window, std::size_t at, wir
         memmem(window.bytes.data() + from, length - from, pattern_.data(), pattern_.size());
     if (found == nullptr) return window.final ? length : std::max(at, length - std::min(length, header_tail));
     place = static_cast<std::size_t>(static_cast<const std::byte*>(found) - window.bytes.data()) - ids_offset;
-    if (peek(window, place, opened).kind != Look::Kind::refused) return place;
+    if (peek(window, place).kind != Look::Kind::refused) return place;
     ++place;
   }
   return place;

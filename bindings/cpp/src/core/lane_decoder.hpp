@@ -12,7 +12,7 @@ namespace speed::core {
 struct Item {
   wire::Refusal refusal = wire::Refusal::ok;  // not ok: damage, and why; truncated for a torn tail
   wire::Header header;
-  ByteView payload;  // in the buffer that was passed to `scan`
+  ByteView payload;  // in the window
   std::uint64_t start = 0;
   std::uint64_t end = 0;
 
@@ -26,9 +26,9 @@ struct Scan {
   bool more = false;         // a limit ended the scan
 };
 
-// A run of bytes of one segment.
+// A run of bytes of one segment; what is authentic among them is opened where it lies.
 struct Window {
-  ByteView bytes;
+  std::span<std::byte> bytes;
   std::uint64_t base = 0;  // where they lie in the segment
   std::uint32_t generation = 0;
   bool final = false;       // no byte will follow
@@ -40,19 +40,19 @@ class LaneDecoder {
  public:
   LaneDecoder(const wire::NodeId& source, const wire::NodeId& target, wire::LinkOpener& opener);
 
-  // At most `limit` items; payloads go to `opened`, which is cleared first.
-  Scan scan(const Window& window, std::size_t limit, wire::Buffer& opened);
+  Scan scan(const Window& window, std::size_t limit);  // at most `limit` items
 
  private:
-  // What lies at a place: an envelope, one that needs `needed` bytes in all, or none.
+  // What lies at a place: an envelope of `needed` bytes, one that needs as many in all, or none.
   struct Look {
-    enum class Kind { opened, incomplete, refused } kind = Kind::refused;
+    enum class Kind { whole, incomplete, refused } kind = Kind::refused;
     std::size_t needed = 0;
     Item item;
   };
-  Look look(const Window& window, std::size_t at, wire::Buffer& opened);
-  Look peek(const Window& window, std::size_t at, wire::Buffer& opened);  // leaves nothing in `opened`
-  std::size_t end_of_damage(const Window& window, std::size_t at, wire::Buffer& opened);
+  Look look(const Window& window, std::size_t at);  // opens what is authentic
+  Look peek(const Window& window, std::size_t at);  // leaves it as it is
+  Look inspect(const Window& window, std::size_t at) const;  // by its headers alone
+  std::size_t end_of_damage(const Window& window, std::size_t at);
   wire::Refusal misplaced(const wire::Header& header, std::uint32_t generation) const;
 
   wire::NodeId source_;

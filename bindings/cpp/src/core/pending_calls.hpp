@@ -16,13 +16,14 @@
 #include <vector>
 
 #include "speed/value.hpp"
+#include "wire/bytes.hpp"
 
 namespace speed::core {
 
 // An answer as it came: whoever waits for it decodes it (S-2).
 struct Unread {
   std::string source;
-  std::shared_ptr<const std::vector<std::byte>> payload;
+  wire::KeptBytes payload;
 };
 
 using Outcome = std::variant<Value, std::exception_ptr, Unread>;

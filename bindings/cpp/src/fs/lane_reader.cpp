@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t chunk_bytes = 64 << 10;
 constexpr std::size_t kept_bytes = 4 << 20;
+constexpr std::size_t slice_bytes = 4 << 20;   // of one envelope, read in one turn
 constexpr std::uint64_t read_bytes = 4 << 20;  // passed at once without an envelope, at most
 constexpr std::uint64_t lazy_bytes = 1 << 20;
 constexpr std::uint64_t sample_bytes = 1 << 20;
@@ -136,8 +137,7 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
     const Fd fd = files_.open_segment(entry.start.file());
     for (std::size_t want = chunk_bytes;; want = scan.needed) {
       const std::size_t length = fill(fd.get(), entry.start.offset, want);
-      const core::Window window{buffer_.view().first(length), entry.start.offset, entry.start.generation};
-      scan = decoder_.scan(window, 1, opened_);
+      scan = decoder_.scan({{buffer_.data(), length}, entry.start.offset, entry.start.generation}, 1);
       if (!scan.items.empty() || scan.needed <= want) break;
     }
   } catch (const std::system_error& error) {
@@ -147,6 +147,7 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
   if (scan.items.empty() || scan.items[0].is_damage() || scan.items[0].header.sequence != entry.sequence) return false;
   progress_.found_again(entry.sequence, scan.items[0].end);
   received.push_back({scan.items[0].header, scan.items[0].payload, true, false});
+  hand_over(received);
   return true;
 }
 
@@ -154,7 +155,6 @@ bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>
 
 bool LaneReader::read(std::vector<Received>& received, std::size_t most, double now, bool scan) {
   received.clear();
-  opened_.trim(kept_bytes);
   if (!again_.empty()) {
     read_again(received);
     if (!received.empty()) return true;
@@ -190,23 +190,21 @@ LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std:
   const wire::Position from = position_;
   if (scan && !last && is_as_it_was()) return {0, true};
   const std::size_t want = window_bytes(scan || last);
-  buffer_.clear();
-  const std::span<std::byte> room = buffer_.extend(want);
-  // A torn rest is dropped for good: that nothing follows it is asked twice.
-  const int fd = segment_.get();
-  const std::size_t length = last ? read_at(fd, room, from.offset) : read_now(fd, room, from.offset);
+  const std::optional<std::size_t> filled = fill_window(want, last);
+  if (!filled) return {slice_bytes, false};
+  const std::size_t length = *filled;
   seen_ = from.offset + length;
   look_if_due(now);
   if (length == 0) return {0, true};
   const std::size_t visible = before_fence(length);
   const bool ended = (last && length < want) || visible < length;
-  const core::Window window{buffer_.view().first(visible), from.offset, from.generation, ended, scan};
-  const core::Scan scanned = decoder_.scan(window, most, opened_);
+  const core::Window window{{buffer_.data(), visible}, from.offset, from.generation, ended, scan};
+  const core::Scan scanned = decoder_.scan(window, most);
   take(scanned, ended);
   suspected_ = scan && scanned.consumed == 0 ? seen_ : 0;
   suspected_fences_ = fences_.size();
   accept(scanned, from, received);
-  if (buffer_.capacity() > kept_bytes) buffer_.trim(kept_bytes);
+  hand_over(received);
   if (scanned.more) {
     // A search after damage may have authenticated the whole window many times over.
     return {has_damage(scanned) ? std::max(scanned.consumed, chunk_bytes) : scanned.consumed, false};
@@ -231,6 +229,32 @@ std::size_t LaneReader::window_bytes(bool whole) const {
   const auto available = static_cast<std::size_t>(size - std::min(size, position_.offset));
   if (available < needed_ && !whole) return 0;
   return std::max(chunk_bytes, std::min(needed_, available + 1));
+}
+
+// Null if the next turn goes on.
+std::optional<std::size_t> LaneReader::fill_window(std::size_t want, bool last) {
+  const int fd = segment_.get();
+  const std::uint64_t offset = position_.offset;
+  if (want > slice_bytes && file_bytes(fd) >= offset + want) {
+    if (!gather(want)) return std::nullopt;
+    buffer_ = std::move(giant_);
+    return buffer_.size();
+  }
+  giant_.trim(0);
+  // A torn rest is dropped for good: that nothing follows it is asked twice.
+  if (last) return fill(fd, offset, want);
+  buffer_.clear();
+  return read_now(fd, buffer_.extend(want), offset);
+}
+
+// Reads a giant slice by slice, so that other lanes have their turns between; true once it is whole.
+bool LaneReader::gather(std::size_t want) {
+  giant_.reserve(want);
+  const std::size_t size = std::min(slice_bytes, want - giant_.size());
+  const std::span<std::byte> room(giant_.data() + giant_.size(), size);
+  const std::size_t length = read_at(segment_.get(), room, position_.offset + giant_.size());
+  giant_.extend(length);
+  return length < size || giant_.size() == want;
 }
 
 std::size_t LaneReader::fill(int fd, std::uint64_t offset, std::size_t want) {
@@ -277,6 +301,13 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
     progress_.skip_to(position_);
     ++dirty_;
   }
+}
+
+// The memory of a rare giant is kept by what was read of it, if anything was.
+void LaneReader::hand_over(std::vector<Received>& received) {
+  if (buffer_.capacity() <= kept_bytes) return;
+  const auto owner = std::make_shared<const wire::Buffer>(std::move(buffer_));
+  for (Received& one : received) one.owner = owner;
 }
 
 // L-15: what existed when a former process died may have been handled by it. Messages and events of one sender are

@@ -16,14 +16,20 @@
 
 namespace speed::fs {
 
-// One authentic envelope. The payload is valid until the next `read`; the sequence finishes it.
+// One authentic envelope. The payload is valid until the next `read` of any lane of the node, or as long as its owner
+// lives; the sequence finishes it.
 struct Received {
   wire::Header header;
   ByteView payload;
   bool redelivered = false;
   bool doubtful = false;  // whether a former process began it is not known: its cursor was lost, or too short to say
-  std::shared_ptr<const Bytes> owner = nullptr;  // of the payload, where it outlives the next read
+  std::shared_ptr<const void> owner = nullptr;  // of the payload, where it outlives the next read: of what is large
 };
+
+// The payload, beyond the next read.
+inline wire::KeptBytes kept(const Received& received) {
+  return received.owner == nullptr ? wire::copy_of(received.payload) : wire::KeptBytes{received.payload, received.owner};
+}
 
 // What a lane reader needs from its inbox, which outlives it.
 struct Surroundings {
@@ -81,9 +87,12 @@ class LaneReader {
   bool is_as_it_was() const;
   std::size_t window_bytes(bool whole) const;
   std::size_t fill(int fd, std::uint64_t offset, std::size_t want);
+  std::optional<std::size_t> fill_window(std::size_t want, bool last);
+  bool gather(std::size_t want);
   void take(const core::Scan& scan, bool ended);
   void put_aside(const core::Item& damage, std::uint64_t base, bool torn);
   void accept(const core::Scan& scan, const wire::Position& from, std::vector<Received>& received);
+  void hand_over(std::vector<Received>& received);
   bool may_be_repeated(const wire::Header& header, const wire::Position& start);
   bool is_doubtful(const wire::Position& start) const { return lost_track_ && start < suspect_until_; }
 
@@ -105,7 +114,7 @@ class LaneReader {
   std::uint32_t generation_;
   Quarantine& quarantine_;
   wire::Buffer& buffer_;
-  wire::Buffer opened_;
+  wire::Buffer giant_;  // what was read so far of the envelope at the position
   wire::LinkOpener opener_;
   core::LaneDecoder decoder_;
   LaneFiles files_;

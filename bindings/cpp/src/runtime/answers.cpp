@@ -58,7 +58,8 @@ bool Answers::flush(bool may_wait) {
 
 // Sorts them by link; returns those whose link is full.
 std::vector<std::span<Answer>> Answers::send_where_room(std::vector<Answer>& answers) {
-  std::ranges::stable_sort(answers, {}, [](const Answer& one) { return std::pair(one.lane.get(), one.generation); });
+  const auto link = [](const Answer& one) { return std::pair(one.lane.get(), one.generation); };
+  if (!std::ranges::is_sorted(answers, {}, link)) std::ranges::stable_sort(answers, {}, link);
   std::vector<std::span<Answer>> full;
   for (auto first = answers.begin(); first != answers.end();) {
     const auto last = std::find_if(first, answers.end(), [&](const Answer& one) { return !same_link(*first, one); });

@@ -102,7 +102,7 @@ core::Outcome read(core::Outcome outcome) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
   if (unread == nullptr) return outcome;
   try {
-    wire::WireResponse response = wire::decode_response(*unread->payload);
+    wire::WireResponse response = wire::decode_response(unread->payload.bytes);
     if (response.ok) return std::move(response.result);
     return call_error(response.error_code, unread->source + ": " + response.error_message, response.details);
   } catch (const std::exception& error) {
@@ -260,10 +260,7 @@ void Calls::answered(const std::string& source, const fs::Received& received) {
     const std::lock_guard guard(lock_);
     if (!table_.holds(*id)) return context_.stats.count("answers_unexpected");
   }
-  complete(*id, source,
-           core::Unread{source, received.owner != nullptr ? received.owner
-                                                          : std::make_shared<const Bytes>(received.payload.begin(),
-                                                                                          received.payload.end())});
+  complete(*id, source, core::Unread{source, fs::kept(received)});
 }
 
 // --- withdrawal ---

@@ -83,15 +83,14 @@ void Dispatch::unauthorised(const LanePtr& lane, const fs::Received& received) {
 }
 
 void Dispatch::message(const LanePtr& lane, const fs::Received& received) {
-  auto arrival =
-      std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered);
+  auto arrival = std::make_shared<Message::State>(received, lane);
   if (is_alive(*arrival)) to_.delivery.arrive(std::move(arrival));
 }
 
 // A message that was put together; a large one lies in the store. Null if it came too late.
 Arrival Dispatch::made(const LanePtr& lane, const fs::Received& received, const LargePtr& large) {
   auto arrival = large == nullptr
-                     ? std::make_shared<Message::State>(received.payload, lane, received.header, received.redelivered)
+                     ? std::make_shared<Message::State>(received, lane)
                      : std::make_shared<Message::State>(large->take_head(), large, lane, received.header,
                                                         received.redelivered);
   return is_alive(*arrival) ? arrival : nullptr;

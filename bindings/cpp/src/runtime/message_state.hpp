@@ -12,8 +12,8 @@
 namespace speed {
 
 struct Message::State {
-  State(ByteView data, runtime::LanePtr from, const wire::Header& header, bool again)
-      : State(wire::MessageView(Bytes(data.begin(), data.end())), nullptr, std::move(from), header, again) {}
+  State(const fs::Received& received, runtime::LanePtr from)
+      : State(wire::MessageView(fs::kept(received)), nullptr, std::move(from), received.header, received.redelivered) {}
   // A view of all but the payload of a large one.
   State(wire::MessageView seen, runtime::LargePtr held, runtime::LanePtr from, const wire::Header& header, bool again)
       : view(std::move(seen)),

@@ -44,7 +44,7 @@ void settle(std::promise<Value>& promise, core::Outcome outcome) {
 // Too large to be decoded by the thread that reads.
 bool is_large(const core::Outcome& outcome) {
   const auto* const unread = std::get_if<core::Unread>(&outcome);
-  return unread != nullptr && unread->payload->size() > large_answer_bytes;
+  return unread != nullptr && unread->payload.bytes.size() > large_answer_bytes;
 }
 
 // Tells who serves a call that it is withdrawn, when the program says so; until the call ended.

@@ -315,6 +315,7 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   } catch (const std::exception&) {
     return give_up(lane);
   }
+  received_.clear();  // a large one keeps its memory
   if (envelopes > 0) was_busy(lane);
   if (more) unread_.push_back(lane->id());
 }

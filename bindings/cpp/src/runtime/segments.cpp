@@ -183,7 +183,7 @@ Arrival Segments::put_together(const Key& key, const Arrived& arrived, const Lan
   context_.stats.count("payloads_from_segments");
   Arrival made;
   guarded(arrived, lane, [&](const LanePtr&) {
-    made = told_.make(lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), nullptr),
+    made = told_.make(lane, received(arrived, whole->payload == nullptr ? ByteView() : ByteView(*whole->payload), whole->payload),
                       whole->large);
   });
   return made;
@@ -196,7 +196,7 @@ LanePtr Segments::assembled_lane(const Key& key, const Arrived& arrived) {
   });
 }
 
-fs::Received Segments::received(const Arrived& arrived, ByteView payload, std::shared_ptr<const Bytes> owner) const {
+fs::Received Segments::received(const Arrived& arrived, ByteView payload, std::shared_ptr<const void> owner) const {
   fs::Received whole{arrived.header, payload, arrived.redelivered, arrived.doubtful, std::move(owner)};
   whole.header.flags = static_cast<std::uint16_t>(whole.header.flags & ~wire::flag_segment);
   return whole;

@@ -48,7 +48,7 @@ class Segments : public std::enable_shared_from_this<Segments> {
   Arrival put_together(const Key& key, const Arrived& arrived, const LanePtr& lane);
   LanePtr assembled_lane(const Key& key, const Arrived& arrived);
   void whole(const Key& key, const segment::Segment& one, const Arrived& arrived);
-  fs::Received received(const Arrived& arrived, ByteView payload, std::shared_ptr<const Bytes> owner) const;
+  fs::Received received(const Arrived& arrived, ByteView payload, std::shared_ptr<const void> owner) const;
   template <class Hand>
   void guarded(const Arrived& arrived, const LanePtr& lane, Hand hand);
   void hand_on(const Key& key, const Arrived& arrived, const fs::Received& received);

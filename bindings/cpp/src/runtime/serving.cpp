@@ -33,7 +33,7 @@ struct Serving::Asked : Job {
   std::uint32_t generation = 0;  // of the caller
   std::uint64_t sequence = 0;
   wire::RequestHead head;
-  std::shared_ptr<const Bytes> payload;  // null where it was not kept: its service was not there
+  wire::KeptBytes payload;  // nobody's where it was not kept: its service was not there
   bool redelivered = false;
   bool doubtful = false;  // an earlier process may have begun it
   bool entered = false;   // its service is about to be invoked; guarded likewise
@@ -67,9 +67,7 @@ void Serving::accept(const LanePtr& lane, const fs::Received& received) {
   // A large payload is not copied for a service that it does not reach.
   const std::string& service = asked->head.service;
   if (received.payload.size() <= large_payload_bytes || services.find(service, asked->sender).service != nullptr) {
-    asked->payload = received.owner != nullptr
-                         ? received.owner
-                         : std::make_shared<const Bytes>(received.payload.begin(), received.payload.end());
+    asked->payload = fs::kept(received);
   }
   admit(asked, received);
 }
@@ -175,21 +173,21 @@ std::optional<Response> Serving::unwanted(const Asked& asked) const {
 Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found& found) {
   const wire::RequestHead& head = asked->head;
   if (found.service == nullptr) return *found.refusal;
-  if (asked->payload == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
+  if (asked->payload.owner == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
   if (asked->doubtful && !found.idempotent) {
     context_.stats.count("requests_in_doubt");
     return Response::error("INTERNAL_ERROR", "may have run before its node was interrupted", {{"phase", "running"}});
   }
   Request request{head.service,     {}, asked->sender, asked->sender + "/" + asked->key, head.deadline.unix_ms,
                   head.traceparent, found.idempotent && asked->redelivered, asked->cancellation.get_token()};
-  if (asked->payload->size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
+  if (asked->payload.bytes.size() > large_payload_bytes) workers_.begun();  // nobody waits for so much to be read
   try {
-    request.arguments = wire::decode_arguments(*asked->payload, head);  // 5 and 6
+    request.arguments = wire::decode_arguments(asked->payload.bytes, head);  // 5 and 6
   } catch (const WireError& error) {
     context_.stats.rejected(error.reason());
     return Response::error("INVALID_ARGUMENTS", error.what());
   }
-  asked->payload = nullptr;
+  asked->payload = {};
   if (std::optional<Response> early = begin(asked, found.idempotent)) return std::move(*early);
   workers_.begun();
   const TraceScope trace(head.traceparent);

@@ -23,8 +23,10 @@ class Aead {
   // Writes ciphertext and tag: `to` has 16 bytes more than `plain`.
   void seal(const Nonce& nonce, ByteView aad, ByteView plain, std::span<std::byte> to);
 
-  // Writes the plaintext: `to` has 16 bytes fewer than `sealed`. False if it is not authentic.
+  // Writes the plaintext: `to` has 16 bytes fewer than `sealed`, and may begin where it does. False if it is not
+  // authentic: then nothing is written.
   bool open(const Nonce& nonce, ByteView aad, ByteView sealed, std::span<std::byte> to);
+  bool is_authentic(const Nonce& nonce, ByteView aad, ByteView sealed);
 
  private:
   struct State;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -31,7 +32,7 @@ class Buffer {
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
     capacity = std::max({capacity, capacity_ * 2, smallest});
-    auto grown = std::make_unique_for_overwrite<std::byte[]>(capacity);
+    Memory grown = allocate(capacity);
     copy_to(grown.get(), view());
     data_ = std::move(grown);
     capacity_ = capacity;
@@ -57,7 +58,13 @@ class Buffer {
  private:
   static constexpr std::size_t smallest = 512;  // bytes; less would grow in small steps
 
-  std::unique_ptr<std::byte[]> data_;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;
+  static Memory allocate(std::size_t size);
+
+  Memory data_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,23 @@ inline void append(Bytes& out, ByteView more) { out.insert(out.end(), more.begin
 // One memcpy: GCC 12 makes std::ranges::copy of bytes a loop.
 inline void copy_to(std::byte* to, ByteView from) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+
+// Bytes, and what keeps them where they are; without an owner there are none.
+struct KeptBytes {
+  ByteView bytes;
+  std::shared_ptr<const void> owner;
+};
+
+inline KeptBytes kept(Bytes bytes) {
+  const auto owner = std::make_shared<const Bytes>(std::move(bytes));
+  return {*owner, owner};
+}
+
+inline KeptBytes copy_of(ByteView bytes) {
+  const auto owner = std::make_shared_for_overwrite<std::byte[]>(bytes.size());
+  copy_to(owner.get(), bytes);
+  return {{owner.get(), bytes.size()}, owner};
 }
 
 // Big-endian on the wire, whatever the machine is.

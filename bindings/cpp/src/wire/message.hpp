@@ -69,7 +69,8 @@ std::string repeated_message_id(const std::vector<std::string>& names, std::uint
 // A received message: checked by all rules that need no decoded payload (M-4 to M-9).
 class MessageView {
  public:
-  explicit MessageView(Bytes data);  // WireError BAD_MESSAGE names the field
+  explicit MessageView(KeptBytes data);  // WireError BAD_MESSAGE names the field
+  explicit MessageView(Bytes data) : MessageView(kept(std::move(data))) {}
   MessageView(MessageView&&) noexcept = default;  // the views follow, since the bytes stay where they are
   MessageView(const MessageView&) = delete;
   MessageView& operator=(const MessageView&) = delete;
@@ -100,12 +101,12 @@ class MessageView {
   Value payload() const;  // decoded anew at each call; WireError when it is not what its type says
   Value decode(ByteView payload) const;  // likewise, a payload that lies elsewhere
   Value decode_plain(ByteView payload) const;  // one that was decrypted and decompressed
-  const Bytes& bytes() const { return data_; }  // exactly what was received (M-12)
+  ByteView bytes() const { return data_.bytes; }  // exactly what was received (M-12)
 
  private:
   void read_payload(ByteView any);
 
-  Bytes data_;
+  KeptBytes data_;
   MessageHead head_;
   bool has_payload_ = false;
   ByteView payload_;

@@ -24,8 +24,8 @@ std::map<std::string, std::string> copied(const MessageHead::Pairs& from) {
 }  // namespace
 
 // Records may come in any order, repeated ones merge (M-4).
-MessageView::MessageView(Bytes data) : data_(std::move(data)) {
-  const ByteView all(data_);
+MessageView::MessageView(KeptBytes data) : data_(std::move(data)) {
+  const ByteView all = data_.bytes;
   for (std::size_t at = 0; at < all.size();) {
     const Record record = read_record(all, at);
     at = record.end;

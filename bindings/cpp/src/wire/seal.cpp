@@ -38,11 +38,19 @@ void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t coun
   aead_.seal(nonce, envelope.first(limits::aad_bytes), payload, envelope.subspan(limits::aad_bytes));
 }
 
-Refusal LinkOpener::open(const Header& header, ByteView envelope, std::span<std::byte> to) {
+Refusal LinkOpener::open(const Header& header, std::span<std::byte> envelope) {
+  Aead* const aead = aead_for(header.key_id, generation_of(header.sequence));
+  if (aead == nullptr) return Refusal::unknown_key;
+  const bool authentic = aead->open(header.nonce, envelope.first(limits::aad_bytes),
+                                    envelope.subspan(limits::aad_bytes), payload_in(envelope));
+  return authentic ? Refusal::ok : Refusal::bad_tag;
+}
+
+Refusal LinkOpener::check(const Header& header, ByteView envelope) {
   Aead* const aead = aead_for(header.key_id, generation_of(header.sequence));
   if (aead == nullptr) return Refusal::unknown_key;
   const bool authentic =
-      aead->open(header.nonce, envelope.first(limits::aad_bytes), envelope.subspan(limits::aad_bytes), to);
+      aead->is_authentic(header.nonce, envelope.first(limits::aad_bytes), envelope.subspan(limits::aad_bytes));
   return authentic ? Refusal::ok : Refusal::bad_tag;
 }
 

@@ -38,13 +38,19 @@ class LinkSealer {
   Aead aead_;
 };
 
+// Where the payload lies in a whole envelope.
+inline std::span<std::byte> payload_in(std::span<std::byte> envelope) {
+  return envelope.subspan(limits::aad_bytes, envelope.size() - envelope_overhead);
+}
+
 class LinkOpener {
  public:
   LinkOpener(const Keyring& keyring, const NodeId& source, const NodeId& target)
       : keyring_(keyring), source_(source), target_(target) {}
 
-  // The plaintext of a whole envelope goes to `to`, which has header.payload_bytes.
-  Refusal open(const Header& header, ByteView envelope, std::span<std::byte> to);
+  // Opens a whole envelope where it lies: its payload is then plain. One that is refused stays as it is.
+  Refusal open(const Header& header, std::span<std::byte> envelope);
+  Refusal check(const Header& header, ByteView envelope);  // what `open` would say
 
  private:
   struct Known {

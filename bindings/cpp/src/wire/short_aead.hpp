@@ -15,6 +15,17 @@ struct FreeCipher {
 };
 using Cipher = std::unique_ptr<EVP_CIPHER_CTX, FreeCipher>;
 
+// The number of the first block, 0, then the nonce.
+inline Block<16> start_of(const Nonce& nonce) {
+  Block<16> start{};
+  copy_to(start.data() + 4, nonce);
+  return start;
+}
+
+inline void store_little_endian(std::byte* to, std::uint64_t value) {
+  for (std::size_t at = 0; at < sizeof value; ++at) to[at] = static_cast<std::byte>(value >> (8 * at) & 0xff);
+}
+
 // A context that keeps its key: later calls set the nonce only. std::bad_alloc, which is all that can fail.
 Cipher keyed(const EVP_CIPHER* cipher, const Key& key, Aead::Direction direction);
 

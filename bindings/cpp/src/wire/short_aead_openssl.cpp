@@ -13,10 +13,6 @@ constexpr std::size_t mac_block_bytes = 16;
 
 constexpr std::size_t whole(std::size_t size, std::size_t block) { return (size + block - 1) / block * block; }
 
-void store_little_endian(std::byte* to, std::uint64_t value) {
-  for (std::size_t at = 0; at < sizeof value; ++at) to[at] = static_cast<std::byte>(value >> (8 * at) & 0xff);
-}
-
 void check(bool good) {
   if (!good) throw std::bad_alloc();
 }
@@ -61,8 +57,7 @@ ShortAead::MacKey ShortAead::run(const Nonce& nonce, ByteView text, Work& work) 
   std::memset(all.data(), 0, block_bytes);
   copy_to(all.data() + block_bytes, text);
   std::memset(all.data() + block_bytes + text.size(), 0, size - block_bytes - text.size());
-  Block<16> start{};  // the number of the first block, 0, then the nonce
-  copy_to(start.data() + 4, nonce);
+  const Block<16> start = start_of(nonce);
   int written = 0;
   check(EVP_CipherInit_ex(stream_.get(), nullptr, nullptr, nullptr, raw(ByteView(start)), -1) == 1 &&
         EVP_CipherUpdate(stream_.get(), raw(all), &written, raw(ByteView(all)), static_cast<int>(all.size())) == 1);

@@ -1,5 +1,6 @@
 // The head of a request: read key by key, so that nothing is decoded for who has no grant.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "speed/error.hpp"
@@ -74,6 +75,9 @@ class Walk {
   std::size_t at_ = 0;
 };
 
+constexpr std::array<std::string_view, 7> known_keys{"requestId", "service",  "caller",      "bootId",
+                                                     "traceparent", "deadline", "bootDeadline"};
+
 // The keys that a head may have.
 struct Fields {
   std::optional<std::string> request_id;
@@ -121,25 +125,44 @@ std::string spelling(const Value& key) {
   refuse("a request has a key that is neither text nor an integer");
 }
 
-void check_once(std::vector<std::string>& keys) {
-  std::ranges::sort(keys);
-  if (std::ranges::adjacent_find(keys) != keys.end()) refuse("a key of a request stands twice");
-}
+// The keys that were read; none may stand twice.
+class Keys {
+ public:
+  bool takes_known(std::string_view key) {
+    const auto found = std::ranges::find(known_keys, key);
+    if (found == known_keys.end()) return false;
+    const unsigned bit = 1U << (found - known_keys.begin());
+    is_twice_ |= (seen_ & bit) != 0;
+    seen_ |= bit;
+    return true;
+  }
+  void take(std::string key) { others_.push_back(std::move(key)); }
+
+  void check_once() {
+    std::ranges::sort(others_);
+    if (is_twice_ || std::ranges::adjacent_find(others_) != others_.end()) refuse("a key of a request stands twice");
+  }
+
+ private:
+  unsigned seen_ = 0;
+  bool is_twice_ = false;
+  std::vector<std::string> others_;
+};
 
 // Reads up to where the arguments begin.
 Fields read_fields(Walk& walk) {
   const auto count = walk.map_header();
   if (!count) refuse("request is no map");
   Fields fields;
-  std::vector<std::string> keys;
+  Keys keys;
   for (std::size_t left = *count; left > 0; --left) {
     const auto key = walk.text_here();
     if (key == "arguments") {
       if (left > 1) refuse("something stands behind the arguments of a request");
-      check_once(keys);
+      keys.check_once();
       return fields;
     }
-    keys.push_back(key ? std::string(*key) : spelling(walk.value_here()));
+    if (!key || !keys.takes_known(*key)) keys.take(key ? std::string(*key) : spelling(walk.value_here()));
     take(fields, key.value_or(""), walk);
   }
   refuse("a request has no arguments");
