@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from speed.core.log import logger
 from speed.engine import Engine
 from speed.errors import ConfigurationError, SpeedError, StorageError, WireError
 from speed.message.errors import AwayError, KeyUnavailableError, MessageError, NotAvailableError
@@ -25,7 +25,7 @@ from speed.wire.message import new_message_id
 from speed.wire.names import check_topic
 from speed.wire.seal import random_bytes
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 Handler = Callable[[Message], object]
 _NO_OPTIONS = PublishOptions()

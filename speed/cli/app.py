@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import import_module
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from speed.cli.output import echo, echo_json
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -115,10 +115,9 @@ def _explained(error: SpeedError) -> str:
 def _report(code: str, message: str, details: Any, as_json: bool) -> None:
     """One line on stderr: for people, or a JSON object."""
     if as_json:
-        line = json.dumps({"error": {"code": code, "message": message, "details": details}}, default=str)
+        echo_json({"error": {"code": code, "message": message, "details": details}}, error=True)
     else:
-        line = f"speed: {code}: {' '.join(message.split())}"
-    print(line, file=sys.stderr)
+        echo(f"speed: {code}: {' '.join(message.split())}", error=True)
 
 
 def _exit(status: int) -> None:

@@ -7,18 +7,18 @@ events are hints. A scan after the watch is set, and one on a timer, find what a
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from speed.core.log import logger
 from speed.core.view import Event, RegistryView
 from speed.errors import StorageError
 from speed.fs.registry import Registry
 from speed.wire import names
 
-log = logging.getLogger("speed.registry")
+log = logger("speed.registry")
 
 SCAN_SECONDS = 1.0
 POLL_SECONDS = 0.25

@@ -6,12 +6,12 @@ when the deadline passes or the caller withdraws it first.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
 from speed.core.services import Registered, Request, Response, ServiceRegistry, run
 from speed.errors import PayloadTooLargeError, UnserialisableError, WireError
@@ -27,7 +27,7 @@ from speed.wire.envelope import generation_of
 if TYPE_CHECKING:
     from speed.fs.envelope_reader import Received
 
-log = logging.getLogger("speed.spc")
+log = logger("speed.spc")
 
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
 _UNRECORDED = Response.error(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError
 from speed.message.algorithms import MAX_KEY_USES
 from speed.message.errors import KeyExhaustedError, KeyRefusedError, KeyUnavailableError, MessageKeyError
 from speed.message.keys import MessageKey, check_key_id
 from speed.trust.providers import KeyProvider, provider_of
 
-log = logging.getLogger("speed.trust")
+log = logger("speed.trust")
 
 MAX_SETS = 1024
 MAX_AGE_SECONDS = 300.0
