@@ -45,7 +45,7 @@ Exit status:
   5  access denied
   6  no answer in time
   7  the other side answered with an error
-  8  storage: disk full, inbox full, write refused
+  8  storage: disk full, inbox full, write refused; `doctor`: nodes cannot write or read
   130  interrupted
 
 \b
@@ -97,8 +97,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _exit(1)
     except OSError as error:
-        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}", {}, as_json)
-        _exit(1)
+        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}; see `speed doctor`", {}, as_json)
+        _exit(8)
     _exit(status if isinstance(status, int) else 0)
 
 
