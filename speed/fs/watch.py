@@ -74,6 +74,7 @@ class RegistryWatch:
 
     def _run(self) -> None:
         period = POLL_SECONDS if self._observer is None else SCAN_SECONDS
+        is_blind = False
         while not self._stopping:
             self._hint.wait(period)
             self._hint.clear()
@@ -81,8 +82,11 @@ class RegistryWatch:
             try:
                 for event in self._view.update(self._registry.live_entries()):
                     self._changed(event)
+                is_blind = False
             except StorageError as error:
-                log.warning("what was seen last is kept: %s", error)
+                if not is_blind:
+                    log.warning("what was seen last is kept: %s", error)
+                is_blind = True
             except Exception:
                 log.exception("reading the registry failed")
             time.sleep(min(time.monotonic() - began, SCAN_SECONDS))  # junk may make it long: half the time is others'

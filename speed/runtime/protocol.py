@@ -169,9 +169,9 @@ class Protocol:
         """A failure is counted, logged and tried again soon; it keeps nothing else from being done."""
         try:
             return do(*arguments)
-        except Exception:
+        except Exception as error:
             self._context.stats.count("protocol_failures")
-            log.exception("%s failed", doing)
+            self._context.said.failed(log, doing, error)
             self._woken.wait(FAILED_SECONDS)
             self._next_scan = min(self._next_scan, monotonic() + AGAIN_SECONDS)
 
