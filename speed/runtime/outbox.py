@@ -192,7 +192,7 @@ def _memory(payload: bytes) -> Source:
 
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
-    """Wait until ``target`` is live and allows this node; UnknownNodeError after the timeout, StorageError if the root is gone."""
+    """Wait until ``target`` is live and allows this node. UnknownNodeError in the end; StorageError without a root."""
     with place_given_up():
         return _wait_for(context, target, timeout_seconds)
 
