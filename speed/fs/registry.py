@@ -297,10 +297,12 @@ class Registry:
         """The highest claimed generation of ``name``; 0 if it was never claimed."""
         return claim.newest(self.root, name)
 
-    def remove_stale(self, *, dry_run: bool = False) -> list[Entry]:
-        """Remove entries of nodes that are gone, never their claims (R-13); returns them."""
+    def remove_stale(self, *, dry_run: bool = False, name: str = "") -> list[Entry]:
+        """Remove entries of nodes that are gone, or of one, never their claims (R-13); returns them."""
         removed: list[Entry] = []
         for entry, verdict in self.entries():
+            if name and entry.name != name:
+                continue
             if verdict is Verdict.STALE or self.process_gone(entry):
                 removed.append(entry)
                 if not dry_run:
