@@ -114,7 +114,8 @@ def _listed(directory: str) -> list[str]:
 def remove(registry: Registry, node: str) -> None:
     """Remove it while this process holds the node's name, so that it cannot start meanwhile.
 
-    NameTakenError if it did, StorageError if something cannot be removed. An entry of another boot is watched for its lease before.
+    An entry of another boot is watched for its lease before. NameTakenError if the node started, StorageError if
+    something cannot be removed.
     """
     import contextlib
     import shutil

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,27 +16,31 @@ from tests.system.commands import PATIENCE, Command
 pytestmark = pytest.mark.system
 
 KILLED = """
-import os, signal, sys, speed
+import signal, sys, speed
 node = speed.Node('gone', root=sys.argv[1], key=sys.argv[2], allow=['sender'], max_deliveries=1)
 node.on_message(lambda message: 1 / 0)
 print('up', flush=True)
-sys.stdin.readline()
-os.kill(os.getpid(), signal.SIGKILL)
+signal.pause()
 """
 
 
 @pytest.fixture
 def gone(run: Command) -> str:
-    """A node that was killed with a dead letter; a message came after it was stopped."""
+    """A node that was killed, with a dead letter and a message that it did not read."""
     words = [sys.executable, "-c", KILLED, str(run.root), str(run.root / "speed.key")]
-    victim = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert victim.stdout is not None
-    victim.stdout.readline()
-    with speed.Node("sender", root=run.root, key=run.root / "speed.key") as sender:
-        with pytest.raises(speed.ExecutionFailedError):
-            sender.send("gone", "bad", ack=True, timeout=PATIENCE)
-        victim.communicate(b"die\n", timeout=PATIENCE)
-        sender.send("gone", "waits")  # before anybody has noticed
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE) as victim,
+        speed.Node("sender", root=run.root, key=run.root / "speed.key") as sender,
+    ):
+        try:
+            assert victim.stdout is not None
+            victim.stdout.readline()
+            with pytest.raises(speed.ExecutionFailedError):
+                sender.send("gone", "bad", ack=True, timeout=PATIENCE)
+            victim.send_signal(signal.SIGSTOP)  # it cannot read what is sent now
+            sender.send("gone", "waits")
+        finally:
+            victim.kill()
     return "gone"
 
 
