@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
+    "backup": ("speed.cli.backup", "Copy a root while its nodes run."),
     "purge": ("speed.cli.purge", "Remove all that is left of one node that is not alive."),
     "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
     "bench": ("speed.cli.bench", "Measure between two processes of its own."),
