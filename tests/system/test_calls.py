@@ -306,6 +306,17 @@ def _find(account: str) -> None:
     raise ValueError(f"no account {account}")
 
 
+def test_the_message_of_a_failure_acts_on_no_terminal(make: Make) -> None:
+    """W-19: it is printed and logged by programs that do not think of it; details are values, and as they were."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    hostile = "no\x1b[31m\nforged\u202e"
+    billing.register("hostile", lambda: speed.Response.error("INVALID_ARGUMENTS", hostile, {"text": hostile}))
+    with pytest.raises(speed.InvalidArgumentsError) as caught:
+        analytics.call("billing", "hostile")
+    assert "no\\x1b[31m\\nforged\\u202e" in str(caught.value)
+    assert caught.value.details == {"text": hostile}
+
+
 def test_requests_for_services_that_are_not_there_are_counted_together(make: Make) -> None:
     """S-14: others choose those names, and how many there are."""
     billing, analytics = make("billing", allow=["analytics"]), make("analytics")

@@ -190,6 +190,18 @@ TEST_F(CallTest, stats_tell_the_code_of_the_last_error_and_not_what_a_caller_sen
   EXPECT_TRUE(eventually([&] { return last_error("own") == Value("INTERNAL_ERROR"); }));
 }
 
+TEST_F(CallTest, the_message_of_a_failure_acts_on_no_terminal_w_19) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("hostile", [](const Request&) { return Response::error("INVALID_ARGUMENTS", "no\x1b[31m\nforged"); });
+  try {
+    client.call("server", "hostile");
+    ADD_FAILURE() << "it was answered";
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_NE(std::string(error.what()).find(R"(no\x1b[31m\nforged)"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(CallTest, requests_for_services_that_are_not_there_are_counted_together_s_14) {
   Node server("server", root_.options({"client"}));
   Node client("client", root_.options());

@@ -166,6 +166,14 @@ class CallTest extends TwoNodes {
         assertEquals("INTERNAL_ERROR", ((Map<?, ?>) services.get("own")).get("lastError"));
     }
 
+    /** W-19: it is printed and logged by programs that do not think of it. */
+    @Test
+    void theMessageOfAFailureActsOnNoTerminal() {
+        billing.register("hostile", request -> Response.error("INVALID_ARGUMENTS", "no\u001b[31m\nforged\u202e"));
+        InvalidArgumentsException failed = assertThrows(InvalidArgumentsException.class, () -> call("hostile"));
+        assertTrue(failed.getMessage().contains("no\\x1b[31m\\nforged\\u202e"), failed.getMessage());
+    }
+
     /** S-14: others choose those names, and how many there are. */
     @Test
     void requestsForServicesThatAreNotThereAreCountedTogether() {

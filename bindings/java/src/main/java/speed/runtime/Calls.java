@@ -295,15 +295,16 @@ public final class Calls {
     }
 
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
+        String text = source + ": " + Harmless.text(String.valueOf(message));
         if (code.equals("LEAVING")) {
             NodeLeftException leaving = new NodeLeftException(
-                    source + ": " + message + "; nothing ran: call again once it has started anew");
+                    text + "; nothing ran: call again once it has started anew");
             leaving.about(Execution.NOT_BEGUN);
             return leaving;
         }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        CallException error = CallException.of(code, source + ": " + Harmless.text(String.valueOf(message)), named);
+        CallException error = CallException.of(code, text, named);
         return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
     }
 
