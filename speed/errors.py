@@ -44,12 +44,20 @@ class SpeedError(Exception):
     code: ClassVar[str] = "SPEED_ERROR"
     execution: Execution | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made without ``__init__``, whose arguments are not kept."""
+        return _made_again, (type(self), self.args, self.__dict__)
+
 
 def fresh(error: SpeedError) -> SpeedError:
     """The same to be raised once more: an exception that many threads raise would collect the frames of all."""
-    again = type(error).__new__(type(error), *error.args)
-    again.args = error.args  # some built-in bases set them by __init__ only
-    again.__dict__.update(error.__dict__)
+    return _made_again(type(error), error.args, error.__dict__)
+
+
+def _made_again(kind: type[SpeedError], args: tuple[Any, ...], state: dict[str, Any]) -> SpeedError:
+    again = kind.__new__(kind, *args)
+    again.args = args  # some built-in bases set them by __init__ only
+    again.__dict__.update(state)
     return again
 
 

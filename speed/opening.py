@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from speed.core.log import logger
 from speed.engine import Engine
 from speed.errors import SpeedError, WireError
 from speed.message.errors import AwayError, MessageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from speed.runtime.message import Message
     from speed.wire.message import MessageView
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 Handler = Callable[["Message"], object]
 _AWAY_SECONDS = 0.1

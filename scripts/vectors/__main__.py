@@ -12,6 +12,7 @@ from scripts.vectors.dead_letters import dead_letters
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
+from scripts.vectors.harmless import harmless
 from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
@@ -39,6 +40,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         segments,
         scheduling,
         dead_letters,
+        harmless,
     )
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import import_module
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from speed.cli.output import echo, echo_json
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -29,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dead": ("speed.cli.dead", "List, show, retry and drop messages that a node could not handle."),
     "schema": ("speed.cli.schema", "Compare schemas of payloads."),
     "doctor": ("speed.cli.doctor", "Examine a root and this machine."),
+    "backup": ("speed.cli.backup", "Copy a root while its nodes run."),
+    "purge": ("speed.cli.purge", "Remove all that is left of one node that is not alive."),
     "gc": ("speed.cli.gc", "Remove what dead nodes left behind."),
     "bench": ("speed.cli.bench", "Measure between two processes of its own."),
     "completion": ("speed.cli.completion", "Print shell completion for bash, zsh or fish."),
@@ -45,7 +47,7 @@ Exit status:
   5  access denied
   6  no answer in time
   7  the other side answered with an error
-  8  storage: disk full, inbox full, write refused
+  8  storage: disk full, inbox full, write refused; `doctor`: nodes cannot write or read
   130  interrupted
 
 \b
@@ -97,8 +99,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _exit(1)
     except OSError as error:
-        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}", {}, as_json)
-        _exit(1)
+        _report("STORAGE", f"{error.filename or 'system'}: {error.strerror}; see `speed doctor`", {}, as_json)
+        _exit(8)
     _exit(status if isinstance(status, int) else 0)
 
 
@@ -115,10 +117,9 @@ def _explained(error: SpeedError) -> str:
 def _report(code: str, message: str, details: Any, as_json: bool) -> None:
     """One line on stderr: for people, or a JSON object."""
     if as_json:
-        line = json.dumps({"error": {"code": code, "message": message, "details": details}}, default=str)
+        echo_json({"error": {"code": code, "message": message, "details": details}}, error=True)
     else:
-        line = f"speed: {code}: {' '.join(message.split())}"
-    print(line, file=sys.stderr)
+        echo(f"speed: {code}: {' '.join(message.split())}", error=True)
 
 
 def _exit(status: int) -> None:

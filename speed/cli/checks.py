@@ -8,62 +8,65 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
+from speed.cli.finding import Finding, refused, unusable
 from speed.cli.leftovers import KINDS, find_leftovers
 from speed.cli.options import Settings
 from speed.cli.output import bytes_text, seconds_text
-from speed.errors import SpeedError
+from speed.cli.storage import access, copies, mounted, owned, space
+from speed.errors import SpeedError, StorageError
 from speed.fs.keyfile import load_key_file
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
 from speed.wire import names
 
-LOW_SPACE_BYTES = 256 << 20
 CLOCK_TOLERANCE_SECONDS = 2.0
 FEW_INSTANCES = 16
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One result: ``state`` is ok, warning or broken; ``todo`` is empty when there is nothing to do."""
-
-    check: str
-    state: str
-    found: str
-    todo: str = ""
-
-
 def examine(settings: Settings) -> list[Finding]:
-    """All findings; the later examinations need a root and a key."""
-    findings = list(_root(settings.root))
-    if any(one.state == "broken" for one in findings):
+    """All findings; what one examination cannot look at is a finding, and the others go on."""
+    root = settings.root
+    findings = list(_root(root))
+    if any(one.check == "root" and one.state == "broken" for one in findings):
         return findings
-    findings += _filesystem(settings.root)
-    findings += _space(settings.root)
-    findings += _clock(settings.root)
+    for check, look in (("filesystem", mounted), ("space", space), ("access", access)):
+        findings += _seen(check, root, partial(look, root))
+    findings += _writing(root, is_known=any(one.code for one in findings))
     findings += _inotify()
     key = list(_key(settings.key))
     findings += key
     if all(one.state != "broken" for one in key):
-        registry = Registry(settings.root, load_key_file(settings.key))
-        findings += _registry(registry)
-        findings += _leftovers(registry)
+        registry = Registry(root, load_key_file(settings.key))
+        for check, see in (("registry", _registry), ("copy", copies), ("leftovers", _leftovers)):
+            findings += _seen(check, root, partial(see, registry))
     return findings
+
+
+def _seen(check: str, root: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What an examination finds; the system's refusal in its place."""
+    try:
+        yield from look()
+    except OSError as error:
+        yield refused(check, error, root)
+    except StorageError as error:
+        cause = error.__cause__
+        yield refused(check, cause, root) if isinstance(cause, OSError) else unusable(check, str(error), "")
 
 
 def _root(root: str) -> Iterator[Finding]:
     try:
         status = os.stat(root)
+    except FileNotFoundError:
+        yield Finding("root", "broken", f"there is no {root}", f"speed init --root {root}")
+        return
     except OSError as error:
-        yield Finding("root", "broken", f"{root}: {error.strerror}", f"speed init --root {root}")
+        yield refused("root", error, root)
         return
     if not stat.S_ISDIR(status.st_mode):
         yield Finding("root", "broken", f"{root} is no directory", "choose another root")
-        return
-    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding("root", "broken", f"you may not write to {root}", "choose a root of your own")
         return
     mode = stat.S_IMODE(status.st_mode)
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -72,8 +75,13 @@ def _root(root: str) -> Iterator[Finding]:
         yield Finding("permissions", "warning", f"others can look in (mode {mode:04o})", f"chmod 700 {root}")
     else:
         yield Finding("permissions", "ok", f"private (mode {mode:04o})")
-    if not os.path.isdir(names.claims_dir(root)):
+    yield from owned(root, status)
+    try:
+        os.stat(names.claims_dir(root))
+    except FileNotFoundError:
         yield Finding("root", "broken", "there is no registry in it", f"speed init --root {root}")
+    except OSError:
+        pass  # why it cannot be looked at is found by others
 
 
 def _key(path: str) -> Iterator[Finding]:
@@ -83,6 +91,30 @@ def _key(path: str) -> Iterator[Finding]:
         yield Finding("key", "broken", str(error), "make one with `speed key new`, or name one with --key")
         return
     yield Finding("key", "ok", f"{path}, id {keyring.key_id.hex()}")
+
+
+def _writing(root: str, *, is_known: bool) -> Iterator[Finding]:
+    """What only writing tells; where it fails, that itself is found unless its reason is known."""
+    try:
+        away = _clock_away(root)
+    except OSError as error:
+        if not is_known:
+            yield refused("writing", error, root)
+        return
+    yield from _filesystem(root)
+    if abs(away) > CLOCK_TOLERANCE_SECONDS:
+        yield Finding("clock", "warning", f"the filesystem's clock is {away:+.1f} s away", "set both clocks by NTP")
+    else:
+        yield Finding("clock", "ok", "agrees with the filesystem's")
+
+
+def _clock_away(root: str) -> float:
+    """Our clock compared with that of the filesystem, which may be another machine's."""
+    before = time.time()
+    with tempfile.TemporaryFile(dir=root, prefix=names.temporary_name("clock-")) as file:
+        file.write(b"0")
+        file.flush()
+        return os.fstat(file.fileno()).st_mtime - before
 
 
 def _filesystem(root: str) -> Iterator[Finding]:
@@ -101,32 +133,6 @@ def _filesystem(root: str) -> Iterator[Finding]:
         yield Finding("wake-up", "warning", "polling: this filesystem has no FIFOs", "use tmpfs or a Linux filesystem")
     else:
         yield Finding("wake-up", "ok", "bells (FIFOs)")
-
-
-def _space(root: str) -> Iterator[Finding]:
-    if not hasattr(os, "statvfs"):
-        return
-    status = os.statvfs(root)
-    free = status.f_bavail * status.f_frsize
-    if free < LOW_SPACE_BYTES:
-        yield Finding("space", "warning", f"{bytes_text(free)} free", "make room: senders fail when it is full")
-    else:
-        yield Finding("space", "ok", f"{bytes_text(free)} free")
-    if status.f_files and status.f_favail < 1000:
-        yield Finding("space", "warning", f"{status.f_favail} files can still be made", "remove files, or `speed gc`")
-
-
-def _clock(root: str) -> Iterator[Finding]:
-    """Compare our clock with that of the filesystem, which may be another machine's."""
-    before = time.time()
-    with tempfile.TemporaryFile(dir=root, prefix=names.temporary_name("clock-")) as file:
-        file.write(b"0")
-        file.flush()
-        away = os.fstat(file.fileno()).st_mtime - before
-    if abs(away) > CLOCK_TOLERANCE_SECONDS:
-        yield Finding("clock", "warning", f"the filesystem's clock is {away:+.1f} s away", "set both clocks by NTP")
-    else:
-        yield Finding("clock", "ok", "agrees with the filesystem's")
 
 
 def _inotify() -> Iterator[Finding]:
@@ -180,7 +186,7 @@ def _registry(registry: Registry) -> Iterator[Finding]:
     live = registry.live_entries()
     yield Finding("nodes", "ok", f"{len(live)} live")
     for filename, reason in sorted(registry.problems().items()):
-        yield Finding("registry", "warning", f"{filename}: {reason}", "it is ignored; remove it if it is not yours")
+        yield Finding("registry", "warning", f"{filename}: {reason}", "it is ignored; remove it if it is not a node's")
     now = time.time()
     for entry in live:
         ahead = entry.last_heartbeat / 1000 - now

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from speed.cli.output import print_value
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -16,4 +18,4 @@ def completion_command(shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell}")
-    click.echo(kind(speed, {}, "speed", "_SPEED_COMPLETE").source())
+    print_value(kind(speed, {}, "speed", "_SPEED_COMPLETE").source(), False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speed.cli.options import Settings, common_options
-from speed.cli.output import bytes_text, print_rows, print_value
+from speed.cli.output import bytes_text, echo, print_rows, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
 from speed.errors import WireError
 from speed.wire.names import is_node_name
@@ -170,7 +170,7 @@ def retry_command(settings: Settings, node: str, numbers: tuple[int, ...], every
         print_value({"node": node, "retried": moved, "live": live}, True)
         return
     when = "now" if live else f"when {node} starts"
-    click.echo(f"{_count(len(moved))} will be handled again {when}.")
+    echo(f"{_count(len(moved))} will be handled again {when}.")
 
 
 @dead_command.command("drop")
@@ -185,7 +185,7 @@ def drop_command(settings: Settings, node: str, numbers: tuple[int, ...], everyt
     if settings.as_json:
         print_value({"node": node, "dropped": dropped}, True)
     else:
-        click.echo(f"{_count(len(dropped))} removed.")
+        echo(f"{_count(len(dropped))} removed.")
 
 
 def _count(number: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speed.cli.options import Settings, common_options, node_options
-from speed.cli.output import print_rows, print_value, seconds_text, table_of
+from speed.cli.output import echo, echo_json, print_rows, print_value, seconds_text, table_of
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
@@ -49,7 +49,7 @@ def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
             stable = [{k: v for k, v in one.items() if k != "lastHeartbeat"} for one in found]
             if stable != shown:
                 shown = stable
-                click.echo(_json_line(found))
+                echo_json(found)
             time.sleep(WATCH_SECONDS)
     from rich.live import Live
 
@@ -57,12 +57,6 @@ def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
         while True:
             live.update(table_of(COLUMNS, map(_row, _live(registry, fabric))), refresh=True)
             time.sleep(WATCH_SECONDS)
-
-
-def _json_line(value: Any) -> str:
-    from speed.cli.output import as_json
-
-    return as_json(value)
 
 
 def _described(entry: Entry) -> dict[str, Any]:
@@ -111,7 +105,8 @@ def services_command(settings: Settings, node: str, timeout: float) -> None:
     if settings.as_json:
         print_value({"node": node, "services": names}, True)
     else:
-        click.echo("\n".join(names) if names else f"{node} offers no service to this node.")
+        for line in names or [f"{node} offers no service to this node."]:
+            echo(line)
 
 
 @click.command("stats")
@@ -152,6 +147,6 @@ def ping_command(settings: Settings, node: str, count: int, timeout: float) -> N
                 time.sleep(0.2)  # the pace of the measurement, not a wait for anything
             times.append(own.ping(node, timeout=timeout))
             if not settings.as_json:
-                click.echo(f"{node}: {seconds_text(times[-1])}")
+                echo(f"{node}: {seconds_text(times[-1])}")
     if settings.as_json:
         print_value({"node": node, "seconds": times, "min": min(times), "max": max(times)}, True)

@@ -15,7 +15,8 @@ from speed.cli.output import print_rows, print_value
 def doctor_command(settings: Settings) -> int:
     """Examine filesystem, bells, permissions, clock, inotify limits, registry and leftovers.
 
-    Ends with status 1 when something is broken; warnings alone do not fail.
+    Ends with status 8 when nodes cannot write or read here, with 1 when something else is broken; warnings alone do
+    not fail.
     """
     from speed.cli.checks import examine
 
@@ -26,4 +27,4 @@ def doctor_command(settings: Settings) -> int:
     else:
         rows = [(one.state, one.check, one.found, one.todo) for one in findings]
         print_rows(("", "check", "found", "what to do"), rows, title=settings.root)
-    return 1 if broken else 0
+    return 8 if any(finding.code for finding in findings) else int(broken)

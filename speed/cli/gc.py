@@ -8,7 +8,7 @@ import click
 
 from speed.cli.leftovers import Leftover, find_leftovers, remove
 from speed.cli.options import Settings, common_options
-from speed.cli.output import bytes_text, print_rows, print_value
+from speed.cli.output import bytes_text, echo, print_rows, print_value
 
 
 @click.command("gc")
@@ -40,7 +40,7 @@ def gc_command(settings: Settings, dry_run: bool, quarantine_hours: float) -> No
     gone = [one for one, state in rows if state in ("removed", "would go")]
     if gone:
         verb = "would be removed" if dry_run else "removed"
-        click.echo(f"{len(gone)} {verb}, {bytes_text(sum(one.size for one in gone))}.")
+        echo(f"{len(gone)} {verb}, {bytes_text(sum(one.size for one in gone))}.")
 
 
 def _remove(registry: Any, leftover: Leftover) -> str:

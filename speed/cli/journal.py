@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speed.cli.options import Settings, common_options
-from speed.cli.output import as_json, print_rows, print_value
+from speed.cli.output import echo_json, print_rows, print_value
 from speed.cli.shown import shown_payload
 from speed.errors import JournalDamagedError
 
@@ -52,7 +52,7 @@ def read_command(
     info = _chosen(journal, lane)
     first = journal.first(info.id) if start is None else start
     for record in journal.read(info.id, first, first + count, skip_damaged=skip_damaged):
-        click.echo(as_json(_described(info, record)))
+        echo_json(_described(info, record))
 
 
 @journal_command.command("verify")

@@ -8,7 +8,7 @@ import secrets
 import click
 
 from speed.cli.options import Settings, common_options
-from speed.cli.output import print_value
+from speed.cli.output import echo, print_value
 from speed.errors import KeyFileError
 from speed.wire.limits import KEY_BYTES
 
@@ -31,8 +31,8 @@ def init_command(settings: Settings) -> None:
     if settings.as_json:
         print_value(answer, True)
         return
-    click.echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {answer['keyId']}).")
-    click.echo(f"export SPEED_ROOT={root}" + ("" if key == os.path.join(root, "speed.key") else f" SPEED_KEY={key}"))
+    echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {answer['keyId']}).")
+    echo(f"export SPEED_ROOT={root}" + ("" if key == os.path.join(root, "speed.key") else f" SPEED_KEY={key}"))
 
 
 @click.group("key")
@@ -105,4 +105,4 @@ def _show(settings: Settings, path: str) -> None:
     if settings.as_json:
         print_value({"file": path, "keyId": ids[0], "accepted": ids}, True)
         return
-    click.echo(f"{path}: seals with {ids[0]}" + (f", accepts {', '.join(ids[1:])}" if ids[1:] else ""))
+    echo(f"{path}: seals with {ids[0]}" + (f", accepts {', '.join(ids[1:])}" if ids[1:] else ""))

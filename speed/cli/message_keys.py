@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import click
 
-from speed.cli.output import print_rows, print_value
+from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError
 from speed.fs.open import open_directory, replace_file
 from speed.message.algorithms import ALGORITHMS, FIPS_MODES
@@ -43,14 +43,14 @@ def new(file: str, algorithm: str, key_id: str, topics: tuple[str, ...], publish
         if os.path.lexists(file):
             raise ConfigurationError(f"{file} exists: rotate it, or choose another name")
         _write(file, (key,), directory)
-    click.echo(f"{file}: {key.id} ({key.algorithm.name})")
+    echo(f"{file}: {key.id} ({key.algorithm.name})")
 
 
 @message_key_command.command("public")
 @click.argument("file", type=click.Path())
 def public(file: str) -> None:
     """Print the public parts of the keys in FILE, to be given to who encrypts or verifies."""
-    click.echo(json.dumps([key.public_part().to_record() for key in FileProvider(file).fetch()], indent=1))
+    print_value([key.public_part().to_record() for key in FileProvider(file).fetch()], False)
 
 
 @message_key_command.command("show")
@@ -80,11 +80,11 @@ def rotate(file: str, period_days: float, overlap_days: float) -> None:
         now_ms = time.time_ns() // 1_000_000
         keys = FileProvider(file).fetch()
         if not is_due(keys, now_ms, int(period_days * _DAY_MS)):
-            click.echo(f"{file}: not due")
+            echo(f"{file}: not due")
             return
         fresh = rotated(keys, now_ms, int(overlap_days * _DAY_MS))
         _write(file, fresh, directory)
-    click.echo(f"{file}: {fresh[-1].id} from now on; give its public part to who needs it")
+    echo(f"{file}: {fresh[-1].id} from now on; give its public part to who needs it")
 
 
 @message_key_command.command("algorithms")
@@ -101,8 +101,8 @@ def algorithms(fips_mode: str, as_json: bool) -> None:
         for name, row in ALGORITHMS.items()
     ]
     print_rows(["algorithm", f"allowed ({fips_mode})", "approved by NIST"], rows)
-    click.echo(f"{report.openssl}; FIPS provider enabled: {report.provider_enabled}")
-    click.echo(f"module validated: {report.module_validated}")
+    echo(f"{report.openssl}; FIPS provider enabled: {report.provider_enabled}")
+    echo(f"module validated: {report.module_validated}")
 
 
 @contextmanager

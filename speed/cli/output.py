@@ -1,4 +1,7 @@
-"""What commands print: JSON for programs, tables for people. rich is imported for tables only."""
+"""What commands print: JSON for programs, tables for people. rich is imported for tables only.
+
+No other module of the command line prints: names, texts and files of others act on no terminal (W-19).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,22 @@ from typing import Any
 
 import click
 
+from speed.wire.harmless import harmless, harmless_json, harmless_lines
+
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """``value`` as JSON. Bytes become Base64 text and times ISO text: JSON has neither."""
-    return json.dumps(_plain(value), indent=indent, ensure_ascii=False)
+    return harmless_json(json.dumps(_plain(value), indent=indent, ensure_ascii=False, default=str))
+
+
+def echo(text: str, *, error: bool = False) -> None:
+    """One line for people, on stdout or stderr."""
+    click.echo(harmless(text), err=error)
+
+
+def echo_json(value: Any, *, error: bool = False) -> None:
+    """One line for programs."""
+    click.echo(as_json(value), err=error)
 
 
 def _plain(value: Any) -> Any:
@@ -29,11 +44,11 @@ def _plain(value: Any) -> Any:
 
 
 def print_value(value: Any, use_json: bool) -> None:
-    """One value: compact JSON, or for people text as it is and JSON with indents."""
+    """One value: compact JSON, or for people text with its lines and JSON with indents."""
     if use_json:
-        click.echo(as_json(value))
+        echo_json(value)
     elif isinstance(value, str):
-        click.echo(value)
+        click.echo(harmless_lines(value))
     else:
         click.echo(as_json(value, indent=2))
 
@@ -42,7 +57,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: 
     """A table for people; ``empty`` instead of a table without rows."""
     lines = [[str(cell) for cell in row] for row in rows]
     if not lines:
-        click.echo(empty)
+        echo(empty)
         return
     from rich.console import Console
 
@@ -56,14 +71,16 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> Any:
     """A rich Table."""
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(harmless(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(Text(harmless(cell)) for cell in row))
     return table
 
 

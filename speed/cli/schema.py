@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from speed.cli.output import print_value
+from speed.cli.output import echo, print_value
 from speed.message.schemas import MODES, incompatibilities
 from speed.trust.schemas import read_schema
 
@@ -31,6 +31,6 @@ def check_command(context: click.Context, old: str, new: str, mode: str, as_json
         print_value({"mode": mode, "compatible": not problems, "problems": problems}, True)
     else:
         for problem in problems:
-            click.echo(problem)
-        click.echo(f"{'NOT compatible' if problems else 'compatible'} ({mode})")
+            echo(problem)
+        echo(f"{'NOT compatible' if problems else 'compatible'} ({mode})")
     context.exit(1 if problems else 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from speed.cli.options import Settings, node_options
-from speed.cli.output import as_json, print_value
+from speed.cli.output import as_json, echo, echo_json, print_value
 from speed.cli.shown import registry_of, schemas_option, shown_payload
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def send_command(
         print_value({"node": node, "messageId": message_id, "acknowledged": ack, "waiting": waiting}, True)
     else:
         done = "Accepted, and waits until the node's program takes it" if waiting else "Handled"
-        click.echo(f"{done if ack else 'Handed over'}: {message_id}")
+        echo(f"{done if ack else 'Handed over'}: {message_id}")
 
 
 @contextmanager
@@ -139,9 +139,9 @@ def publish_command(settings: Settings, topic: str, payload: str, timeout: float
     if settings.as_json:
         print_value({"topic": topic, "nodes": int(reached), "failed": failed}, True)
     else:
-        click.echo(f"Reached {int(reached)} node{'' if reached == 1 else 's'}.")
+        echo(f"Reached {int(reached)} node{'' if reached == 1 else 's'}.")
         for node, code in failed.items():
-            click.echo(f"speed: {code}: {node} subscribes to {topic} and did not get it", err=True)
+            echo(f"speed: {code}: {node} subscribes to {topic} and did not get it", error=True)
     return _status_of(failed.values())
 
 
@@ -204,7 +204,7 @@ def subscribe_command(
 
 def _announce(name: str) -> None:
     """Who this command is: senders must know it. On stderr, so that stdout holds messages only."""
-    click.echo(f"Listening as {name}", err=True)
+    echo(f"Listening as {name}", error=True)
 
 
 def _print_all(
@@ -232,8 +232,8 @@ def _print_message(message: Message, settings: Settings, schemas: SchemaRegistry
             "redelivered": message.redelivered,
             "payload": value,
         }
-        click.echo(as_json(line))
+        echo_json(line)
     else:
         text = value if isinstance(value, str) else as_json(value)
-        click.echo(f"{message.source}  {message.topic}  {text}")
+        echo(f"{message.source}  {message.topic}  {text}")
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.errors import CALL_ERRORS, CallError, Execution, InternalError, SpeedError, fresh
+from speed.wire.harmless import harmless
 
 _NOT_BEGUN = frozenset({"SERVICE_NOT_FOUND", "ACCESS_DENIED", "INVALID_ARGUMENTS", "SEGMENTS_LOST", "LEAVING"})
 _ADVISED = frozenset({"TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN", "LEAVING"})
@@ -18,7 +19,7 @@ _ADVICE = {
 def call_error(source: str, code: str, message: str, details: dict[str, Any]) -> CallError:
     """The exception for an error that ``source`` answered."""
     execution = execution_of(code, details)
-    text = f"{source}: {message}"
+    text = f"{source}: {harmless(message)}"
     if code in _ADVISED or code not in CALL_ERRORS:
         text = f"{text}; {_ADVICE[execution]}"
     error = CALL_ERRORS.get(code, InternalError)(text, details)

@@ -7,13 +7,12 @@ signature. The table lives in memory only; nothing about services is ever writte
 from __future__ import annotations
 
 import inspect
-import logging
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from speed.core.access import AccessPolicy
+from speed.core.log import logger
 from speed.core.signature import Parameters, compile_parameters, describe, type_name
 from speed.errors import (
     CallError,
@@ -28,7 +27,7 @@ from speed.wire import names
 from speed.wire.column import Column
 from speed.wire.limits import MAX_ERROR_CHARACTERS
 
-log = logging.getLogger("speed.spc")
+log = logger("speed.spc")
 
 _RUNNING = {"phase": "running"}
 _MISSING: Any = object()
@@ -252,7 +251,7 @@ def failure(service: str, caller: str, error: BaseException, *, is_cancelled: bo
         return Response.error(error.code, str(error), error.details)
     if is_cancelled and _is_cancellation(error):
         return Response.error("WITHDRAWN", f"{service!r} ended because the call was withdrawn", _RUNNING)
-    log.error("service %s failed for a call of %s\n%s", service, caller, traceback_text(error))
+    log.error("service %s failed for a call of %s", service, caller, exc_info=error)
     return _failed(error)
 
 
@@ -280,11 +279,6 @@ def failure_text(error: BaseException) -> str:
         return str(error)[:MAX_ERROR_CHARACTERS].encode(errors="replace").decode()
     except BaseException:
         return ""
-
-
-def traceback_text(error: BaseException) -> str:
-    """Where a failure came from, as text that any log can write."""
-    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
 
 
 def _failed(error: BaseException) -> Response:

@@ -9,6 +9,7 @@ import click
 
 from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
 from speed.errors import SpeedError, exit_status
+from speed.wire.harmless import harmless_lines
 
 EPILOG = """\b
 Exit status:
@@ -76,10 +77,10 @@ def main() -> None:
     try:
         speedd.main(standalone_mode=True)
     except SpeedError as error:
-        print(f"speedd: {error.code}: {error}", file=sys.stderr)
+        print(harmless_lines(f"speedd: {error.code}: {error}"), file=sys.stderr)
         raise SystemExit(exit_status(error)) from None
     except OSError as error:
-        print(f"speedd: {error}", file=sys.stderr)
+        print(harmless_lines(f"speedd: {error}"), file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 import structlog
 
+from speed.wire.harmless import harmless_json
+
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -45,6 +47,11 @@ class LogFile:
             pass
 
 
+def _harmless(_logger: Any, _method: str, line: Any) -> str:
+    """Services print what others wrote: nothing of it may act where the log is looked at."""
+    return harmless_json(line)
+
+
 def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
     """A logger that writes JSON lines to ``sink``; ``fixed`` stands in every line."""
     return structlog.wrap_logger(
@@ -54,6 +61,7 @@ def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+            _harmless,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         **fixed,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from speed.core.lease import OwnLease, Verdict, check_lease
+from speed.core.log import logger
 from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
 from speed.fs import claim
 from speed.fs.entry_file import check_reachable, is_file, remove_entry_file
@@ -21,6 +22,8 @@ from speed.wire.entry import Entry, encode_entry
 
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
+
+log = logger("speed.registry")
 
 WATCH_SECONDS = 0.05
 UNCLEAR_LEASE_MS = 30_000
@@ -160,7 +163,7 @@ def _respect_claim(registry: Registry, name: str, generation: int) -> None:
     Returns when it need not be respected any longer; NameTakenError when it must be. A claim that says nothing may be
     one that its maker has only just created: it is read again.
     """
-    began = _now_ms()
+    began, has_told = _now_ms(), False
     while True:
         claimant = claim.read(registry.root, name, generation)
         if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
@@ -175,6 +178,23 @@ def _respect_claim(registry: Registry, name: str, generation: int) -> None:
         if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
             return
         time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
+        if not has_told and _now_ms() < began + lease_ms:
+            _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
+        has_told = True
+
+
+def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
+    """Once, and not of a claim that was only being written as it was looked at."""
+    maker = (
+        f"is of process {claimant.identity.pid} on {claimant.identity.host}" if claimant else "does not tell its maker"
+    )
+    log.warning(
+        "%s waits up to %d s for its name: the claim %s %s, which may be starting; if nobody is, `chmod 400` it",
+        name,
+        -(-lease_ms // 1000),
+        path,
+        maker,
+    )
 
 
 def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) -> None:

@@ -55,6 +55,7 @@ class Registry:
         self.keyring = keyring
         self.late_ms = 0
         """How long after a change on another host it may be seen here (R-21); whoever registers sets it."""
+        self._is_prepared = False
         self._boot_id = boot_id()
         self._known: dict[str, _Known] = {}
         self._junk: set[str] = set()
@@ -78,6 +79,7 @@ class Registry:
                 raise RootError(f"{path} belongs to uid {status.st_uid}: choose a root of your own")
             if not os.access(path, os.W_OK | os.X_OK):
                 raise RootError(f"{path} is not writable for this user: choose another root")
+        self._is_prepared = True
 
     # --- reading ---
 
@@ -192,11 +194,19 @@ class Registry:
             with os.scandir(names.registry_dir(self.root)) as files:
                 yield from (name for file in files if (name := names.parse_entry_file(file.name)))
         except FileNotFoundError:
-            return  # nobody has registered yet
+            self.check_there()
         except OSError as error:
             raise StorageError(
                 f"the registry of {self.root} cannot be listed: {error.strerror}; see `speed doctor`"
             ) from error
+
+    def check_there(self) -> None:
+        """StorageError if the registry that this process prepared is gone; before that, nobody has registered yet."""
+        if self._is_prepared and not os.path.isdir(names.registry_dir(self.root)):
+            raise StorageError(
+                f"the registry of {self.root} is gone: the root was removed or unmounted under its nodes; "
+                f"put it back, or run `speed init --root {self.root}`, and start them anew"
+            )
 
     def entries(self) -> list[tuple[Entry, Verdict]]:
         """All authentic entries with their verdicts, sorted by name. StorageError if they cannot be listed."""
@@ -221,7 +231,8 @@ class Registry:
         return known is not None and known.entry is None
 
     def absence(self, name: str) -> str:
-        """Why there is no live node of this name, and what to do."""
+        """Why there is no live node of this name, and what to do. StorageError if the registry is gone."""
+        self.check_there()
         if self.is_unreadable(name):
             return f"the entry of {name!r} is not authentic: use the key of {self.root}, or see `speed doctor`"
         entry = self.read(name)
@@ -286,10 +297,12 @@ class Registry:
         """The highest claimed generation of ``name``; 0 if it was never claimed."""
         return claim.newest(self.root, name)
 
-    def remove_stale(self, *, dry_run: bool = False) -> list[Entry]:
-        """Remove entries of nodes that are gone, never their claims (R-13); returns them."""
+    def remove_stale(self, *, dry_run: bool = False, name: str = "") -> list[Entry]:
+        """Remove entries of nodes that are gone, or of one, never their claims (R-13); returns them."""
         removed: list[Entry] = []
         for entry, verdict in self.entries():
+            if name and entry.name != name:
+                continue
             if verdict is Verdict.STALE or self.process_gone(entry):
                 removed.append(entry)
                 if not dry_run:

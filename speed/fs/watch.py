@@ -7,18 +7,18 @@ events are hints. A scan after the watch is set, and one on a timer, find what a
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from speed.core.log import logger
 from speed.core.view import Event, RegistryView
 from speed.errors import StorageError
 from speed.fs.registry import Registry
 from speed.wire import names
 
-log = logging.getLogger("speed.registry")
+log = logger("speed.registry")
 
 SCAN_SECONDS = 1.0
 POLL_SECONDS = 0.25
@@ -74,6 +74,7 @@ class RegistryWatch:
 
     def _run(self) -> None:
         period = POLL_SECONDS if self._observer is None else SCAN_SECONDS
+        is_blind = False
         while not self._stopping:
             self._hint.wait(period)
             self._hint.clear()
@@ -81,8 +82,11 @@ class RegistryWatch:
             try:
                 for event in self._view.update(self._registry.live_entries()):
                     self._changed(event)
+                is_blind = False
             except StorageError as error:
-                log.warning("what was seen last is kept: %s", error)
+                if not is_blind:
+                    log.warning("what was seen last is kept: %s", error)
+                is_blind = True
             except Exception:
                 log.exception("reading the registry failed")
             time.sleep(min(time.monotonic() - began, SCAN_SECONDS))  # junk may make it long: half the time is others'

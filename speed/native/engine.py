@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import speed_native
 
 from speed.core.access import AccessPolicy
+from speed.core.log import logger
 from speed.core.services import FunctionService, Request, Response, Service, ServiceRegistry, failure, failure_text, run
 from speed.errors import ConfigurationError, DurabilityError, SpeedError, WireError
 from speed.message.errors import AwayError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from speed.runtime.message import Message
     from speed.segment.reassembly import Limits
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 Handler = Callable[["Message"], object]
 _HERE: Any = ()
@@ -416,9 +416,9 @@ def _at_once(run: Callable[[], None]) -> None:
     run()
 
 
-def _write_log(level: int, logger: str, text: str) -> None:
+def _write_log(level: int, name: str, text: str) -> None:
     """What the core has to say, on a thread of its own."""
-    logging.getLogger(logger).log(level, "%s", text)
+    logger(name).log(level, "%s", text)
 
 
 speed_native.set_log(_write_log)

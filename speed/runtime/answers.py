@@ -6,7 +6,6 @@ thread that reads, until its time is up. Only what goes in segments is written b
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
+from speed.core.log import logger
 from speed.core.progress import Token
 from speed.errors import InboxFullError, PayloadTooLargeError, SpeedError
 from speed.runtime import locks
@@ -24,7 +24,7 @@ from speed.runtime.workers import place_given_up
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
-log = logging.getLogger("speed.spc")
+log = logger("speed.spc")
 
 REPLY_WAIT_SECONDS = 5.0
 """How long an answer waits for room in the caller's full inbox before it is dropped and counted."""

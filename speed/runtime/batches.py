@@ -8,11 +8,11 @@ must not handle a message twice compares its ``sequence``.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from speed.core.log import logger
 from speed.core.progress import Token
 from speed.core.services import failure_text
 from speed.errors import SpeedError
@@ -22,7 +22,7 @@ from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
 from speed.runtime.workers import WorkerPool
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 BatchHandler = Callable[[Sequence[Message]], Mapping[int, SpeedError] | None]
 """Takes a batch; the messages at the places it returns are refused, and their senders told."""

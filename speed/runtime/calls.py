@@ -6,7 +6,6 @@ exactly once: by the answer, by its deadline, because the other node left, or be
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -15,6 +14,7 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
+from speed.core.log import logger
 from speed.core.outcomes import call_error, not_begun
 from speed.core.pending import PendingCall, PendingCalls
 from speed.errors import CallTimeoutError, Execution, NotAcknowledgedError, SegmentsLostError, SpeedError, WireError
@@ -29,7 +29,7 @@ from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
-log = logging.getLogger("speed.segments")
+log = logger("speed.segments")
 
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from speed.core.log import logger
 from speed.core.progress import Token
 from speed.core.scheduler import Work
 from speed.errors import SpeedError, StorageError
@@ -19,7 +19,7 @@ from speed.wire.dead_letter import CHUNK_BYTES, DeadLetter
 from speed.wire.limits import MAX_ERROR_CHARACTERS
 from speed.wire.message import MessageView
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 
 class Dead:

@@ -6,14 +6,14 @@ handled one after the other, in order; different senders side by side, the more 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
+from speed.core.log import logger
 from speed.core.scheduler import Work
-from speed.core.services import failure_text, traceback_text
+from speed.core.services import failure_text
 from speed.errors import ConfigurationError, SpeedError, WireError
 from speed.message.errors import AwayError
 from speed.runtime.arrival import Arrival
@@ -26,7 +26,7 @@ from speed.runtime.workers import WorkerPool
 from speed.wire.limits import MAX_ERROR_CHARACTERS, RETRY_FIRST_SECONDS, RETRY_MOST_SECONDS
 from speed.wire.names import check_topic_pattern, matches
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 Handler = Callable[[Message], object]
 _ENDED = "its handling ended the process"
@@ -205,7 +205,7 @@ class Delivery:
             message.done()
         except BaseException as error:  # its own exit or cancellation, too: its sender's next messages wait
             self._context.stats.count("handler_failures")
-            log.error("handler failed for a message of %s\n%s", message.source, traceback_text(error))
+            log.error("handler failed for a message of %s", message.source, exc_info=error)
             self._failed(arrival, message, work, _told(error))
         else:
             arrival.acknowledge()

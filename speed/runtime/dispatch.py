@@ -6,11 +6,11 @@ here when they are refused; all other types are done when they are read.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from speed.core.log import logger
 from speed.core.pending import PendingCall
 from speed.errors import Execution, NodeLeftError, SpeedError, WireError
 from speed.fs.envelope_reader import Received
@@ -31,7 +31,7 @@ from speed.wire.message import MessageView
 if TYPE_CHECKING:
     from speed.runtime.segments import Segments
 
-log = logging.getLogger("speed.protocol")
+log = logger("speed.protocol")
 
 Answer = Callable[[str, str], dict[str, Any] | None]
 _EXPIRED = "the message expired before it was handled"

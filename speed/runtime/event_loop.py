@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from speed.core.log import logger
 from speed.core.services import Request, Service
 from speed.errors import NodeClosedError
 from speed.runtime import locks
@@ -17,7 +17,7 @@ from speed.runtime import locks
 if TYPE_CHECKING:
     import asyncio
 
-log = logging.getLogger("speed.workers")
+log = logger("speed.workers")
 
 END_SECONDS = 0.5
 _CANCELLED_SECONDS = 0.05

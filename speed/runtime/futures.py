@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable
@@ -11,13 +10,14 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
+from speed.core.log import logger
 from speed.core.outcomes import call_error, raised
 from speed.errors import Execution, ForkedNodeError, InternalError, SpeedError, WireError
 from speed.runtime import locks
 from speed.runtime.workers import place_given_up
 from speed.wire import spc
 
-log = logging.getLogger("speed.spc")
+log = logger("speed.spc")
 
 Outcome = Any
 """The answer, the SpeedError that takes its place, or an ``Answer`` that is not read yet."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from speed.core.log import logger
 from speed.core.progress import Token
 from speed.fs.envelope_reader import Received
 from speed.fs.lane_reader import LaneReader
@@ -14,7 +14,7 @@ from speed.runtime.stats import Stats
 from speed.wire.envelope import EnvelopeType
 from speed.wire.names import node_id
 
-log = logging.getLogger("speed.protocol")
+log = logger("speed.protocol")
 
 WORK = frozenset({EnvelopeType.MESSAGE, EnvelopeType.SPC_REQUEST, EnvelopeType.EVENT})
 """Types that are finished after they were handled; all others are done when they are read (L-15)."""

@@ -192,7 +192,7 @@ def _memory(payload: bytes) -> Source:
 
 
 def wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
-    """Wait until ``target`` is live and allows this node; UnknownNodeError after the timeout."""
+    """Wait until ``target`` is live and allows this node. UnknownNodeError in the end; StorageError without a root."""
     with place_given_up():
         return _wait_for(context, target, timeout_seconds)
 
@@ -205,6 +205,7 @@ def _wait_for(context: Context, target: str, timeout_seconds: float) -> Entry:
             return entry
         if monotonic() >= deadline or context.stopping.wait(0.01):
             break
+    context.registry.check_there()
     why = _why_not(context, entry)
     raise UnknownNodeError(f"{target!r} {why} after {timeout_seconds} s")
 

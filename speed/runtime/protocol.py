@@ -7,7 +7,6 @@ these is guarded for itself: a lane that cannot be read keeps no deadline from e
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import select
 import threading
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from speed.core.log import logger
 from speed.core.pending import PendingCall
 from speed.errors import SpeedError, WireError
 from speed.fs.bell import Bell
@@ -30,7 +30,7 @@ from speed.runtime.withdrawals import Withdrawals
 from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
-log = logging.getLogger("speed.protocol")
+log = logger("speed.protocol")
 
 READ_ENVELOPES = 64
 READ_BYTES = 4 << 20
@@ -176,9 +176,9 @@ class Protocol:
         """A failure is counted, logged and tried again soon; it keeps nothing else from being done."""
         try:
             return do(*arguments)
-        except Exception:
+        except Exception as error:
             self._context.stats.count("protocol_failures")
-            log.exception("%s failed", doing)
+            self._context.said.failed(log, doing, error)
             self._woken.wait(FAILED_SECONDS)
             self._scan_soon(monotonic() + AGAIN_SECONDS)
 

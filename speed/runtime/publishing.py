@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from time import monotonic
 
 from speed.core.access import granted
+from speed.core.log import logger
 from speed.errors import AccessDeniedError, InboxFullError, SpeedError
 from speed.runtime.published import Published
 from speed.wire.entry import Entry
 from speed.wire.names import matches
 
-log = logging.getLogger("speed.messages")
+log = logger("speed.messages")
 
 Send = Callable[[str, float], object]
 """Sends the event to one node, waiting for room until a time (monotonic seconds)."""

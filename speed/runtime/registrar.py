@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
 
+from speed.core.log import logger
 from speed.core.view import Event, Joined, Left
 from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
@@ -14,7 +14,7 @@ from speed.runtime import locks
 from speed.runtime.context import Context
 from speed.wire.entry import Entry
 
-log = logging.getLogger("speed.registry")
+log = logger("speed.registry")
 
 LIVENESS_SECONDS = 1.0
 """How often nodes with open calls are looked at, where the kernel does not tell of their death."""

@@ -19,6 +19,13 @@ class Said:
         self._lock = locks.lock("said")
         self._kinds: dict[str, tuple[float, int]] = {}
 
+    def failed(self, logger: logging.Logger, doing: str, error: Exception) -> None:
+        """Write that something failed, with its traceback, unless that was written just before."""
+        left_out = self._left_out(f"failed {doing}")
+        if left_out is not None:
+            more = f" ({left_out} times more since the last such line)" if left_out else ""
+            logger.error("%s failed%s", doing, more, exc_info=error)
+
     def warn(self, logger: logging.Logger, kind: str, text: str, *arguments: object) -> None:
         """Write ``text % arguments`` as a warning, unless a line of this kind was written just before."""
         left_out = self._left_out(kind)

@@ -6,7 +6,6 @@ that makes it ready; the worker whose turn it is puts it together (G-14).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from speed.core.log import logger
 from speed.core.progress import Token
 from speed.errors import SegmentStoreError, WireError
 from speed.fs.envelope_reader import Received
@@ -36,7 +36,7 @@ from speed.wire.message_large import FRONT_BYTES, Front
 if TYPE_CHECKING:
     from speed.runtime.dispatch import Dispatch
 
-log = logging.getLogger("speed.segments")
+log = logger("speed.segments")
 
 EXPIRE_SECONDS = 1.0
 INLINE_BYTES = 1 << 20

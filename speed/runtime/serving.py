@@ -6,15 +6,15 @@ when the deadline passes or the caller withdraws it first.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from speed.core.log import logger
 from speed.core.scheduler import Admission, State, Work
 from speed.core.services import Registered, Request, Response, ServiceRegistry, run
-from speed.errors import PayloadTooLargeError, UnserialisableError, WireError
+from speed.errors import CALL_ERRORS, PayloadTooLargeError, UnserialisableError, WireError
 from speed.runtime.accepted import Accepted
 from speed.runtime.answers import Answers
 from speed.runtime.context import Context, boot_ms, unix_ms
@@ -27,7 +27,7 @@ from speed.wire.envelope import generation_of
 if TYPE_CHECKING:
     from speed.fs.envelope_reader import Received
 
-log = logging.getLogger("speed.spc")
+log = logger("speed.spc")
 
 _MAY_HAVE_RUN = Response.error("INTERNAL_ERROR", "may have run before its node was interrupted", {"phase": "running"})
 _UNRECORDED = Response.error(
@@ -115,6 +115,8 @@ class Serving:
             return partial(self._end, call, _withdrawn(call, "queued"))
         found = self.services.find(call.head.service, call.source)
         if isinstance(found, Response):
+            if found.error_code == "SERVICE_NOT_FOUND":
+                self._context.stats.count("requests_for_no_service")
             return partial(self._end, call, found)
         if call.unsure and not found.idempotent:
             return partial(self._end, call, _MAY_HAVE_RUN)
@@ -151,14 +153,14 @@ class Serving:
 
     def _end(self, call: Accepted, response: Response, began: float | None = None) -> None:
         """Answer what a worker took, and forget it."""
-        text = self._answer(call, response, has_begun=began is not None)
+        code = self._answer(call, response, has_begun=began is not None)
         self._forget(call)
         if began is not None:
-            self._context.stats.served(call.head.service, monotonic() - began, text)
+            self._context.stats.served(call.head.service, monotonic() - began, code)
 
     def _answer(self, call: Accepted, response: Response, *, has_begun: bool) -> str:
-        """Answer, unless that was done; returns what went wrong, for the counters."""
-        reply, text = self._encoded(call, response)
+        """Answer, unless that was done; returns the code of the error, for the counters."""
+        reply, failed = self._encoded(call, response)
         if not call.claim_answer():
             self._context.stats.count("answers_too_late")
             call.finish()
@@ -167,10 +169,10 @@ class Serving:
         else:
             call.finish()  # first: the next life of this node must not begin what its caller is told was not begun
             self._answers.send_urgently(call.source, call.generation, reply)
-        return text
+        return failed
 
     def _encoded(self, call: Accepted, response: Response) -> tuple[bytes, str]:
-        """The answer's bytes, whatever the service made of it (S-3), and what went wrong."""
+        """The answer's bytes, whatever the service made of it (S-3), and the code of its error."""
         request_id = call.head.request_id
         try:
             if response.error_code is None:
@@ -180,12 +182,13 @@ class Serving:
                     return reply, ""
                 except (UnserialisableError, PayloadTooLargeError) as error:
                     response = Response.error("EXECUTION_FAILED", f"the result cannot be sent: {error}")
-            code, message = response.error_code, response.error_message
-            return spc.encode_error(request_id, code, message, response.details), f"{code}: {message}"[:500]
+            code = response.error_code
+            reply = spc.encode_error(request_id, code, response.error_message, response.details)
+            return reply, code if code in CALL_ERRORS else "INTERNAL_ERROR"
         except Exception:  # texts and mappings of the program's own: any exception may come out of them
             log.exception("the answer of %s cannot be made", call.head.service)
             text = "the answer could not be made: see the log of that node"
-            return spc.encode_error(request_id, "INTERNAL_ERROR", text), f"INTERNAL_ERROR: {text}"
+            return spc.encode_error(request_id, "INTERNAL_ERROR", text), "INTERNAL_ERROR"
 
     def _forget(self, call: Accepted) -> None:
         call.is_over = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from speed.core.access import AccessPolicy, granted
+from speed.core.log import logger
 from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, RootError, SpeedError
 from speed.fs.bell import Bell
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from speed.runtime.segments import Segments
     from speed.segment.reassembly import Limits
 
-log = logging.getLogger("speed.node")
+log = logger("speed.node")
 
 MAX_SPIN_SECONDS = 0.01
 JOIN_SECONDS = 5.0

@@ -41,7 +41,7 @@ class Stats:
             self._counts[name] = self._counts.get(name, 0) + amount
 
     def served(self, service: str, seconds: float, error: str = "") -> None:
-        """Record one answered request; ``error`` is its code and text, empty on success."""
+        """Record one request that began and was answered; ``error`` is its code, empty on success."""
         with self.lock:
             stats = self._services.get(service) or self._services.setdefault(service, ServiceStats())
             stats.requests += 1

@@ -5,7 +5,6 @@ A worker that waits for another node gives its place to others for that time: ``
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -13,10 +12,11 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from speed.core.log import logger
 from speed.core.scheduler import Admission, Kind, Overdue, Scheduler, State, Work
 from speed.runtime import locks
 
-log = logging.getLogger("speed.workers")
+log = logger("speed.workers")
 
 END_SECONDS = 0.5
 """How long the end of a node waits for workers that still run something."""

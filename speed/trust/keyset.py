@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from speed.core.log import logger
 from speed.errors import SpeedError, fresh
 from speed.message.errors import KeyUnavailableError
 from speed.message.keys import MessageKey
 from speed.trust.providers import KeyProvider
 
-log = logging.getLogger("speed.trust")
+log = logger("speed.trust")
 
 MAX_AGE_SECONDS = 300.0
 RETRY_SECONDS = 5.0

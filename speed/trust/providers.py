@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import stat
 from collections.abc import Callable
@@ -19,11 +18,12 @@ from importlib import import_module
 from typing import Any, Protocol
 from urllib.parse import ParseResult, parse_qs, unquote, urlparse
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError
 from speed.message.errors import KeyRefusedError, KeyUnavailableError
 from speed.message.keys import MAX_SET_KEYS, MessageKey, key_of_record
 
-log = logging.getLogger("speed.trust")
+log = logger("speed.trust")
 
 MAX_SET_BYTES = 1 << 20
 

@@ -5,7 +5,6 @@ A version never changes once it is read. Nothing is fetched from where a message
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
@@ -15,6 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlparse
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError
 from speed.message.errors import SchemaError
 from speed.message.schemas import MAX_SCHEMA_BYTES, MODES, Schema, parse_schema, schema_hash
@@ -22,7 +22,7 @@ from speed.message.schemas.places import DEPRECATED, PII, is_marked, marked_name
 from speed.wire.content import PROTOBUF_TYPE, decode_content
 from speed.wire.message import MessageView
 
-log = logging.getLogger("speed.trust")
+log = logger("speed.trust")
 
 FORMAT_OF = {".json": "json-schema", ".avsc": "avro", ".desc": "protobuf"}
 VALUE_TYPES = frozenset({"application/msgpack", "application/json", "text/plain"})

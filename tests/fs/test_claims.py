@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +92,27 @@ def test_an_unreadable_claim_is_waited_for_and_then_passed(
     began = now_ms()
     assert registry.register("billing", **LONG).entry.generation == 2
     assert now_ms() - began >= 60
+
+
+@pytest.mark.parametrize("content", [b"", b'{"lease": 1}'])
+def test_who_waits_for_a_claim_says_so_once_and_how_to_end_it(
+    registry: Registry, caplog: pytest.LogCaptureFixture, content: bytes
+):
+    """R-5: the whole wait is half a minute."""
+    path = pathlib.Path(names.claim_path(registry.root, "billing", 1))
+    path.write_bytes(content)
+    waiting = threading.Thread(target=registry.register, args=("billing",), kwargs=LONG)
+    waiting.start()
+    while not caplog.records:
+        time.sleep(0.01)
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert f"the claim {path} does not tell its maker" in said
+    assert "chmod 400" in said
+    time.sleep(0.2)
+    assert waiting.is_alive()
+    path.chmod(0o400)
+    waiting.join()
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

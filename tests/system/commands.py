@@ -34,8 +34,11 @@ class Command:
         self.root = root
         self.environment = {**os.environ, "SPEED_ROOT": str(root), "COLUMNS": "200"}
 
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "speed.cli", *words]
+
     def __call__(self, *words: str, text: str | None = None) -> Result:
-        command = [sys.executable, "-m", "speed.cli", *words]
+        command = self.command(*words)
         return Result(
             subprocess.run(
                 command, env=self.environment, input=text, capture_output=True, text=True, check=False, timeout=PATIENCE
@@ -43,7 +46,6 @@ class Command:
         )
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "speed.cli", *words]
         return subprocess.Popen(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.command(*words), env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -13,6 +13,7 @@ import pytest
 import speed
 from speed.wire import spc
 from speed.wire.value import pack, unpack
+from tests.interop.harness import until
 
 Make = Callable[..., speed.Node]
 
@@ -282,6 +283,52 @@ def test_the_trace_context_travels_through_nested_calls(node: Make) -> None:
     middle = node("middle", allow=["first"])
     middle.register("tell", lambda: middle.call("last", "tell"))
     assert node("first").call("middle", "tell", traceparent=trace) == trace
+
+
+def test_stats_tell_the_code_of_the_last_error_and_not_what_another_caller_sent(make: Make) -> None:
+    """S-14: who asks may be another than who caused it."""
+    billing, analytics, other = make("billing", allow=["analytics", "other"]), make("analytics"), make("other")
+    billing.register("find", _find)
+    billing.register("own", lambda: speed.Response.error("NO_ACCOUNT_DE89", "x"))
+    with pytest.raises(speed.ExecutionFailedError, match="DE89"):
+        analytics.call("billing", "find", {"account": "DE89"})
+    with pytest.raises(speed.InternalError):
+        analytics.call("billing", "own")
+
+    def last_errors() -> dict[str, str]:
+        return {name: row["lastError"] for name, row in other.stats("billing")["services"].items()}
+
+    assert until(lambda: last_errors() == {"find": "EXECUTION_FAILED", "own": "INTERNAL_ERROR"})
+    assert "DE89" not in str(other.stats("billing"))
+
+
+def _find(account: str) -> None:
+    raise ValueError(f"no account {account}")
+
+
+def test_the_message_of_a_failure_acts_on_no_terminal(make: Make) -> None:
+    """W-19: it is printed and logged by programs that do not think of it; details are values, and as they were."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    hostile = "no\x1b[31m\nforged\u202e"
+    billing.register("hostile", lambda: speed.Response.error("INVALID_ARGUMENTS", hostile, {"text": hostile}))
+    with pytest.raises(speed.InvalidArgumentsError) as caught:
+        analytics.call("billing", "hostile")
+    assert "no\\x1b[31m\\nforged\\u202e" in str(caught.value)
+    assert caught.value.details == {"text": hostile}
+
+
+def test_requests_for_services_that_are_not_there_are_counted_together(make: Make) -> None:
+    """S-14: others choose those names, and how many there are."""
+    billing, analytics = make("billing", allow=["analytics"]), make("analytics")
+    for number in range(5):
+        with pytest.raises(speed.ServiceNotFoundError):
+            analytics.call("billing", f"later{number}")
+    billing.register("later0", lambda: 1)
+    analytics.call("billing", "later0")
+    assert until(lambda: billing.stats()["services"].keys() == {"later0"})
+    stats = billing.stats()
+    assert stats["services"]["later0"]["numRequests"] == 1
+    assert stats["counters"]["requests_for_no_service"] == 5
 
 
 def test_ping_info_stats_and_services_answer(pair: tuple[speed.Node, speed.Node]) -> None:

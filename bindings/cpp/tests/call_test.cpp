@@ -12,6 +12,7 @@ namespace {
 
 using test::AgentProcess;
 using test::echo;
+using test::eventually;
 using test::TestRoot;
 
 class CallTest : public testing::Test {
@@ -170,6 +171,53 @@ TEST_F(CallTest, a_node_tells_of_itself_only_what_the_asker_may_call_s_12_a_5) {
   const Map services = client.stats("server").find("services")->as<Map>();
   EXPECT_EQ(*services.find("open")->as<Map>().find("numRequests"), Value(1));
   EXPECT_GT(client.ping("server"), 0);
+}
+
+TEST_F(CallTest, stats_tell_the_code_of_the_last_error_and_not_what_a_caller_sent_s_14) {
+  Node server("server", root_.options({"a", "b"}));
+  Node one("a", root_.options());
+  Node other("b", root_.options());
+  server.serve("bad", [](const Request&) -> Response { throw std::runtime_error("no account DE89"); });
+  server.serve("own", [](const Request&) { return Response::error("NO_ACCOUNT_DE89", "x"); });
+  EXPECT_THROW(one.call("server", "bad"), ExecutionFailedError);
+  EXPECT_THROW(one.call("server", "own"), InternalError);
+  const auto last_error = [&](const std::string& service) {
+    const Map services = other.stats("server").find("services")->as<Map>();
+    const Value* const row = services.find(service);
+    return row == nullptr ? Value() : *row->as<Map>().find("lastError");
+  };
+  EXPECT_TRUE(eventually([&] { return last_error("bad") == Value("EXECUTION_FAILED"); }));
+  EXPECT_TRUE(eventually([&] { return last_error("own") == Value("INTERNAL_ERROR"); }));
+}
+
+TEST_F(CallTest, the_message_of_a_failure_acts_on_no_terminal_w_19) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("hostile", [](const Request&) { return Response::error("INVALID_ARGUMENTS", "no\x1b[31m\nforged"); });
+  try {
+    client.call("server", "hostile");
+    ADD_FAILURE() << "it was answered";
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_NE(std::string(error.what()).find(R"(no\x1b[31m\nforged)"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(CallTest, requests_for_services_that_are_not_there_are_counted_together_s_14) {
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  for (int number = 0; number < 5; ++number) {
+    EXPECT_THROW(client.call("server", "later" + std::to_string(number)), ServiceNotFoundError);
+  }
+  server.serve("later0", echo);
+  client.call("server", "later0", {{"data", 1}});
+  const auto count = [&] {
+    const Map services = client.stats("server").find("services")->as<Map>();
+    const Value* const row = services.find("later0");
+    return row == nullptr ? Value(0) : *row->as<Map>().find("numRequests");
+  };
+  EXPECT_TRUE(eventually([&] { return count() != Value(0); }));
+  EXPECT_EQ(count(), Value(1));
+  EXPECT_EQ(*client.stats("server").find("counters")->as<Map>().find("requests_for_no_service"), Value(5));
 }
 
 TEST_F(CallTest, a_call_ends_when_the_other_process_is_killed_s_7) {

@@ -239,11 +239,11 @@ TEST_F(FailuresTest, a_service_that_fails_is_in_the_log_of_its_node) {
   });
   Node node("receiver", root_.options({"sender"}));
   Node sender("sender", root_.options());
-  node.serve("bad", [](const Request&) -> Response { throw std::runtime_error("boom"); });
+  node.serve("bad", [](const Request&) -> Response { throw std::runtime_error("boom\n\x1b[31mforged"); });
   EXPECT_THROW(sender.call("receiver", "bad"), ExecutionFailedError);
   EXPECT_TRUE(eventually([&] {
     const std::lock_guard guard(lock);
-    return lines.size() == 1 && lines[0].find("boom") != std::string::npos;
+    return lines.size() == 1 && lines[0].find(R"(boom\n\x1b[31mforged)") != std::string::npos;
   }));
   set_log({});
 }

@@ -2,6 +2,9 @@
 #include "fs/registry.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
 
 #include "few_files.hpp"
 #include "fs/registration.hpp"
@@ -51,6 +54,21 @@ TEST_F(RegistryTest, an_entry_that_cannot_be_opened_counts_as_it_was_read_last_r
   billing->remove();
   const test::FewFiles none;
   EXPECT_EQ(registry_.live("billing"), nullptr) << "it is absent, which needs no file to be seen";
+}
+
+TEST_F(RegistryTest, who_waits_for_a_claim_says_so_once_and_how_to_end_it_r_5) {
+  const std::string path = wire::claim_path(root_.path, "billing", 1);
+  std::ofstream(path).close();
+  std::vector<std::string> told;
+  Registration::Wish wish{"billing", 30'000, 5'000, {}, {}, "c++"};
+  wish.tell = [&](const std::string& text) {
+    told.push_back(text);
+    EXPECT_EQ(chmod(path.c_str(), 0400), 0);
+  };
+  const auto billing = Registration::make(registry_, wish, [](std::uint32_t) {});
+  EXPECT_EQ(billing->generation(), 2U);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("the claim " + path + " does not tell its maker"), std::string::npos) << told[0];
 }
 
 TEST_F(RegistryTest, a_heartbeat_behind_the_removal_installs_nothing_r_14_r_15) {

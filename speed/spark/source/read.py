@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from speed.core.log import logger
 from speed.errors import JournalExpiredError
 from speed.journal import Block, Journal, LaneInfo
 from speed.spark.source.calls import CallBatches
@@ -31,7 +31,7 @@ from speed.wire import names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger("speed.spark")
+log = logger("speed.spark")
 
 BATCH_ROWS = 8192
 _ALWAYS = 1 << 62

@@ -6,7 +6,6 @@ longer there, keep what is said of them, so that nothing comes twice.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from speed.core.log import logger
 from speed.errors import ConfigurationError, JournalError
 from speed.journal import LaneInfo
 from speed.spark.source.options import ReadOptions
@@ -26,7 +26,7 @@ from speed.spark.source.read import JournalRows, LanePart, cut, first_kept, open
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger("speed.spark")
+log = logger("speed.spark")
 
 Offsets = dict[str, int]
 

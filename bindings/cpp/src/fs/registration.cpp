@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "fs/clock.hpp"
 #include "fs/entry_file.hpp"
 #include "speed/error.hpp"
+#include "wire/names.hpp"
 
 namespace speed::fs {
 
@@ -22,7 +24,8 @@ constexpr int max_attempts = 64;
 // Winning the next generation of a name (R-5, steps 1 to 3).
 class Claiming {
  public:
-  Claiming(Registry& registry, const std::string& name) : registry_(registry), name_(name), claims_(registry.root(), name) {}
+  Claiming(Registry& registry, const Registration::Wish& wish)
+      : registry_(registry), name_(wish.name), tell_(wish.tell), claims_(registry.root(), wish.name) {}
 
   std::uint32_t win(Claimant& claimant) {
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
@@ -67,6 +70,7 @@ class Claiming {
   // need not be respected any longer. One that says nothing may be just being written: it is read again.
   void respect(std::uint32_t generation) {
     const std::int64_t began = monotonic_ms();
+    bool has_told = false;
     while (true) {
       if (claims_.is_released(generation)) return;
       const std::optional<Claimant> claimant = claims_.read(generation);
@@ -77,7 +81,19 @@ class Claiming {
       const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
       if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return;
       std::this_thread::sleep_for(watch_pause);
+      if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms) tell_of_wait(generation, claimant, lease_ms);
     }
+  }
+
+  // Once, and not of a claim that was only being written as it was looked at.
+  void tell_of_wait(std::uint32_t generation, const std::optional<Claimant>& claimant, std::int64_t lease_ms) const {
+    if (!tell_) return;
+    const std::string maker =
+        claimant ? "is of process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host
+                 : "does not tell its maker";
+    tell_("waits up to " + std::to_string((lease_ms + 999) / 1000) + " s for its name: the claim " +
+          wire::claim_path(registry_.root(), name_, generation) + " " + maker +
+          ", which may be starting; if nobody is, `chmod 400` it");
   }
 
   // The same for a claimant of this boot, which lives.
@@ -93,6 +109,7 @@ class Claiming {
 
   Registry& registry_;
   const std::string& name_;
+  const std::function<void(const std::string&)>& tell_;
   Claims claims_;
 };
 
@@ -132,7 +149,7 @@ std::unique_ptr<Registration> Registration::make(Registry& registry, const Wish&
 std::unique_ptr<Registration> Registration::win(Registry& registry, const Wish& wish,
                                                 const std::function<void(std::uint32_t)>& before_publish) {
   Claimant claimant{registry.observer(), wish.lease_ms, std::nullopt};
-  const std::uint32_t generation = Claiming(registry, wish.name).win(claimant);
+  const std::uint32_t generation = Claiming(registry, wish).win(claimant);
   const Claims claims(registry.root(), wish.name);
   std::unique_ptr<Registration> registration;
   try {

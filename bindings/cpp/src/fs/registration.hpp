@@ -23,6 +23,7 @@ class Registration {
     std::vector<std::string> allow;
     std::string language;
     std::vector<std::string> features = {};
+    std::function<void(const std::string&)> tell = {};  // takes what somebody should know while the name is waited for
   };
 
   // Claims the name and publishes its entry; `before_publish(generation)` runs in between.

@@ -7,6 +7,7 @@
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
+#include "wire/harmless.hpp"
 #include "wire/spc.hpp"
 
 namespace speed::runtime {
@@ -42,8 +43,9 @@ Execution by_phase(const Map& details) {
 }
 
 // The exception of an SPC code; an unknown one reads as INTERNAL_ERROR (S-8).
-std::exception_ptr call_error(const std::string& code, const std::string& message, const Map& details) {
+std::exception_ptr call_error(const std::string& code, const std::string& said, const Map& details) {
   using enum Execution;
+  const std::string message = wire::harmless(said);
   if (code == "SERVICE_NOT_FOUND") return failure_of<ServiceNotFoundError>(message, details, not_begun);
   if (code == "ACCESS_DENIED") return failure_of<AccessDeniedError>(message, details, not_begun);
   if (code == "INVALID_ARGUMENTS") return failure_of<InvalidArgumentsError>(message, details, not_begun);

@@ -11,11 +11,13 @@
 
 #include "fs/bell.hpp"
 #include "fs/clock.hpp"
+#include "wire/harmless.hpp"
 
 namespace speed {
 
 namespace {
 
+constexpr std::size_t max_characters = 4096;  // of one line
 constexpr std::size_t max_waiting = 1024;  // lines; further ones are dropped, for a sink that hangs must cost no memory
 
 struct Line {
@@ -98,7 +100,7 @@ void set_log(LogSink sink) { outlet().set(std::move(sink)); }
 namespace runtime {
 
 void Log::always(LogLevel level, std::string_view logger, const std::string& text) const {
-  outlet().put({level, std::string(logger), "'" + node_ + "': " + text});
+  outlet().put({level, std::string(logger), "'" + node_ + "': " + wire::harmless(text, max_characters)});
 }
 
 void Log::rarely(LogLevel level, std::string_view logger, std::string_view kind, const std::string& text) {

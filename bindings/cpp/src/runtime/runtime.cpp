@@ -106,7 +106,8 @@ void Runtime::claim(const NodeOptions& options) {
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
                                     options.fabrics, context.policy.allowed(), options.language,
-                                    {"segments", "withdraw"}};
+                                    {"segments", "withdraw"},
+                                    [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); }};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
   try {

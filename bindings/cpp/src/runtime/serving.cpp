@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t large_answer_bytes = 32 << 10;  // leaves at once: batches stay small in bytes
 constexpr std::size_t large_payload_bytes = 1 << 20;
-constexpr std::size_t max_error_bytes = 500;
 
 Response never_begun(std::string_view code, const std::string& text) {
   return Response::error(code, text, {{"phase", "queued"}});
@@ -138,10 +137,10 @@ void Serving::serve(const AskedPtr& asked) {
                   asked->key});
     if (is_large) answers_.flush(true);
   }
-  context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
+  if (asked->entered) context_.stats.served(asked->head.service, fs::monotonic_seconds() - began, error);
 }
 
-// Steps 3 to 9; whatever fails, there is one answer. `error` is what went wrong, for the stats.
+// Steps 3 to 9; whatever fails, there is one answer. `error` is the code of what went wrong, for the stats.
 wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
   Response response;
   try {
@@ -153,11 +152,11 @@ wire::Buffer Serving::answer(const AskedPtr& asked, std::string& error) {
   try {
     return encoded(*asked, std::move(response), error);
   } catch (const std::exception& failure) {
-    error = std::string("INTERNAL_ERROR: ") + failure.what();
+    error = "INTERNAL_ERROR";
+    wire::Buffer reply;
+    wire::encode_error(asked->key, error, error + ": " + failure.what(), {}, reply);
+    return reply;
   }
-  wire::Buffer reply;
-  wire::encode_error(asked->key, "INTERNAL_ERROR", error, {}, reply);
-  return reply;
 }
 
 // It was withdrawn, or its deadline passed, since it was taken: it never begins (T-10).
@@ -172,7 +171,10 @@ std::optional<Response> Serving::unwanted(const Asked& asked) const {
 // answered (S-8).
 Response Serving::respond(const AskedPtr& asked, const core::ServiceTable::Found& found) {
   const wire::RequestHead& head = asked->head;
-  if (found.service == nullptr) return *found.refusal;
+  if (found.service == nullptr) {
+    if (found.refusal->error_code == "SERVICE_NOT_FOUND") context_.stats.count("requests_for_no_service");
+    return *found.refusal;
+  }
   if (asked->payload.owner == nullptr) return Response::error("SERVICE_NOT_FOUND", "'" + head.service + "' was not there yet");
   if (asked->doubtful && !found.idempotent) {
     context_.stats.count("requests_in_doubt");
@@ -230,7 +232,7 @@ wire::Buffer Serving::encoded(const Asked& asked, Response response, std::string
     }
     reply.clear();
   }
-  error = wire::readable(response.error_code + ": " + response.error_message, max_error_bytes);
+  error = wire::is_call_code(response.error_code) ? response.error_code : "INTERNAL_ERROR";
   wire::encode_error(asked.key, response.error_code, response.error_message, response.details, reply);
   return reply;
 }

@@ -47,7 +47,7 @@ class Stats {
     count(name);
   }
 
-  // One answered request; `error` is its code and text, empty on success.
+  // One request that began and was answered; `error` is its code, empty on success.
   void served(const std::string& service, double seconds, const std::string& error) {
     const std::lock_guard guard(lock_);
     ServiceStats& stats = services_[service];

@@ -1,5 +1,8 @@
 #include "wire/spc.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "speed/error.hpp"
 #include "wire/names.hpp"
 
@@ -97,6 +100,13 @@ Bytes written(const Map& details, std::string& why) {
 }
 
 }  // namespace
+
+bool is_call_code(std::string_view code) {
+  static constexpr std::array<std::string_view, 9> known = {
+      "SERVICE_NOT_FOUND", "ACCESS_DENIED",  "INVALID_ARGUMENTS", "EXECUTION_FAILED", "TIMEOUT",
+      "INTERNAL_ERROR",    "SEGMENTS_LOST", "WITHDRAWN",         "LEAVING"};
+  return std::ranges::find(known, code) != known.end();
+}
 
 void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,
                   Buffer& out) {

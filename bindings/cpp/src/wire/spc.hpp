@@ -42,6 +42,8 @@ void encode_request(const std::string& request_id, const std::string& service, c
                     const std::string& caller, const Deadline& deadline, const std::optional<std::string>& traceparent,
                     Buffer& out);
 void encode_success(const std::string& request_id, const Value& result, Buffer& out);
+// Whether a code is one that callers know; they read another as INTERNAL_ERROR (S-8).
+bool is_call_code(std::string_view code);
 // Whatever it is given, this is an answer: a code that is empty is INTERNAL_ERROR, a long text is cut, and details that
 // cannot be written or are too large are left out, which the text says (S-2).
 void encode_error(const std::string& request_id, std::string_view code, std::string_view message, const Map& details,

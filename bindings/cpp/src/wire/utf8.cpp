@@ -10,8 +10,19 @@ bool is_tail(std::string_view text, std::size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
 }
 
-// Bytes of the character that begins at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates).
-std::size_t character(std::string_view text, std::size_t at) {
+constexpr std::size_t run_bytes = 8;
+
+// Most text is ASCII: eight characters are looked at together.
+bool is_ascii_run(std::string_view text, std::size_t at) {
+  if (text.size() - at < run_bytes) return false;
+  std::uint64_t run = 0;
+  std::memcpy(&run, text.data() + at, run_bytes);
+  return (run & 0x8080808080808080) == 0;
+}
+
+}  // namespace
+
+std::size_t character_bytes(std::string_view text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4 || !is_tail(text, at + 1)) return 0;
@@ -26,25 +37,13 @@ std::size_t character(std::string_view text, std::size_t at) {
   return is_tail(text, at + 3) ? 4 : 0;
 }
 
-constexpr std::size_t run_bytes = 8;
-
-// Most text is ASCII: eight characters are looked at together.
-bool is_ascii_run(std::string_view text, std::size_t at) {
-  if (text.size() - at < run_bytes) return false;
-  std::uint64_t run = 0;
-  std::memcpy(&run, text.data() + at, run_bytes);
-  return (run & 0x8080808080808080) == 0;
-}
-
-}  // namespace
-
 bool is_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     if (is_ascii_run(text, at)) {
       at += run_bytes;
       continue;
     }
-    const std::size_t size = character(text, at);
+    const std::size_t size = character_bytes(text, at);
     if (size == 0) return false;
     at += size;
   }
@@ -54,7 +53,7 @@ bool is_utf8(std::string_view text) {
 std::string readable(std::string_view text, std::size_t most) {
   std::string clean;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t size = character(text, at);
+    const std::size_t size = character_bytes(text, at);
     const std::string_view next = size == 0 ? "?" : text.substr(at, size);
     if (clean.size() + next.size() > most) break;
     clean += next;
@@ -66,7 +65,7 @@ std::string readable(std::string_view text, std::size_t most) {
 std::string readable_characters(std::string_view text, std::size_t most) {
   std::string clean;
   for (std::size_t at = 0; at < text.size() && most > 0; --most) {
-    const std::size_t size = character(text, at);
+    const std::size_t size = character_bytes(text, at);
     clean += size == 0 ? "?" : text.substr(at, size);
     at += size == 0 ? 1 : size;
   }

@@ -23,6 +23,8 @@ Value unpack(ByteView data, std::string_view what = "payload", std::size_t depth
 Value unpack_next(ByteView data, std::size_t& at, std::string_view what, std::size_t depth);
 Map unpack_map(ByteView data, std::string_view what = "payload");
 
+// Bytes of the character that begins at `at`, 0 if there is none (RFC 3629: no overlong forms, no surrogates).
+std::size_t character_bytes(std::string_view text, std::size_t at);
 bool is_utf8(std::string_view text);
 // A text for people that quotes anything: what is no UTF-8 reads as '?'; at most `most` bytes, cut between characters.
 std::string readable(std::string_view text, std::size_t most = std::string_view::npos);

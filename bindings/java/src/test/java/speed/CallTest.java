@@ -19,6 +19,7 @@ import speed.errors.AccessDeniedException;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
 import speed.errors.ExecutionFailedException;
+import speed.errors.InternalException;
 import speed.errors.InvalidArgumentsException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.ServiceNotFoundException;
@@ -151,14 +152,39 @@ class CallTest extends TwoNodes {
         assertEquals(1L, ((Map<?, ?>) services.get("open")).get("numRequests"));
     }
 
-    /** S-14: a text that no encoding carries is told as the last error like any other. */
+    /** S-14: who asks may be another than who caused it. */
     @Test
-    void statsTellOfAFailureWhoseTextNoEncodingCarries() {
+    void statsTellTheCodeOfTheLastErrorAndNotWhatACallerSent() {
         billing.register("odd", request -> {
-            throw new IllegalStateException("\uD800");
+            throw new IllegalStateException("no account DE89 \uD800");
         });
+        billing.register("own", request -> Response.error("NO_ACCOUNT_DE89", "x"));
         assertThrows(ExecutionFailedException.class, () -> call("odd"));
+        assertThrows(InternalException.class, () -> call("own"));
         Map<?, ?> services = (Map<?, ?>) analytics.stats("billing").get("services");
-        assertEquals("EXECUTION_FAILED: IllegalStateException: ?", ((Map<?, ?>) services.get("odd")).get("lastError"));
+        assertEquals("EXECUTION_FAILED", ((Map<?, ?>) services.get("odd")).get("lastError"));
+        assertEquals("INTERNAL_ERROR", ((Map<?, ?>) services.get("own")).get("lastError"));
+    }
+
+    /** W-19: it is printed and logged by programs that do not think of it. */
+    @Test
+    void theMessageOfAFailureActsOnNoTerminal() {
+        billing.register("hostile", request -> Response.error("INVALID_ARGUMENTS", "no\u001b[31m\nforged\u202e"));
+        InvalidArgumentsException failed = assertThrows(InvalidArgumentsException.class, () -> call("hostile"));
+        assertTrue(failed.getMessage().contains("no\\x1b[31m\\nforged\\u202e"), failed.getMessage());
+    }
+
+    /** S-14: others choose those names, and how many there are. */
+    @Test
+    void requestsForServicesThatAreNotThereAreCountedTogether() {
+        for (int number = 0; number < 5; number++) {
+            String name = "later" + number;
+            assertThrows(ServiceNotFoundException.class, () -> call(name));
+        }
+        billing.register("later0", request -> 1);
+        call("later0");
+        Map<?, ?> stats = analytics.stats("billing");
+        assertEquals(5L, ((Map<?, ?>) stats.get("counters")).get("requests_for_no_service"));
+        assertEquals(1L, ((Map<?, ?>) ((Map<?, ?>) stats.get("services")).get("later0")).get("numRequests"));
     }
 }

@@ -3,10 +3,12 @@ package speed.fs;
 import java.util.List;
 import java.util.function.IntConsumer;
 import speed.core.Lease;
+import speed.core.Log;
 import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.RegistrationException;
 import speed.wire.Entry;
+import speed.wire.Names;
 
 /**
  * A process that wants a name: claiming it, then publishing its first entry, in the order of R-5.
@@ -17,6 +19,7 @@ import speed.wire.Entry;
  */
 public record Registrant(Registry registry, String name, long lease, long heartbeat, long late,
         List<String> fabrics, List<String> allow) {
+    private static final Log LOG = new Log("speed.registry");
     private static final String LANGUAGE = "java";
     private static final String VERSION = "0.1.0";
     private static final List<String> FEATURES = List.of(Entry.SEGMENTS, Entry.WITHDRAW);
@@ -114,6 +117,7 @@ public record Registrant(Registry registry, String name, long lease, long heartb
      */
     private void respectClaim(int generation) throws PosixException {
         long began = Posix.monotonicMs();
+        boolean told = false;
         while (!Claim.isReleased(registry.root(), name, generation)) {
             Claim claim = Claim.read(registry.root(), name, generation);
             if (claim != null && ThisProcess.isGone(claim.maker())) {
@@ -130,7 +134,19 @@ public record Registrant(Registry registry, String name, long lease, long heartb
                 return;
             }
             pause(); // the claimant may be on another host: only its entry tells
+            if (!told && Posix.monotonicMs() < deadline) {
+                tellOfWait(generation, claim, deadline - began);
+            }
+            told = true;
         }
+    }
+
+    /** Once, and not of a claim that was only being written as it was looked at. */
+    private void tellOfWait(int generation, Claim claim, long milliseconds) {
+        LOG.warn("{} waits up to {} s for its name: the claim {} {}, which may be starting; if nobody is, `chmod 400` it",
+                name, (milliseconds + 999) / 1000, Names.claimPath(registry.root(), name, generation),
+                claim == null ? "does not tell its maker"
+                        : "is of process " + claim.maker().pid() + " on " + claim.maker().host());
     }
 
     /** A claim of this boot is taken until its lease has passed; then as well if its maker may use another key. */

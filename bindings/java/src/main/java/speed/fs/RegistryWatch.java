@@ -8,8 +8,7 @@ import java.nio.file.WatchKey;
 import java.nio.file.WatchService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.RegistryView;
 import speed.errors.StorageException;
 import speed.wire.Names;
@@ -19,7 +18,7 @@ import speed.wire.Names;
  * a scan after the watch is set, and one on a timer, find the rest. Polls where the watch cannot be had.
  */
 public final class RegistryWatch {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.registry");
+    private static final Log LOG = new Log("speed.registry");
     private static final long SCAN_MS = 1000;
     private static final long POLL_MS = 250;
 

@@ -3,8 +3,7 @@ package speed.runtime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.Token;
 import speed.errors.InboxFullException;
 import speed.errors.SpeedException;
@@ -18,7 +17,7 @@ import speed.wire.Limits;
  * that the thread that reads lanes never waits. An envelope is committed after its answer was appended. Thread-safe.
  */
 final class Answers {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
+    private static final Log LOG = new Log("speed.spc");
     /** How long an answer waits for room in the caller's full inbox before it is dropped and counted. */
     private static final long WAIT_NANOS = 5_000_000_000L;
     /** Answers of more bytes are written by who waits for room if need be. */

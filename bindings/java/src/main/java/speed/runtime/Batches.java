@@ -6,10 +6,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
+import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
@@ -24,7 +23,7 @@ import speed.wire.Values;
  * Thread-safe; one batch at a time is handled.
  */
 final class Batches {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
     private static final int BATCH_MESSAGES = 1024;
     private static final long BATCH_BYTES = 4 << 20;
     /** Pause before a batch is handed over again. */

@@ -9,8 +9,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Key;
 import speed.core.PendingCalls.Outcome;
@@ -29,6 +28,7 @@ import speed.fs.Posix;
 import speed.fs.ThisProcess;
 import speed.wire.Control;
 import speed.wire.EnvelopeType;
+import speed.wire.Harmless;
 import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
@@ -44,7 +44,7 @@ public final class Calls {
     private static final long GRACE_NANOS = 250_000_000;
     private static final long WARN_NANOS = 10_000_000_000L;
 
-    private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    private static final Log LOG = new Log("speed.segments");
     /** Codes that do not say themselves what is to be done. */
     private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
 
@@ -295,15 +295,16 @@ public final class Calls {
     }
 
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
+        String text = source + ": " + Harmless.text(String.valueOf(message));
         if (code.equals("LEAVING")) {
             NodeLeftException leaving = new NodeLeftException(
-                    source + ": " + message + "; nothing ran: call again once it has started anew");
+                    text + "; nothing ran: call again once it has started anew");
             leaving.about(Execution.NOT_BEGUN);
             return leaving;
         }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        CallException error = CallException.of(code, source + ": " + message, named);
+        CallException error = CallException.of(code, text, named);
         return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
     }
 

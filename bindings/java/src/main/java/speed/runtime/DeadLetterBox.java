@@ -1,8 +1,7 @@
 package speed.runtime;
 
 import java.util.List;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SpeedException;
 import speed.fs.DeadLetters;
@@ -16,7 +15,7 @@ import speed.wire.NodeId;
 
 /** What a running node does with its dead letters: keeps them, and tries those again that somebody asked for. Thread-safe. */
 final class DeadLetterBox {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
 
     /** Takes a letter to the program, as if it had just come. */
     interface Again {

@@ -6,10 +6,9 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.BatchHandler;
 import speed.Message;
+import speed.core.Log;
 import speed.core.ServiceTable;
 import speed.core.Work;
 import speed.errors.ConfigurationException;
@@ -25,7 +24,7 @@ import speed.wire.Values;
  * Thread-safe.
  */
 public final class Delivery {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
 
     private record Subscription(String pattern, Consumer<Message> handler) {}
 

@@ -1,15 +1,14 @@
 package speed.runtime;
 
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.OnError;
+import speed.core.Log;
 import speed.core.Work;
 import speed.errors.WireException;
 import speed.wire.Limits;
 
 /** What becomes of messages that failed: tried again, kept as dead letters, or dropped (S-17). Thread-safe. */
 final class Failures {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
     private static final long FIRST_NANOS = (long) (Limits.RETRY_FIRST_SECONDS * 1e9);
     private static final long MOST_NANOS = (long) (Limits.RETRY_MOST_SECONDS * 1e9);
 

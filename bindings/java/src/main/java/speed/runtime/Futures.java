@@ -7,8 +7,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 
 /**
  * What ends futures, and what the program hung on them: in the order in which they came, on threads of its own, never
@@ -16,7 +15,7 @@ import org.slf4j.LoggerFactory;
  * one, which may wait for the next: then the reader, who looks, has another one help. Thread-safe.
  */
 final class Futures {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
+    private static final Log LOG = new Log("speed.spc");
     /** How long one may be held up before another thread helps. */
     private static final long PATIENCE_NANOS = 1_000_000;
     private static final int MOST_THREADS = 256;

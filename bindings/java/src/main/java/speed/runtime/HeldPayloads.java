@@ -5,8 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
 import speed.fs.SegmentStore;
@@ -24,7 +23,7 @@ import speed.wire.Limits;
  * {@link Reassembly}, kept in a {@link SegmentStore}. Thread-safe; its lock is held while the store is written.
  */
 final class HeldPayloads {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    private static final Log LOG = new Log("speed.segments");
     private static final long EXPIRE_MS = 1000;
     private static final int MAX_ERROR_CHARACTERS = 500;
     private static final long SMALL_BYTES = 1 << 20;

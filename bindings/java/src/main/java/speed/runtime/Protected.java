@@ -1,9 +1,8 @@
 package speed.runtime;
 
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.Message;
 import speed.SendOptions;
+import speed.core.Log;
 import speed.errors.MessageException;
 import speed.errors.WireException;
 import speed.message.Guard;
@@ -15,7 +14,7 @@ import speed.wire.MessageDraft;
  * node without a {@link MessageSecurity} opens none, and refuses what every node refuses. Thread-safe.
  */
 final class Protected {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
 
     private final Guard guard;
     private final boolean opens;

@@ -5,8 +5,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.fs.Bell;
@@ -23,7 +22,7 @@ import speed.wire.NodeId;
  * lanes. The {@link Reader} holds the role; {@link #turn} is everything that it does once.
  */
 final class Protocol implements Introspection.Lanes {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
+    private static final Log LOG = new Log("speed.protocol");
     /** Bounds per lane and wake-up: no lane starves the others (L-19). */
     private static final int READ_ENVELOPES = 64;
     private static final int READ_BYTES = 4 << 20;

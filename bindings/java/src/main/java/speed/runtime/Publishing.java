@@ -5,10 +5,9 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.Published;
 import speed.SendOptions;
+import speed.core.Log;
 import speed.errors.InboxFullException;
 import speed.errors.PayloadTooLargeException;
 import speed.errors.SpeedException;
@@ -23,7 +22,7 @@ import speed.wire.Names;
  * for all (A-3). Thread-safe.
  */
 final class Publishing {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.messages");
+    private static final Log LOG = new Log("speed.messages");
     private static final long FIRST_PAUSE_NANOS = 1_000_000;
     private static final long LONGEST_PAUSE_NANOS = 50_000_000;
 

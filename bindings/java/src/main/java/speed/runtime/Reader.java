@@ -1,12 +1,11 @@
 package speed.runtime;
 
 import java.util.concurrent.TimeUnit;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 
 /** The thread that holds the protocol role, from the start of a node to its end. */
 final class Reader extends Thread {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
+    private static final Log LOG = new Log("speed.protocol");
 
     private final Protocol protocol;
     private volatile boolean stopping;

@@ -6,8 +6,7 @@ import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.RegistryView;
 import speed.errors.LeaseLostException;
 import speed.errors.SpeedException;
@@ -18,7 +17,7 @@ import speed.wire.Entry;
 
 /** The registry thread: renews the lease, watches joins and leaves, notices nodes that died (R-n). Thread-safe. */
 public final class Registrar {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.registry");
+    private static final Log LOG = new Log("speed.registry");
     /** How often nodes with open calls are looked at, where the kernel does not tell of their death. */
     private static final long LIVENESS_NANOS = 1_000_000_000;
 

@@ -2,9 +2,8 @@ package speed.runtime;
 
 import java.util.Arrays;
 import java.util.List;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.LargePayload;
+import speed.core.Log;
 import speed.core.Token;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
@@ -26,7 +25,7 @@ import speed.wire.MessageView;
  * They are taken under the protocol role; large payloads, and messages, are put together by others. Thread-safe.
  */
 final class Segments {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.segments");
+    private static final Log LOG = new Log("speed.segments");
     /** What a payload that is put together leads to. */
     interface Delivery {
         /** Handles a payload as if it had come in one envelope. */

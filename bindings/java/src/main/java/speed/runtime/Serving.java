@@ -3,15 +3,15 @@ package speed.runtime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.Cancellation;
 import speed.Request;
 import speed.Response;
+import speed.core.Log;
 import speed.core.Scheduler;
 import speed.core.ServiceTable;
 import speed.core.Token;
 import speed.core.Work;
+import speed.errors.CallException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.fs.Posix;
@@ -19,15 +19,13 @@ import speed.fs.Received;
 import speed.fs.ThisProcess;
 import speed.wire.SpcHead;
 import speed.wire.SpcResponse;
-import speed.wire.Values;
 
 /**
  * The serving side of SPC: the ten steps of S-3. The thread that reads lanes does the first two, and reads no more than
  * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
  */
 public final class Serving {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.spc");
-    private static final int MAX_LAST_ERROR_CHARACTERS = 500;
+    private static final Log LOG = new Log("speed.spc");
     private static final int LARGE_BYTES = 1 << 20;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
 
@@ -196,6 +194,9 @@ public final class Serving {
         SpcHead head = accepted.head;
         ServiceTable.Found found = services.find(head.service(), accepted.source());
         if (found.refusal() != null) {
+            if (found.refusal().errorCode().equals("SERVICE_NOT_FOUND")) {
+                context.stats.count("requests_for_no_service");
+            }
             answer(accepted, found.refusal());
             return;
         }
@@ -254,10 +255,9 @@ public final class Serving {
         Trace.under(head.traceparent(), () -> response[0] = ServiceTable.invoke(found.service(), request,
                 failure -> LOG.error("service '{}' failed for {}", head.service(), accepted.source(), failure)));
         long took = System.nanoTime() - began;
-        String error = response[0].errorCode() == null ? ""
-                : response[0].errorCode() + ": " + response[0].errorMessage();
-        context.stats.served(head.service(), took, Values.wellFormed(
-                error.substring(0, Math.min(error.length(), MAX_LAST_ERROR_CHARACTERS))));
+        String error = response[0].errorCode();
+        context.stats.served(head.service(), took,
+                error == null ? "" : CallException.of(error, "", Map.of()).code());
         answer(accepted, response[0]);
     }
 

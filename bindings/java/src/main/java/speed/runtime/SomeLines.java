@@ -2,7 +2,7 @@ package speed.runtime;
 
 import java.util.HashMap;
 import java.util.Map;
-import org.slf4j.Logger;
+import speed.core.Log;
 
 /** Lines of a log of which others decide how many there are: one of each kind in ten seconds. Thread-safe. */
 final class SomeLines {
@@ -16,7 +16,7 @@ final class SomeLines {
     private final Map<String, Kind> kinds = new HashMap<>();
 
     /** Logs a warning, or counts it for the next one of its kind. */
-    void warn(Logger log, String format, Object... values) {
+    void warn(Log log, String format, Object... values) {
         long leftOut = leftOut(format);
         if (leftOut == 0) {
             log.warn(format, values);

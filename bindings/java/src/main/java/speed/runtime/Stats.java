@@ -19,7 +19,7 @@ public final class Stats {
         counts.computeIfAbsent(what, any -> new LongAdder()).add(amount);
     }
 
-    /** Records one answered request; the error is its code and text, empty on success. */
+    /** Records one request that began and was answered; the error is its code, empty on success. */
     void served(String service, long nanos, String error) {
         services.computeIfAbsent(service, any -> new ServiceStats()).add(nanos, error);
     }

@@ -4,8 +4,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import speed.core.Log;
 import speed.core.Scheduler;
 import speed.core.Work;
 
@@ -15,7 +14,7 @@ import speed.core.Work;
  * started one by one when needed. Thread-safe; nothing runs while the monitor is held.
  */
 final class WorkerPool {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.workers");
+    private static final Log LOG = new Log("speed.workers");
 
     private final String name;
     private final int workers;

@@ -7,10 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -134,6 +139,28 @@ class ClaimsTest {
         long began = Posix.monotonicMs();
         assertEquals(2, register().entry().generation());
         assertTrue(Posix.monotonicMs() - began >= 100);
+    }
+
+    /** the whole wait is half a minute. */
+    @Test
+    void whoWaitsForAClaimSaysSoOnceAndHowToEndIt() throws Exception {
+        Files.createFile(claim(1));
+        PrintStream before = System.err;
+        ByteArrayOutputStream log = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(log, true, StandardCharsets.UTF_8));
+        CompletableFuture<Registration> waiting = CompletableFuture.supplyAsync(this::register);
+        try {
+            while (!log.toString(StandardCharsets.UTF_8).contains("does not tell its maker")) {
+                assertFalse(waiting.isDone());
+                Thread.sleep(10);
+            }
+            Thread.sleep(200);
+            Files.setPosixFilePermissions(claim(1), PosixFilePermissions.fromString("r--------"));
+            assertEquals(2, waiting.get().entry().generation());
+        } finally {
+            System.setErr(before);
+        }
+        assertEquals(1, log.toString(StandardCharsets.UTF_8).lines().filter(line -> line.contains("chmod 400")).count());
     }
 
     @Test

@@ -1,0 +1,72 @@
+package speed.core;
+
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.wire.Harmless;
+
+/** A log of the library: what others wrote forges none of its lines (W-19). No other class has a logger. Thread-safe. */
+public final class Log {
+    private static final int MAX_VALUE_CHARACTERS = 4096;
+
+    private final Logger logger;
+
+    /** The log of this name. */
+    public Log(String name) {
+        logger = LoggerFactory.getLogger(name);
+    }
+
+    /** Writes a warning; values stand where the format has braces, a last throwable is written with its trace. */
+    public void warn(String format, Object... values) {
+        logger.warn(format, shown(values));
+    }
+
+    /** Writes an error likewise. */
+    public void error(String format, Object... values) {
+        logger.error(format, shown(values));
+    }
+
+    private static Object[] shown(Object... values) {
+        Object[] shown = new Object[values.length];
+        for (int at = 0; at < values.length; at++) {
+            shown[at] = values[at] instanceof Throwable failure ? ToldFailure.of(failure) : shown(values[at]);
+        }
+        return shown;
+    }
+
+    private static Object shown(Object value) {
+        return value instanceof Number ? value : Harmless.text(String.valueOf(value), MAX_VALUE_CHARACTERS);
+    }
+
+    /** A throwable whose traces, kind and causes are those of another, and whose texts are harmless. */
+    private static final class ToldFailure extends Throwable {
+        private static final long serialVersionUID = 1L;
+        private static final int MAX_CAUSES = 16;
+
+        private final String kind;
+
+        private ToldFailure(Throwable failure, int causes) {
+            super(textOf(failure), causes == 0 || failure.getCause() == null ? null
+                    : new ToldFailure(failure.getCause(), causes - 1));
+            kind = failure.getClass().getName();
+            setStackTrace(failure.getStackTrace());
+        }
+
+        static ToldFailure of(Throwable failure) {
+            return new ToldFailure(failure, MAX_CAUSES);
+        }
+
+        private static String textOf(Throwable failure) {
+            try {
+                String text = failure.getMessage();
+                return text == null ? null : Harmless.text(text, MAX_VALUE_CHARACTERS);
+            } catch (RuntimeException mute) { // its text is the program's code
+                return "it has no text";
+            }
+        }
+
+        @Override
+        public String toString() {
+            return getMessage() == null ? kind : kind + ": " + getMessage();
+        }
+    }
+}

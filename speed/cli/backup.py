@@ -1,0 +1,200 @@
+"""``speed backup``: a copy of a root, made while its nodes run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import click
+
+from speed.cli.options import Settings, common_options
+from speed.cli.output import bytes_text, echo, print_rows, print_value
+from speed.errors import ConfigurationError, StorageError
+from speed.wire import names
+
+MAX_ATTEMPTS = 100
+"""So often a lane is copied anew because files of it went meanwhile."""
+_LACKS = "entries and bells of running nodes, payloads in segments that are under way, quarantined files"
+
+
+@click.command("backup")
+@click.argument("destination", metavar="DEST", type=click.Path())
+@click.option("--with-key", is_flag=True, help="Copy the key as well; whoever has the copy can then read it.")
+@common_options
+def backup_command(settings: Settings, destination: str, with_key: bool) -> None:
+    """Copy the root to DEST, which must not exist, while nodes run.
+
+    The copy is a root: it holds the messages that wait in each lane, dead letters, journals in the root, and which
+    generations of names were used. What was handled while it was copied may be handled once more there. It lacks the
+    key, unless asked for; entries and bells of running nodes, so that none of them counts as its own; payloads in
+    segments that are under way; quarantined files.
+    """
+    settings.registry()  # says clearly what is missing
+    path = os.path.abspath(destination)
+    if os.path.lexists(path):
+        raise ConfigurationError(f"{path} is there already: name a directory that is not")
+    partial = f"{path}.partial"
+    try:
+        os.mkdir(partial, 0o700)
+        copied = Copying(settings.root, partial).run()
+        if with_key:
+            _copy(settings.key, names.child_path(partial, "speed.key"))
+        os.rename(partial, path)
+    except OSError as error:
+        raise StorageError(f"{error.filename or path}: {error.strerror}; {partial} can be removed") from error
+    _tell(settings, path, copied, with_key)
+
+
+def _tell(settings: Settings, path: str, copied: Counter[str], with_key: bool) -> None:
+    lacks = f"{_LACKS}{'' if with_key else ', the key'}"
+    if settings.as_json:
+        print_value({"copy": path, "lacks": lacks, **copied}, True)
+        return
+    size = copied.pop("bytes")
+    print_rows(("what", "number"), sorted(copied.items()), title=path)
+    echo(f"{bytes_text(size)} copied. Left out: {lacks}.")
+
+
+class Copying:
+    """One copy of ``root`` in the empty directory ``copy``."""
+
+    def __init__(self, root: str, copy: str) -> None:
+        self._root, self._copy = root, copy
+        self._copied: Counter[str] = Counter()
+
+    def run(self) -> Counter[str]:
+        """Copy everything; returns how much of each kind. OSError."""
+        self._copied.update({"claims": 0, "nodes": 0, "lanes": 0, "dead letters": 0, "journals": 0, "bytes": 0})
+        self._claims()
+        for name in _directories(self._root):
+            if names.JOURNAL_LOCK in os.listdir(names.child_path(self._root, name)):
+                self._journal(name)
+            elif names.is_node_name(name):
+                self._node(name)
+        return self._copied
+
+    def _claims(self) -> None:
+        """The newest of each name, read-only as of a node that left: generations go on, and no name is held."""
+        for directory in (names.registry_dir(self._copy), names.claims_dir(self._copy)):
+            os.mkdir(directory, 0o700)
+        for name, generation in _newest(os.listdir(names.claims_dir(self._root))).items():
+            path = names.claim_path(self._copy, name, generation)
+            if self._file(names.claim_path(self._root, name, generation), path):
+                os.chmod(path, 0o400)
+                self._copied["claims"] += 1
+
+    def _node(self, name: str) -> None:
+        self._copied["nodes"] += 1
+        os.mkdir(names.node_dir(self._copy, name), 0o700)
+        inbox = names.inbox_dir(self._root, name)
+        if os.path.isdir(inbox):
+            os.mkdir(names.inbox_dir(self._copy, name), 0o700)
+            for sender in filter(names.is_node_name, _directories(inbox)):
+                self._lane(names.lane_dir(self._root, name, sender), names.lane_dir(self._copy, name, sender))
+        letters = names.dead_letters_dir(self._root, name)
+        if os.path.isdir(letters):
+            self._flat(letters, names.dead_letters_dir(self._copy, name), "dead letters")
+
+    def _lane(self, lane: str, copy: str) -> None:
+        """Cursors before segments, so that no cursor is ahead; anew if a segment went, which a cursor may name."""
+        for _ in range(MAX_ATTEMPTS):
+            size = self._copied["bytes"]
+            os.mkdir(copy, 0o700)
+            if self._is_lane_copied(lane, copy):
+                self._copied["lanes"] += 1
+                return
+            self._copied["bytes"] = size
+            shutil.rmtree(copy)
+        raise StorageError(f"{lane} changes faster than it can be copied: try again when less is sent")
+
+    def _is_lane_copied(self, lane: str, copy: str) -> bool:
+        before = set(_segments(lane))
+        for filename in _files(lane):
+            if names.parse_segment(filename) is None:
+                self._rewritten(names.child_path(lane, filename), names.child_path(copy, filename))
+        for filename in _segments(lane):
+            self._file(names.child_path(lane, filename), names.child_path(copy, filename))
+        return before <= set(_segments(lane))
+
+    def _rewritten(self, path: str, copy: str) -> None:
+        """A small file that its owner writes in place: copied as it stood for two looks."""
+        with contextlib.suppress(FileNotFoundError):
+            seen, data = None, _read(path)
+            while seen != data:
+                seen, data = data, _read(path)
+            self._copied["bytes"] += _write(copy, io.BytesIO(data))
+
+    def _journal(self, name: str) -> None:
+        """Segments only grow at their end, and readers pass a block that is not whole."""
+        self._copied["journals"] += 1
+        journal, copy = names.child_path(self._root, name), names.child_path(self._copy, name)
+        self._flat(journal, copy, "")
+        for lane in _directories(journal):
+            self._flat(names.child_path(journal, lane), names.child_path(copy, lane), "")
+
+    def _flat(self, directory: str, copy: str, kind: str) -> None:
+        os.mkdir(copy, 0o700)
+        for filename in _files(directory):
+            is_there = self._file(names.child_path(directory, filename), names.child_path(copy, filename))
+            if kind:
+                self._copied[kind] += is_there
+
+    def _file(self, path: str, copy: str) -> bool:
+        """Copy one file; False if it is gone."""
+        try:
+            self._copied["bytes"] += _copy(path, copy)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def _copy(path: str, copy: str) -> int:
+    """Bytes copied, and flushed: a copy outlives the machine."""
+    with _open(path) as file:
+        return _write(copy, file)
+
+
+def _open(path: str) -> BinaryIO:
+    return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _read(path: str) -> bytes:
+    with _open(path) as file:
+        return file.read()
+
+
+def _write(copy: str, source: BinaryIO) -> int:
+    fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as out:
+        shutil.copyfileobj(source, out)
+        out.flush()
+        os.fsync(fd)
+        return out.tell()
+
+
+def _newest(files: Iterable[str]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for name, generation in filter(None, map(names.parse_claim, files)):
+        newest[name] = max(generation, newest.get(name, 0))
+    return newest
+
+
+def _directories(directory: str) -> list[str]:
+    with os.scandir(directory) as entries:
+        return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False) and one.name != names.REGISTRY)
+
+
+def _files(directory: str) -> Iterator[str]:
+    """Regular files, without those that are being written beside."""
+    with os.scandir(directory) as entries:
+        found = [one.name for one in entries if one.is_file(follow_symlinks=False)]
+    return (name for name in sorted(found) if not name.startswith(names.TEMPORARY_PREFIX))
+
+
+def _segments(lane: str) -> list[str]:
+    return [name for name in _files(lane) if names.parse_segment(name) is not None]

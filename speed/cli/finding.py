@@ -1,0 +1,45 @@
+"""What `speed doctor` says of one thing, and of what the system refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+_CURES = {
+    errno.ENOSPC: "make room on its filesystem: remove files, or run `speed gc`",
+    errno.EDQUOT: "your quota of its filesystem is used up: remove files, or have it raised",
+    errno.EROFS: "mount its filesystem for writing; `dmesg` tells whether an error made it read-only",
+    errno.EACCES: "run as its owner, or give it to this user with chown and chmod",
+    errno.EPERM: "run as its owner, or give it to this user with chown and chmod",
+    errno.EIO: "the disk fails: see `dmesg`, and move the root to another",
+    errno.ESTALE: "mount its filesystem again",
+    errno.EMFILE: "raise the limit of open files: `ulimit -n`",
+    errno.ENFILE: "raise the limit of open files of this machine: `sysctl fs.file-max`",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result: ``state`` is ok, warning or broken; ``todo`` is empty when there is nothing to do.
+
+    ``code`` is STORAGE for what keeps nodes from writing or reading.
+    """
+
+    check: str
+    state: str
+    found: str
+    todo: str = ""
+    code: str = ""
+
+
+def unusable(check: str, found: str, todo: str) -> Finding:
+    """Nodes cannot write or read."""
+    return Finding(check, "broken", found, todo, "STORAGE")
+
+
+def refused(check: str, error: OSError, path: str) -> Finding:
+    """What the system said, with its cure; ``path`` for errors that name none."""
+    number = error.errno or 0
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path
+    return unusable(check, f"{where}: {os.strerror(number)}", _CURES.get(number, "see `dmesg` of this machine"))

@@ -1,0 +1,177 @@
+"""What `speed doctor` finds out about a root's files. Nothing here needs to write."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from speed.cli.finding import Finding, refused, unusable
+from speed.cli.output import bytes_text
+from speed.fs.registry import Registry
+from speed.wire import names
+
+LOW_SPACE_BYTES = 256 << 20
+FULL_BYTES = 4096
+FEW_FILES = 1000
+MAX_LOOKED_AT = 100_000
+"""Files and directories: a root may hold many more, and one that is not ours is rarely alone."""
+_ALL = os.R_OK | os.W_OK | os.X_OK
+
+
+def mounted(root: str) -> Iterator[Finding]:
+    """Whether the filesystem may be written to at all."""
+    if hasattr(os, "statvfs") and os.statvfs(root).f_flag & os.ST_RDONLY:
+        todo = "mount it for writing; `dmesg` tells whether an error made it read-only"
+        yield unusable("filesystem", f"the filesystem of {root} is read-only", todo)
+
+
+def owned(root: str, status: os.stat_result) -> Iterator[Finding]:
+    """Whether the root is this user's, or a group's that it belongs to."""
+    if status.st_uid == os.geteuid() or status.st_mode & stat.S_IWGRP:
+        return
+    found = f"{root} belongs to {_user(status.st_uid)}, and you are {_user(os.geteuid())}"
+    todo = f"run as {_user(status.st_uid)}, or choose a root of your own"
+    if os.access(root, _ALL):
+        yield Finding("owner", "warning", found, todo)
+    else:
+        yield unusable("owner", found, todo)
+
+
+def space(root: str) -> Iterator[Finding]:
+    """Bytes and files that there is room for."""
+    if not hasattr(os, "statvfs"):
+        return
+    status = os.statvfs(root)
+    mine = os.geteuid() == 0  # what is reserved is root's
+    free = (status.f_bfree if mine else status.f_bavail) * status.f_frsize
+    if free < FULL_BYTES:
+        todo = "make room on it: remove files, or run `speed gc`"
+        yield unusable("space", f"the filesystem of {root} is full: {bytes_text(free)} free", todo)
+    elif free < LOW_SPACE_BYTES:
+        yield Finding("space", "warning", f"{bytes_text(free)} free", "make room: senders fail when it is full")
+    else:
+        yield Finding("space", "ok", f"{bytes_text(free)} free")
+    files = status.f_ffree if mine else status.f_favail
+    if status.f_files and not files:
+        todo = "remove files on it, or run `speed gc`"
+        yield unusable("space", f"the filesystem of {root} has no inodes left: no file can be made", todo)
+    elif status.f_files and files < FEW_FILES:
+        yield Finding("space", "warning", f"{files} files can still be made", "remove files, or `speed gc`")
+
+
+def access(root: str) -> Iterator[Finding]:
+    """Directories and files in the root that this user, or the root's owner, cannot use."""
+    head = os.stat(root)
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for path in islice(_within(root), MAX_LOOKED_AT):
+        one = _access(path, root, head)
+        if one is not None:
+            found[one.check].append(one)
+    for check, all_of_it in found.items():
+        yield all_of_it[0]
+        if len(all_of_it) > 1:
+            more = f"{len(all_of_it) - 1} more like it, such as {all_of_it[-1].found}"
+            yield unusable(check, more, all_of_it[-1].todo)
+    if not found:
+        yield Finding("access", "ok", f"files and directories are {_user(head.st_uid)}'s")
+
+
+def _within(directory: str) -> Iterator[str]:
+    """The directory and all in it, as far as it can be listed."""
+    yield directory
+    try:
+        with os.scandir(directory) as entries:
+            rows = [(one.path, one.is_dir(follow_symlinks=False)) for one in entries]
+    except OSError:
+        return
+    for path, is_directory in rows:
+        if is_directory:
+            yield from _within(path)
+        else:
+            yield path
+
+
+def _access(path: str, root: str, head: os.stat_result) -> Finding | None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None  # nodes come and go
+    except OSError as error:
+        return refused("access", error, path)
+    shared = head.st_mode & stat.S_IWGRP
+    if status.st_uid != head.st_uid and not shared:
+        whose = f"{path} belongs to {_user(status.st_uid)}, the root to {_user(head.st_uid)}"
+        return unusable("owner", whose, f"chown -R {_user(head.st_uid)} {root}")
+    is_directory = stat.S_ISDIR(status.st_mode)
+    is_open = os.access(path, os.R_OK | os.X_OK if is_directory else os.R_OK)
+    if not shared and not (is_open and (status.st_mode & stat.S_IWUSR or not is_directory)):
+        return _closed(path, status)
+    return None
+
+
+def _closed(path: str, status: os.stat_result) -> Finding:
+    mode = f"mode {stat.S_IMODE(status.st_mode):04o}, {_user(status.st_uid)}'s"
+    if status.st_uid == os.geteuid():
+        todo = f"chmod u+rwX {path}"
+    else:
+        todo = f"run as {_user(status.st_uid)}, or give the root to {_user(os.geteuid())} with chown -R"
+    return unusable("access", f"{path} cannot be used ({mode})", todo)
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+class _Copy(NamedTuple):
+    name: str
+    pid: int
+    original: str
+
+
+def copies(registry: Registry) -> Iterator[Finding]:
+    """Entries that came with a copy of the root: their nodes keep another file open than this one."""
+    for copy in filter(None, (_copy(registry, name) for name in registry.names())):
+        root = os.path.dirname(os.path.dirname(copy.original))
+        entry = names.entry_path(registry.root, copy.name)
+        found = f"the entry of {copy.name} is a copy: process {copy.pid} is a node of {root}"
+        yield Finding("copy", "broken", found, f"use {root}; here: `rm {entry}`")
+
+
+def _copy(registry: Registry, name: str) -> _Copy | None:
+    entry = registry.read(name)
+    if entry is None or registry.process_gone(entry):
+        return None
+    held = _held_as(entry.pid, os.path.basename(names.entry_path(registry.root, name)))
+    if held and not any(_is_same(one, names.entry_path(registry.root, name)) for one in held):
+        return _Copy(name, entry.pid, held[0])
+    return None
+
+
+def _held_as(pid: int, filename: str) -> list[str]:
+    """Files of this name that a process of this machine has open, as far as it may be seen."""
+    directory = f"/proc/{pid}/fd"
+    found = []
+    try:
+        for fd in os.listdir(directory):
+            path = os.readlink(f"{directory}/{fd}")
+            if os.path.basename(path) == filename and os.path.exists(path):
+                found.append(path)
+    except OSError:
+        return []
+    return found
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False

@@ -1,0 +1,145 @@
+"""`speed backup`: a copy of a root whose nodes run, and nodes that run in the copy."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import speed
+from speed.journal.lane_writer import Incoming
+from speed.journal.writer import JournalWriter
+from speed.wire import names
+from speed.wire.journal import Subject
+from speed.wire.message import encode_message
+from tests.interop.harness import until
+from tests.system.commands import PATIENCE, Command
+
+pytestmark = pytest.mark.system
+
+RECEIVER = """
+import signal, sys, speed
+node = speed.Node('receiver', root=sys.argv[1], allow=['sender'], max_deliveries=1)
+node.on_message(lambda message: 1 / 0)
+print('up', flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def receiver(run: Command) -> Iterator[subprocess.Popen[bytes]]:
+    """A node that fails with every message; stopped, it reads none."""
+    with subprocess.Popen([sys.executable, "-c", RECEIVER, str(run.root)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def sender(run: Command) -> Iterator[speed.Node]:
+    with speed.Node("sender", root=run.root) as node:
+        yield node
+
+
+def received(copy: Path, last: int) -> list[object]:
+    """What a receiver that starts in the copy gets, up to ``last``."""
+    found: list[object] = []
+    with speed.Node("receiver", root=copy, allow=["sender"]) as node:
+        while last not in found[-1:]:
+            message = node.receive(timeout=PATIENCE)
+            assert message is not None, f"{last} does not come after {found[-3:]}"
+            found.append(message.payload)
+            message.done()
+        assert not [name for name in node.stats()["counters"] if name.startswith(("rejected", "gaps"))]
+    return found
+
+
+def test_a_copy_holds_what_waits_and_dead_letters_and_no_node_of_the_original(
+    run: Command, receiver: subprocess.Popen[bytes], sender: speed.Node, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    with pytest.raises(speed.ExecutionFailedError):
+        sender.send("receiver", "bad", ack=True, timeout=PATIENCE)
+    receiver.send_signal(signal.SIGSTOP)
+    for number in range(3):
+        sender.send("receiver", number)
+    made = run("backup", str(copy), "--with-key", "--json")
+    assert made.status == 0, made.err
+    assert {key: made.value[key] for key in ("nodes", "lanes", "dead letters", "claims")} == {
+        "nodes": 2,
+        "lanes": 2,
+        "dead letters": 1,
+        "claims": 2,
+    }
+    assert run("nodes", "--root", str(copy), "--json").value == []
+    assert run("doctor", "--root", str(copy)).status == 0
+    assert [one["node"] for one in run("dead", "list", "--root", str(copy), "--json").value] == ["receiver"]
+    assert [one for one in received(copy, 2) if one != "bad"] == [0, 1, 2]
+    assert sender.nodes()
+
+
+def test_a_name_goes_on_in_a_later_generation_at_once_while_the_original_runs(
+    run: Command, sender: speed.Node, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    assert run("backup", str(copy), "--with-key").status == 0
+    with speed.Node("sender", root=copy) as other:
+        assert other.generation == sender.generation + 1
+
+
+def test_a_copy_made_while_messages_come_misses_none_that_was_written_before(
+    run: Command, sender: speed.Node, tmp_path: Path
+) -> None:
+    """Nothing takes them in the original: they wait there."""
+    sent, enough = 0, threading.Event()
+
+    def send_on() -> None:
+        nonlocal sent
+        while not enough.is_set():
+            sender.send("receiver", sent)
+            sent += 1
+            enough.wait(0.001)  # three copies are made before the inbox is full
+
+    sending = threading.Thread(target=send_on)
+    with speed.Node("receiver", root=run.root, allow=["sender"]):
+        sending.start()
+        try:
+            for copy in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
+                assert until(lambda: sent > 100)
+                before = sent
+                assert run("backup", str(copy), "--with-key").status == 0
+                assert received(copy, before - 1) == list(range(before))
+        finally:
+            enough.set()
+            sending.join()
+
+
+def test_a_copy_holds_the_journal(run: Command, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    subject = Subject("topic", "news", "producer")
+    with JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key") as writer:
+        message = encode_message(1, message_id="one", topic="news", namespace="default", published_at_ms=1)
+        writer.record(subject, [Incoming(1, False, message)])
+        assert run("backup", str(copy), "--with-key").status == 0
+    (lane,) = run("journal", "verify", "--root", str(copy), "--json").value["lanes"]
+    assert (lane["records"], lane["damage"]) == (1, "")
+    assert not run("gc", "--root", str(copy), "--dry-run", "--json").value["leftovers"]
+
+
+def test_a_copy_is_private_lacks_the_key_and_replaces_nothing(run: Command, sender: speed.Node, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    made = run("backup", str(copy))
+    assert made.status == 0, made.err
+    assert "Left out" in made.out
+    assert "the key" in made.out
+    assert not (copy / "speed.key").exists()
+    assert {path.stat().st_mode & 0o077 for path in (copy, *copy.rglob("*"))} == {0}
+    again = run("backup", str(copy))
+    assert (again.status, "is there already" in again.err) == (3, True)
+    assert run("backup", str(tmp_path / "none" / "copy")).status == 8

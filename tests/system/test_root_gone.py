@@ -1,0 +1,63 @@
+"""A root that is removed, or whose filesystem is taken away, under nodes that run (R-20)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speed
+from speed.fs.keyfile import write_key_file
+from tests.interop.harness import until
+
+pytestmark = pytest.mark.system
+
+Ask = Callable[[speed.Node], Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_key_file(str(tmp_path / "key"), (os.urandom(32),))
+    return tmp_path / "root"
+
+
+def take_away(root: Path) -> None:
+    """At once: who still writes in it makes it no obstacle."""
+    gone = root.rename(root.parent / "gone")
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda node: node.nodes(),
+        lambda node: node.publish("news", 1),
+        lambda node: node.send("billing", 1),
+        lambda node: node.call("billing", "tax"),
+        lambda node: node.services("billing"),
+        lambda node: node.wait_for("billing", timeout=0.1),
+        lambda node: node.send("nobody", 1),
+    ],
+    ids=["nodes", "publish", "send", "call", "services", "wait_for", "send to nobody"],
+)
+def test_a_node_whose_root_is_gone_says_so_and_what_to_do(place: Path, ask: Ask) -> None:
+    options = {"root": place, "key": place.parent / "key", "engine": "python"}
+    with speed.Node("billing", allow=["analytics"], **options) as billing, speed.Node("analytics", **options) as node:
+        billing.subscribe("news", lambda _: None)
+        assert until(lambda: node.publish("news", 1) == 1)
+        take_away(place)
+        with pytest.raises(speed.StorageError, match=f"{place}.*gone.*start"):
+            ask(node)
+
+
+def test_a_root_that_is_gone_is_logged_rarely(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with speed.Node("billing", root=place, key=place.parent / "key", engine="python") as billing:
+        take_away(place)
+        with caplog.at_level(logging.WARNING, "speed.protocol"):
+            assert until(lambda: billing.stats()["counters"].get("protocol_failures", 0) >= 3)
+        assert len([one for one in caplog.records if "failed" in one.getMessage()]) <= 2
