@@ -18,15 +18,16 @@ from typing import Any
 
 from speed import Node
 from speed.daemon.child import Surroundings
-from speed.daemon.config import Config, ConfigFileError, load_config
+from speed.daemon.config import Config
 from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
 from speed.daemon.log import LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
+from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import LeaseLostError, SpeedError, StorageError
-from speed.fs.keyfile import default_key, load_key_file
+from speed.fs.keyfile import load_key_file
 from speed.fs.registry import Registry
 
 START_PATIENCE_SECONDS = 30.0
@@ -67,7 +68,7 @@ class Daemon:
         self._log = log
         self._ready_fd = ready_fd
         self._notifier = ServiceNotifier()
-        key = key_path(config, node.root)
+        key = key_path(config)
         self._registry = Registry(node.root, load_key_file(key))
         around = Surroundings(config, node.root, key)
         self._supervisor = Supervisor(config.processes, around, log, time.monotonic)
@@ -177,22 +178,28 @@ class Daemon:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
 
     def _reload(self) -> None:
-        """Take over grants from the configuration file; say what needs a restart instead."""
+        """Take over grants from the configuration file; say what needs a restart instead.
+
+        Whatever is wrong with the file: the old grants stay in force, and the services go on.
+        """
         self._notifier.reloading()
         try:
             self._sink.reopen()
-            new = load_config(self._config.path)
-        except (ConfigFileError, OSError) as error:
+            self._take_over(sound_config(self._config.path))
+        except (SpeedError, OSError) as error:
             self._log.error("reload_refused", reason=str(error))
-        else:
-            self._take_over(new)
+        except Exception as error:  # a defect of ours is no reason to end what runs
+            self._log.error("reload_refused", reason=f"{type(error).__name__}: {error}", exc_info=error)
         self._notifier.ready("reloaded")
 
     def _take_over(self, new: Config) -> None:
         old = self._config
-        change_grants(self._node, old.node.allow, new.node.allow)
-        if self._recording is not None and old.journal is not None and new.journal is not None:
-            self._recording.change_grants(old.journal.allow, new.journal.allow)
+        try:
+            self._publish_grants(old, new)
+        except BaseException:
+            with suppress(SpeedError, OSError):
+                self._publish_grants(new, old)
+            raise
         wanted = {process.name: process for process in new.processes}
         for process in self._supervisor.processes:
             settings = wanted.get(process.settings.name)
@@ -203,6 +210,11 @@ class Daemon:
         if unchanged:
             self._log.warning("reload_needs_restart", settings=unchanged)
         self._log.info("reloaded")
+
+    def _publish_grants(self, old: Config, new: Config) -> None:
+        change_grants(self._node, old.node.allow, new.node.allow)
+        if self._recording is not None and old.journal is not None and new.journal is not None:
+            self._recording.change_grants(old.journal.allow, new.journal.allow)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
@@ -218,11 +230,6 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
     for section in ("node", "log", "python_path", "services", "processes", "journal"):
         if getattr(running, section) != getattr(wanted, section):
             yield section
-
-
-def key_path(config: Config, root: str) -> str:
-    """The key file of all nodes of a configuration."""
-    return os.path.abspath(config.node.key or default_key(root))
 
 
 def run(config: Config, ready_fd: int | None = None) -> int:
@@ -245,7 +252,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     recording = None
     try:
         if config.journal is not None:
-            recording = Recording(config, config.journal, node, key_path(config, node.root))
+            recording = Recording(config, config.journal, node, key_path(config))
             log.info("journal", directory=recording.directory)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:

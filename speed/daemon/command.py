@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
+from speed.daemon.config import Config, Mistake
 from speed.errors import SpeedError, exit_status
 
 EPILOG = """\b
@@ -40,21 +40,18 @@ def speedd() -> None:
 def run(file: Path, ready_fd: int | None) -> None:
     """Run until SIGTERM. SIGHUP reloads grants and opens the log file again."""
     from speed.daemon.app import run as run_daemon
+    from speed.daemon.surroundings_check import sound_config
 
-    raise SystemExit(run_daemon(load_config(file), ready_fd))
+    raise SystemExit(run_daemon(sound_config(file), ready_fd))
 
 
 @speedd.command()
 @config_option
 def check(file: Path) -> None:
     """Explain every mistake in the configuration, with its line."""
-    from speed.daemon.surroundings_check import surroundings_mistakes
+    from speed.daemon.surroundings_check import sound_config
 
-    config = load_config(file)
-    mistakes = surroundings_mistakes(config)
-    if mistakes:
-        raise ConfigFileError(config.path, mistakes)
-    click.echo(_summary(config))
+    click.echo(_summary(sound_config(file)))
 
 
 def _summary(config: Config) -> str:

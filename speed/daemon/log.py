@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
+
+from speed.daemon.harmless import harmless
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -45,6 +48,11 @@ class LogFile:
             pass
 
 
+def _harmless_texts(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Each text of a line, wherever it came from, is bounded and obeyed by no terminal."""
+    return {key: harmless(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
 def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
     """A logger that writes JSON lines to ``sink``; ``fixed`` stands in every line."""
     return structlog.wrap_logger(
@@ -53,6 +61,7 @@ def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _harmless_texts,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
