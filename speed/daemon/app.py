@@ -6,6 +6,7 @@ do the node's work.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import signal
@@ -21,7 +22,7 @@ from speed.daemon.child import Surroundings
 from speed.daemon.config import Config
 from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
-from speed.daemon.log import LogFile, open_log
+from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
@@ -234,8 +235,9 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
 
 def run(config: Config, ready_fd: int | None = None) -> int:
     """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
-    sink = LogFile(config.log.file)
+    sink = LogFile(config.log)
     log = open_log(sink, config.log.level, node=config.node.name)
+    logging.getLogger().addHandler(Forwarded(log))
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]
     settings = config.node

@@ -58,10 +58,13 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """``[log]``: one JSON object a line; without ``file`` it goes to stderr."""
+    """``[log]``: one JSON object a line; without ``file`` it goes to stderr, else no file exceeds ``max_bytes``."""
 
     file: Path | None = None
     level: str = "info"
+    max_bytes: int = 16 << 20
+    kept_files: int = 4
+    """Older files beside the one that is written: ``file.1`` is the newest of them."""
 
 
 @dataclass(frozen=True)

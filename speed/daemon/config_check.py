@@ -26,6 +26,8 @@ from speed.wire import names
 
 MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few segments only."""
+MIN_LOG_BYTES = 1 << 16
+"""A file of the log holds some lines of every length."""
 MAX_SHOWN = 200
 """Characters of a wrong value that a mistake shows."""
 
@@ -91,7 +93,12 @@ class _Reader:
                 "lease_seconds": _seconds,
                 "heartbeat_seconds": _seconds,
             },
-            "log": {"file": path, "level": _one_of(LOG_LEVELS)},
+            "log": {
+                "file": path,
+                "level": _one_of(LOG_LEVELS),
+                "max_bytes": _whole(MIN_LOG_BYTES, 1 << 50),
+                "kept_files": _whole(0, 1000),
+            },
             "python": {"path": _list_of(path)},
             "journal": {
                 "directory": path,
