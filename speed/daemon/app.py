@@ -22,6 +22,7 @@ from speed.daemon.child import Surroundings
 from speed.daemon.config import Config
 from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
+from speed.daemon.groups import Groups
 from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
@@ -72,7 +73,8 @@ class Daemon:
         key = key_path(config)
         self._registry = Registry(node.root, load_key_file(key))
         around = Surroundings(config, node.root, key)
-        self._supervisor = Supervisor(config.processes, around, log, time.monotonic)
+        self._groups = Groups(log)
+        self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
         self._stop_signals = 0
         self._is_ready = False
         self._failed = False
@@ -83,12 +85,15 @@ class Daemon:
 
     def run(self) -> int:
         """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
-        with _signal_pipe() as signals:
-            self._supervisor.start()
-            while not (self._stop_signals and self._supervisor.is_stopped):
-                self._wait(signals)
-                self._supervisor.tick()
-                self._timers()
+        try:
+            with _signal_pipe() as signals:
+                self._supervisor.start()
+                while not (self._stop_signals and self._supervisor.is_stopped):
+                    self._wait(signals)
+                    self._supervisor.tick()
+                    self._timers()
+        finally:
+            self._groups.close()
         self._log.info("stopped", failed=self._failed)
         return 1 if self._failed else 0
 
@@ -139,6 +144,7 @@ class Daemon:
             self._check_ready(now)
         if now >= self._next_sweep:
             self._next_sweep = now + self._config.node.heartbeat_seconds
+            self._groups.look()
             self._sweep()
 
     def _check_ready(self, now: float) -> None:

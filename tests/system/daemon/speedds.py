@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -80,6 +81,10 @@ class Speedd:
                 return line
         raise AssertionError(f"speedd ended before {event} {fields}: {self.events}")
 
+    def seen(self, event: str) -> dict[str, Any]:
+        """The last line with an event that was read already."""
+        return next(line for line in reversed(self.events) if line["event"] == event)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.end()
@@ -97,3 +102,13 @@ class Speedd:
         """What ``speedd check`` says of the file as it is now."""
         command = [sys.executable, "-m", "speed.daemon", "check", "-c", str(self.file)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def wait_gone(pidfd: int, seconds: float) -> None:
+    """A pidfd becomes readable when its process ends."""
+    ends = select.poll()
+    ends.register(pidfd, select.POLLIN)
+    try:
+        assert ends.poll(seconds * 1000), "it still runs"
+    finally:
+        os.close(pidfd)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import speed
-from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd
+from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd, wait_gone
 
 pytestmark = pytest.mark.system
 
@@ -123,17 +122,7 @@ def test_processes_end_when_speedd_is_killed(start: Callable[..., Speedd], clien
     left = [os.pidfd_open(client.call("one", "pid")), os.pidfd_open(sleeper_pid)]
     speedd.process.kill()
     for pidfd in left:
-        _wait_gone(pidfd)
-
-
-def _wait_gone(pidfd: int) -> None:
-    """A pidfd becomes readable when its process ends."""
-    ends = select.poll()
-    ends.register(pidfd, select.POLLIN)
-    try:
-        assert ends.poll(PATIENCE * 1000), "it still runs"
-    finally:
-        os.close(pidfd)
+        wait_gone(pidfd, PATIENCE)
 
 
 def test_a_command_learns_its_node_from_its_environment(start: Callable[..., Speedd], directory: Path) -> None:
