@@ -6,8 +6,10 @@ do the node's work.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import select
 import selectors
 import signal
 import sys
@@ -157,8 +159,20 @@ class Daemon:
         (self._log.warning if missing else self._log.info)("ready", not_up=missing)
         self._notifier.ready(f"not up: {', '.join(missing)}" if missing else "all processes are up")
         if self._ready_fd is not None:
-            os.write(self._ready_fd, b"READY\n")
-            os.close(self._ready_fd)
+            self._tell_starter(self._ready_fd)
+
+    def _tell_starter(self, fd: int) -> None:
+        """Write to the descriptor of ``--ready-fd``; who does not read is neither waited for nor a reason to end."""
+        try:
+            if not select.select([], [fd], [], 0)[1]:
+                raise BlockingIOError(errno.EAGAIN, "nobody reads what is in the pipe")
+            os.write(fd, b"READY\n")
+        except BrokenPipeError:
+            self._log.warning("readiness_not_told", reason="nobody reads the descriptor of --ready-fd any more")
+        except (OSError, ValueError) as error:
+            self._log.warning("readiness_not_told", reason=f"--ready-fd: {error}")
+        with suppress(OSError):
+            os.close(fd)
 
     def _sweep(self) -> None:
         """Remove entries of dead nodes; notice that our own node is lost."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ def directory(tmp_path: Path) -> Path:
 def start(directory: Path) -> Iterator[Callable[..., Speedd]]:
     started: list[Speedd] = []
 
-    def run(config: str, environment: dict[str, str] | None = None, head: str = HEAD) -> Speedd:
-        started.append(Speedd(directory, config, environment, head))
+    def run(config: str, environment: dict[str, str] | None = None, head: str = HEAD, **options: Any) -> Speedd:
+        started.append(Speedd(directory, config, environment, head, **options))
         return started[-1]
 
     yield run

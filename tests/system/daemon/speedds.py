@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,21 @@ class Speedd:
     """A running speedd, its log read line by line."""
 
     def __init__(
-        self, directory: Path, config: str, environment: dict[str, str] | None = None, head: str = HEAD
+        self,
+        directory: Path,
+        config: str,
+        environment: dict[str, str] | None = None,
+        head: str = HEAD,
+        options: Sequence[str] = (),
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.file = directory / "speedd.toml"
         self.file.write_text(head + config)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "speed.daemon", "run", "-c", str(self.file)],
+            [sys.executable, "-m", "speed.daemon", "run", "-c", str(self.file), *options],
             stderr=subprocess.PIPE,
             text=True,
+            pass_fds=pass_fds,
             env={**os.environ, **(environment or {})},
         )
         self.events: list[dict[str, Any]] = []
