@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.daemon.child import Surroundings
@@ -30,9 +30,14 @@ from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
-from speed.errors import LeaseLostError, SpeedError, StorageError
+from speed.errors import LeaseLostError, RootError, SpeedError, StorageError
 from speed.fs.keyfile import load_key_file
+from speed.fs.lock import try_lock
 from speed.fs.registry import Registry
+from speed.wire import names
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
@@ -271,8 +276,9 @@ def run(config: Config, ready_fd: int | None = None) -> int:
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     )
-    recording = None
+    recording = lock = None
     try:
+        lock = _only_one(node.root)
         if config.journal is not None:
             recording = Recording(config, config.journal, node, key_path(config))
             log.info("journal", directory=recording.directory)
@@ -289,3 +295,16 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.close()
         if recording is not None:
             recording.close()
+        if lock is not None:
+            lock.release()
+
+
+def _only_one(root: str) -> BaseFileLock:
+    """What one speedd of a root holds. Raises RootError while another one has it."""
+    try:
+        lock = try_lock(names.daemon_lock(root))
+    except OSError as error:
+        raise RootError(f"the lock of speedd in {root} cannot be taken: {error.strerror}: make room there") from None
+    if lock is None:
+        raise RootError(f"another speedd serves the root {root}: stop it, or name another root")
+    return lock

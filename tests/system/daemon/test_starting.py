@@ -70,6 +70,22 @@ def test_a_descriptor_that_cannot_be_written_to_is_wrong_usage(directory: Path) 
     assert "--ready-fd" in done.stderr
 
 
+def test_a_second_speedd_of_a_root_is_refused_whatever_its_name_until_the_first_is_dead(
+    start: Callable[..., Speedd], directory: Path
+) -> None:
+    first = start("")
+    first.until("ready")
+    (directory / "second.toml").write_text(HEAD.replace("[node]", '[node]\nname = "second"'))
+    refused = run("run", "-c", str(directory / "second.toml"))
+    assert refused.returncode == 3
+    assert "another speedd serves the root" in refused.stderr
+    first.process.kill()
+    first.process.wait()
+    again = start("", head=HEAD.replace("[node]", '[node]\nname = "second"'))
+    again.until("ready")
+    assert again.stop() == 0
+
+
 def test_both_commands_say_the_version_of_the_library() -> None:
     for program in ("speed.daemon", "speed.cli"):
         done = subprocess.run([sys.executable, "-m", program, "--version"], capture_output=True, text=True, check=False)
