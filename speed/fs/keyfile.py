@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from speed.errors import KeyFileError
+from speed.fs.key_path import followed
 from speed.fs.lock import try_lock
 from speed.fs.open import sync_directory, unlink_quietly, write_all
 from speed.wire import names
@@ -39,7 +40,7 @@ def default_key(root: str) -> str:
 def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
     except OSError as error:
@@ -65,8 +66,14 @@ def _check_private(fd: int, path: str) -> None:
         raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
-    if status.st_mode & 0o077:
-        raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status)):
+        raise KeyFileError(f"others can reach {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+
+
+def _is_own_group(status: os.stat_result) -> bool:
+    """Whether this user is in the group of a file. A file of root's own group is one whose readers root chose."""
+    is_roots = status.st_uid == status.st_gid == 0
+    return is_roots or status.st_gid in (os.getegid(), *os.getgroups())
 
 
 def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:

@@ -134,6 +134,15 @@ def test_a_change_under_way_is_waited_for_but_not_for_ever(path: str, monkeypatc
     add(path, OTHER)
 
 
+def test_a_change_of_a_link_changes_the_file_it_leads_to(path: str) -> None:
+    """W-14."""
+    link = pathlib.Path(path).parent / "link"
+    link.symlink_to("speed.key")
+    add(str(link), OTHER)
+    assert link.is_symlink()
+    assert read_keys(path) == (KEY, OTHER)
+
+
 def test_who_finds_a_key_keeps_it(path: str) -> None:
     """W-14."""
     assert not ensure_key_file(path, (OTHER,))
