@@ -270,7 +270,7 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     node = Node(
         settings.name,
         root=str(settings.root) if settings.root else None,
-        key=str(settings.key) if settings.key else None,
+        key=key_path(config),
         fabrics=list(settings.fabrics),
         lease_seconds=settings.lease_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,

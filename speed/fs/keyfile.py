@@ -33,8 +33,13 @@ def default_root() -> str:
 
 
 def default_key(root: str) -> str:
-    """``$SPEED_KEY``, else ``<root>/speed.key``."""
-    return os.environ.get("SPEED_KEY") or names.default_key_path(root)
+    """``$SPEED_KEY``, else the credential ``speed.key`` that systemd gave this process, else ``<root>/speed.key``."""
+    configured = os.environ.get("SPEED_KEY")
+    if configured:
+        return configured
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    given = names.default_key_path(credentials) if credentials else ""
+    return given if given and os.path.lexists(given) else names.default_key_path(root)
 
 
 def read_keys(path: str) -> tuple[bytes, ...]:

@@ -173,6 +173,17 @@ def test_the_key_is_looked_up_in_the_environment_then_beside_the_root(monkeypatc
     assert default_key("/run/speed") == "/run/speed/speed.key"
 
 
+def test_a_credential_of_systemd_is_the_key_where_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    """W-14."""
+    monkeypatch.delenv("SPEED_KEY", raising=False)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert default_key("/run/speed") == "/run/speed/speed.key"
+    (tmp_path / "speed.key").touch()
+    assert default_key("/run/speed") == str(tmp_path / "speed.key")
+    monkeypatch.setenv("SPEED_KEY", "/keys/a")
+    assert default_key("/run/speed") == "/keys/a"
+
+
 def test_a_process_is_known_by_more_than_its_pid():
     """R-6."""
     me = identity()
