@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <ranges>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "speed/error.hpp"
