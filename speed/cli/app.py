@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from speed import __version__
 from speed.cli.output import echo, echo_json
 from speed.errors import AccessDeniedError, CallError, SpeedError, exit_status
 
@@ -74,7 +75,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="speed-ipc", prog_name="speed")
+@click.version_option(__version__, prog_name="speed")
 def speed() -> None:
     """Look at SPEED nodes, call their services, send messages, keep a root in order."""
 

@@ -17,14 +17,12 @@ from speed.wire.limits import KEY_BYTES
 @common_options
 def init_command(settings: Settings) -> None:
     """Prepare a root: make the directory, its registry and a key where they are missing."""
-    from speed.fs.keyfile import load_key_file, write_key_file
+    from speed.fs.keyfile import ensure_key_file, load_key_file
     from speed.fs.registry import Registry
 
     root, key = settings.root, os.path.abspath(settings.key)
     os.makedirs(root, mode=0o700, exist_ok=True)
-    made_key = not os.path.lexists(key)
-    if made_key:
-        write_key_file(key, (secrets.token_bytes(KEY_BYTES),))
+    made_key = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
     keyring = load_key_file(key)
     Registry(root, keyring).prepare()
     answer = {"root": root, "key": key, "keyId": keyring.key_id.hex(), "madeKey": made_key}
@@ -75,19 +73,19 @@ def rotate(settings: Settings, file: str | None, step: str) -> None:
 
     `now` is for a root whose nodes all restart together.
     """
-    from speed.fs.keyfile import read_keys, write_key_file
-    from speed.wire.limits import MAX_KEYS
+    from speed.fs.keyfile import change_key_file
 
     path = os.path.abspath(file or settings.key)
-    keys = rotated(read_keys(path), step, secrets.token_bytes(KEY_BYTES))
-    if len(keys) > MAX_KEYS:
-        raise KeyFileError(f"{path} already has {MAX_KEYS} keys; finish with --step retire")
-    write_key_file(path, keys, replace=True)
+    change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES)))
     _show(settings, path)
 
 
 def rotated(keys: tuple[bytes, ...], step: str, fresh: bytes) -> tuple[bytes, ...]:
     """The keys of a file after one step of a rotation; the first key seals, all are accepted."""
+    from speed.wire.limits import MAX_KEYS
+
+    if step in ("add", "now") and len(keys) == MAX_KEYS:
+        raise KeyFileError(f"the file already has {MAX_KEYS} keys; finish with --step retire")
     if step == "add":
         return (*keys, fresh)
     if step == "promote":

@@ -6,7 +6,10 @@ do the node's work.
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import select
 import selectors
 import signal
 import sys
@@ -14,20 +17,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from speed import Node
 from speed.daemon.child import Surroundings
-from speed.daemon.config import Config, ConfigFileError, load_config
+from speed.daemon.config import Config
 from speed.daemon.entry_point import load_service
 from speed.daemon.grants import change_grants
-from speed.daemon.log import LogFile, open_log
+from speed.daemon.groups import Groups
+from speed.daemon.log import Forwarded, LogFile, open_log
 from speed.daemon.notify import ServiceNotifier
 from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
-from speed.errors import LeaseLostError, SpeedError, StorageError
-from speed.fs.keyfile import default_key, load_key_file
+from speed.daemon.surroundings_check import key_path, sound_config
+from speed.errors import LeaseLostError, RootError, SpeedError, StorageError
+from speed.fs.keyfile import load_key_file
+from speed.fs.lock import try_lock
 from speed.fs.registry import Registry
+from speed.wire import names
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 START_PATIENCE_SECONDS = 30.0
 """After this long speedd reports ready without the processes that did not come up."""
@@ -67,10 +77,11 @@ class Daemon:
         self._log = log
         self._ready_fd = ready_fd
         self._notifier = ServiceNotifier()
-        key = key_path(config, node.root)
+        key = key_path(config)
         self._registry = Registry(node.root, load_key_file(key))
         around = Surroundings(config, node.root, key)
-        self._supervisor = Supervisor(config.processes, around, log, time.monotonic)
+        self._groups = Groups(log)
+        self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
         self._stop_signals = 0
         self._is_ready = False
         self._failed = False
@@ -81,12 +92,15 @@ class Daemon:
 
     def run(self) -> int:
         """Run until stopped by a signal or by the loss of the lease. Returns the exit status."""
-        with _signal_pipe() as signals:
-            self._supervisor.start()
-            while not (self._stop_signals and self._supervisor.is_stopped):
-                self._wait(signals)
-                self._supervisor.tick()
-                self._timers()
+        try:
+            with _signal_pipe() as signals:
+                self._supervisor.start()
+                while not (self._stop_signals and self._supervisor.is_stopped):
+                    self._wait(signals)
+                    self._supervisor.tick()
+                    self._timers()
+        finally:
+            self._groups.close()
         self._log.info("stopped", failed=self._failed)
         return 1 if self._failed else 0
 
@@ -137,6 +151,7 @@ class Daemon:
             self._check_ready(now)
         if now >= self._next_sweep:
             self._next_sweep = now + self._config.node.heartbeat_seconds
+            self._groups.look()
             self._sweep()
 
     def _check_ready(self, now: float) -> None:
@@ -149,8 +164,20 @@ class Daemon:
         (self._log.warning if missing else self._log.info)("ready", not_up=missing)
         self._notifier.ready(f"not up: {', '.join(missing)}" if missing else "all processes are up")
         if self._ready_fd is not None:
-            os.write(self._ready_fd, b"READY\n")
-            os.close(self._ready_fd)
+            self._tell_starter(self._ready_fd)
+
+    def _tell_starter(self, fd: int) -> None:
+        """Write to the descriptor of ``--ready-fd``; who does not read is neither waited for nor a reason to end."""
+        try:
+            if not select.select([], [fd], [], 0)[1]:
+                raise BlockingIOError(errno.EAGAIN, "nobody reads what is in the pipe")
+            os.write(fd, b"READY\n")
+        except BrokenPipeError:
+            self._log.warning("readiness_not_told", reason="nobody reads the descriptor of --ready-fd any more")
+        except (OSError, ValueError) as error:
+            self._log.warning("readiness_not_told", reason=f"--ready-fd: {error}")
+        with suppress(OSError):
+            os.close(fd)
 
     def _sweep(self) -> None:
         """Remove entries of dead nodes; notice that our own node is lost."""
@@ -177,22 +204,28 @@ class Daemon:
             raise LeaseLostError(f"node {lost!r}, which records for the journal, is lost: another process has its name")
 
     def _reload(self) -> None:
-        """Take over grants from the configuration file; say what needs a restart instead."""
+        """Take over grants from the configuration file; say what needs a restart instead.
+
+        Whatever is wrong with the file: the old grants stay in force, and the services go on.
+        """
         self._notifier.reloading()
         try:
             self._sink.reopen()
-            new = load_config(self._config.path)
-        except (ConfigFileError, OSError) as error:
+            self._take_over(sound_config(self._config.path))
+        except (SpeedError, OSError) as error:
             self._log.error("reload_refused", reason=str(error))
-        else:
-            self._take_over(new)
+        except Exception as error:  # a defect of ours is no reason to end what runs
+            self._log.error("reload_refused", reason=f"{type(error).__name__}: {error}", exc_info=error)
         self._notifier.ready("reloaded")
 
     def _take_over(self, new: Config) -> None:
         old = self._config
-        change_grants(self._node, old.node.allow, new.node.allow)
-        if self._recording is not None and old.journal is not None and new.journal is not None:
-            self._recording.change_grants(old.journal.allow, new.journal.allow)
+        try:
+            self._publish_grants(old, new)
+        except BaseException:
+            with suppress(SpeedError, OSError):
+                self._publish_grants(new, old)
+            raise
         wanted = {process.name: process for process in new.processes}
         for process in self._supervisor.processes:
             settings = wanted.get(process.settings.name)
@@ -203,6 +236,11 @@ class Daemon:
         if unchanged:
             self._log.warning("reload_needs_restart", settings=unchanged)
         self._log.info("reloaded")
+
+    def _publish_grants(self, old: Config, new: Config) -> None:
+        change_grants(self._node, old.node.allow, new.node.allow)
+        if self._recording is not None and old.journal is not None and new.journal is not None:
+            self._recording.change_grants(old.journal.allow, new.journal.allow)
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
@@ -220,15 +258,11 @@ def _differences(running: Config, wanted: Config) -> Iterator[str]:
             yield section
 
 
-def key_path(config: Config, root: str) -> str:
-    """The key file of all nodes of a configuration."""
-    return os.path.abspath(config.node.key or default_key(root))
-
-
 def run(config: Config, ready_fd: int | None = None) -> int:
     """Run speedd. Returns the exit status; raises SpeedError when it cannot start."""
-    sink = LogFile(config.log.file)
+    sink = LogFile(config.log)
     log = open_log(sink, config.log.level, node=config.node.name)
+    logging.getLogger().addHandler(Forwarded(log))
     sys.path[:0] = [str(path) for path in config.python_path]
     services = [(service, load_service(service.entry)) for service in config.services]
     settings = config.node
@@ -236,16 +270,17 @@ def run(config: Config, ready_fd: int | None = None) -> int:
     node = Node(
         settings.name,
         root=str(settings.root) if settings.root else None,
-        key=str(settings.key) if settings.key else None,
+        key=key_path(config),
         fabrics=list(settings.fabrics),
         lease_seconds=settings.lease_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
         workers=settings.workers,
     )
-    recording = None
+    recording = lock = None
     try:
+        lock = _only_one(node.root)
         if config.journal is not None:
-            recording = Recording(config, config.journal, node, key_path(config, node.root))
+            recording = Recording(config, config.journal, node, key_path(config))
             log.info("journal", directory=recording.directory)
         # Grants come after the services, so that whoever may call also finds them.
         for service, handler in services:
@@ -260,3 +295,16 @@ def run(config: Config, ready_fd: int | None = None) -> int:
             node.close()
         if recording is not None:
             recording.close()
+        if lock is not None:
+            lock.release()
+
+
+def _only_one(root: str) -> BaseFileLock:
+    """What one speedd of a root holds. Raises RootError while another one has it."""
+    try:
+        lock = try_lock(names.daemon_lock(root))
+    except OSError as error:
+        raise RootError(f"the lock of speedd in {root} cannot be taken: {error.strerror}: make room there") from None
+    if lock is None:
+        raise RootError(f"another speedd serves the root {root}: stop it, or name another root")
+    return lock

@@ -7,13 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from speed.daemon.config import Config, ProcessSettings
+from speed.daemon.guardian import signal_group
 from speed.daemon.lines import LineSplitter
+
+KILLED_SECONDS = 1.0
+"""How long a killed group is waited for: what the kernel holds is not to hold up a restart."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Child:
     def __init__(self, settings: ProcessSettings, around: Surroundings) -> None:
         """Start it. Raises OSError when not even Python can be started."""
         self.settings = settings
+        self._ends_by: float | None = None
+        """When what is left of the group is killed, once the process itself ended."""
         ready, ready_child = os.pipe()
         try:
             self._popen = self._start(around, ready_child)
@@ -90,6 +97,7 @@ class Child:
         self._outputs = self._watch_outputs(ready)
         if settings.entry is not None:
             self._order(around.host_orders(settings, ready_child))
+            self._never_wait()
 
     def _start(self, around: Surroundings, ready_child: int) -> subprocess.Popen[bytes]:
         is_host = self.settings.entry is not None
@@ -102,6 +110,7 @@ class Child:
             env=around.environment(self.settings),
             cwd=around.config.directory,
             pass_fds=(ready_child,) if is_host else (),
+            bufsize=0,
             start_new_session=True,  # a signal to the group reaches what the process itself started
         )
 
@@ -114,6 +123,11 @@ class Child:
             os.set_blocking(fd, False)
         self._ready = ready
         return {fd: (name, LineSplitter()) for fd, name in named.items()}
+
+    def _never_wait(self) -> None:
+        """A host that was stopped must not stop speedd: from now on, orders fit into the pipe or are not given."""
+        if self._popen.stdin is not None:
+            os.set_blocking(self._popen.stdin.fileno(), False)
 
     def descriptors(self) -> list[int]:
         """Pipes to watch for reading."""
@@ -138,48 +152,61 @@ class Child:
             self._ready = -1
 
     def exit_status(self) -> int | None:
-        """Status of the ended process (negative: killed by that signal), None while it lives.
+        """Status of the ended process (negative: killed by that signal), None while it or its group lives."""
+        status = self._popen.poll()
+        return status if status is not None and self._is_group_over() else None
 
-        What it left behind in its process group is ended too, before its id can be given to another process.
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the process ended and what it started did not yet."""
+        return self._ends_by is not None
+
+    def _is_group_over(self) -> bool:
+        """Whether nothing is left of the group, which is asked to end first and killed later.
+
+        While anything is left, the kernel gives its number to no other process.
         """
-        if self._popen.returncode is None and hasattr(os, "waitid"):
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                return None
+        self._reap_orphans()
+        if not signal_group(self.pid, 0):
+            return True
+        now = time.monotonic()
+        if self._ends_by is None:
+            self._ends_by = now + self.settings.stop_timeout_seconds
+            self.terminate()
+        if now >= self._ends_by:
             self.kill()
-        return self._popen.poll()
+        return now >= self._ends_by + KILLED_SECONDS
+
+    def _reap_orphans(self) -> None:
+        """Where speedd is the first process of a container, what lost its parent becomes its child."""
+        with suppress(ChildProcessError):
+            while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                pass
 
     def grant(self, allow: tuple[str, ...]) -> bool:
         """Tell a hosted node its new grants; False for a command, which must be started again."""
         if self.settings.entry is None:
             return False
-        self._order({"allow": list(allow)})
-        return True
+        return self._order({"allow": list(allow)})
 
-    def _order(self, order: dict[str, Any]) -> None:
+    def _order(self, order: dict[str, Any]) -> bool:
+        """Write a line to the host; False when it has not read the earlier ones."""
         stream = self._popen.stdin
         if stream is None:
             raise AssertionError("a host has an input")
+        line = json.dumps(order).encode() + b"\n"
         try:
-            stream.write(json.dumps(order).encode() + b"\n")
-            stream.flush()
+            return stream.write(line) == len(line)
         except OSError:
-            pass  # it has just ended; its exit is reported on its own
+            return True  # it has just ended; its exit is reported on its own
 
     def terminate(self) -> None:
-        """Ask it to end."""
-        self._signal(os.kill, signal.SIGTERM)
+        """Ask it and all it started to end."""
+        signal_group(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it and all it started."""
-        self._signal(os.killpg, signal.SIGKILL)
-
-    def _signal(self, send: Callable[[int, int], None], number: int) -> None:
-        if self._popen.returncode is not None:
-            return  # its id may be another process's by now
-        try:
-            send(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # it has just ended
+        signal_group(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Release the pipes of an ended process."""

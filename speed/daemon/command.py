@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
+from speed import __version__
+from speed.daemon.config import Config, Mistake
 from speed.errors import SpeedError, exit_status
 from speed.wire.harmless import harmless_lines
 
@@ -30,32 +33,45 @@ config_option = click.option(
 )
 
 
+def writable(_context: click.Context, _option: click.Parameter, fd: int | None) -> int | None:
+    """``fd`` if it is open for writing; looked at before anything else is opened."""
+    try:
+        if fd is not None and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise click.BadParameter(f"{fd} is open for reading only: pass the end of the pipe that is written to")
+    except (OSError, ValueError, OverflowError):
+        raise click.BadParameter(f"{fd} is not open: pass a descriptor to this process") from None
+    return fd
+
+
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="speedd")
 def speedd() -> None:
     """Host SPEED services, supervise service processes, keep the registry clean."""
 
 
 @speedd.command()
 @config_option
-@click.option("--ready-fd", type=int, help="Write READY and a newline to this descriptor when all processes are up.")
+@click.option(
+    "--ready-fd",
+    type=int,
+    callback=writable,
+    help="Write READY and a newline to this descriptor when all processes are up.",
+)
 def run(file: Path, ready_fd: int | None) -> None:
     """Run until SIGTERM. SIGHUP reloads grants and opens the log file again."""
     from speed.daemon.app import run as run_daemon
+    from speed.daemon.surroundings_check import sound_config
 
-    raise SystemExit(run_daemon(load_config(file), ready_fd))
+    raise SystemExit(run_daemon(sound_config(file), ready_fd))
 
 
 @speedd.command()
 @config_option
 def check(file: Path) -> None:
     """Explain every mistake in the configuration, with its line."""
-    from speed.daemon.surroundings_check import surroundings_mistakes
+    from speed.daemon.surroundings_check import sound_config
 
-    config = load_config(file)
-    mistakes = surroundings_mistakes(config)
-    if mistakes:
-        raise ConfigFileError(config.path, mistakes)
-    click.echo(_summary(config))
+    click.echo(_summary(sound_config(file)))
 
 
 def _summary(config: Config) -> str:

@@ -5,14 +5,20 @@ Relative paths are relative to the directory of the configuration file.
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from speed.daemon.toml_lines import KeyPath
 from speed.errors import ConfigurationError
 
 RESTART_POLICIES = ("always", "on-failure", "never")
 DURABILITIES = ("process", "disk")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+MAX_CONFIG_BYTES = 1 << 18
+"""Some hundred processes need less; a file that was confused with this one is not read to its end."""
 
 
 @dataclass(frozen=True, order=True)
@@ -52,10 +58,13 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """``[log]``: one JSON object a line; without ``file`` it goes to stderr."""
+    """``[log]``: one JSON object a line; without ``file`` it goes to stderr, else no file exceeds ``max_bytes``."""
 
     file: Path | None = None
     level: str = "info"
+    max_bytes: int = 16 << 20
+    kept_files: int = 4
+    """Older files beside the one that is written: ``file.1`` is the newest of them."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +116,8 @@ class Config:
     journal: JournalSettings | None = None
     services: tuple[ServiceSettings, ...] = ()
     processes: tuple[ProcessSettings, ...] = ()
+    lines: Mapping[KeyPath, int] = field(default_factory=dict, compare=False, repr=False)
+    """Where each setting stands in the file."""
 
     @property
     def directory(self) -> Path:
@@ -119,8 +130,15 @@ def load_config(path: str | Path) -> Config:
     from speed.daemon.config_check import check_text
 
     file = Path(path).absolute()
+    config, mistakes = check_text(_text_of(file), file)
+    if config is None or mistakes:
+        raise ConfigFileError(file, mistakes)
+    return config
+
+
+def _text_of(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
+        return _bytes_of(file).decode("utf-8")
     except FileNotFoundError:
         raise ConfigFileError(file, [Mistake(0, "the file does not exist", "name one with -c FILE")]) from None
     except UnicodeDecodeError as error:
@@ -128,7 +146,18 @@ def load_config(path: str | Path) -> Config:
         raise ConfigFileError(file, [Mistake(line, "not UTF-8 text", "save the file as UTF-8")]) from None
     except OSError as error:
         raise ConfigFileError(file, [Mistake(0, f"cannot be read: {error.strerror}", "check it")]) from None
-    config, mistakes = check_text(text, file)
-    if config is None or mistakes:
-        raise ConfigFileError(file, mistakes)
-    return config
+
+
+def _bytes_of(file: Path) -> bytes:
+    """What stands in the file, whatever has its name: nothing is waited for, and no more is read than can be right."""
+    fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ConfigFileError(file, [Mistake(0, "it is no regular file", "put the configuration in its place")])
+        data = os.read(fd, MAX_CONFIG_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(data) > MAX_CONFIG_BYTES:
+        todo = f"a configuration has at most {MAX_CONFIG_BYTES} bytes"
+        raise ConfigFileError(file, [Mistake(0, "it is too large", todo)])
+    return data

@@ -22,9 +22,14 @@ from speed.daemon.config import (
 from speed.daemon.toml_lines import KeyPath, TomlSyntaxError, parse
 from speed.errors import InvalidNameError
 from speed.wire import names
+from speed.wire.harmless import harmless
 
 MIN_JOURNAL_BYTES = 1 << 20
 """Less would hold a few segments only."""
+MIN_LOG_BYTES = 1 << 16
+"""A file of the log holds some lines of every length."""
+MAX_SHOWN = 200
+"""Characters of a wrong value that a mistake shows."""
 
 Convert = Callable[[Any], Any]
 """Makes a setting from a TOML value; raises _RefusedError (what is wrong, what to do)."""
@@ -71,6 +76,7 @@ class _Reader:
             journal=JournalSettings(**found["journal"][0]) if has_journal else None,
             services=tuple(ServiceSettings(**one) for one in found["service"]),
             processes=tuple(ProcessSettings(**one) for one in found["process"]),
+            lines=self._lines,
         )
 
     def _tables(self) -> dict[str, dict[str, Convert]]:
@@ -87,7 +93,12 @@ class _Reader:
                 "lease_seconds": _seconds,
                 "heartbeat_seconds": _seconds,
             },
-            "log": {"file": path, "level": _one_of(LOG_LEVELS)},
+            "log": {
+                "file": path,
+                "level": _one_of(LOG_LEVELS),
+                "max_bytes": _whole(MIN_LOG_BYTES, 1 << 50),
+                "kept_files": _whole(0, 1000),
+            },
             "python": {"path": _list_of(path)},
             "journal": {
                 "directory": path,
@@ -114,7 +125,10 @@ class _Reader:
         }
 
     def _path(self, value: Any) -> Path:
-        return self._directory / Path(_text(value)).expanduser()
+        try:
+            return self._directory / Path(_text(value)).expanduser()
+        except RuntimeError:
+            raise _RefusedError(f"{_found(value)} is in the home of nobody", "write the whole path") from None
 
     def _section(self, name: str, document: dict[str, Any], spec: dict[str, Convert]) -> list[dict[str, Any]]:
         value = document.get(name)
@@ -147,7 +161,7 @@ class _Reader:
         for key in table.keys() - known.keys():
             near = difflib.get_close_matches(key, known, 1)
             todo = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-            self._report((*path, key), f"{_shown(path)} does not know {key!r}", todo)
+            self._report((*path, key), f"{_shown(path)} does not know {_found(key)}", todo)
 
     def _cross_check(self, found: dict[str, list[dict[str, Any]]], *, has_journal: bool) -> None:
         node = found["node"][0]
@@ -221,9 +235,19 @@ def _shown(path: KeyPath) -> str:
     return f"[{path[0]}]" if len(path) == 1 else f"[[{path[0]}]]"
 
 
+def _found(value: Any) -> str:
+    """A value of the file as it is shown to people: some cannot be written out, and some have no end."""
+    try:
+        return harmless(repr(value), MAX_SHOWN)
+    except (ValueError, RecursionError):
+        return "what is too large to show"
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise _RefusedError(f"expected text, found {value!r}", 'write it in quotes: "…"')
+        raise _RefusedError(f"expected text, found {_found(value)}", 'write it in quotes: "…"')
+    if "\0" in value:
+        raise _RefusedError(f"{_found(value)} has a zero byte", "remove it")
     return value
 
 
@@ -242,7 +266,7 @@ def _name(check: Callable[[str], Any]) -> Convert:
 def _list_of(convert: Convert) -> Convert:
     def convert_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise _RefusedError(f"expected a list, found {value!r}", 'write it in brackets: ["…"]')
+            raise _RefusedError(f"expected a list, found {_found(value)}", 'write it in brackets: ["…"]')
         return tuple(convert(item) for item in value)
 
     return convert_all
@@ -251,7 +275,7 @@ def _list_of(convert: Convert) -> Convert:
 def _whole(least: int, most: int) -> Convert:
     def convert(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise _RefusedError(f"expected a whole number, found {value!r}", f"use {least} to {most}")
+            raise _RefusedError(f"expected a whole number, found {_found(value)}", f"use {least} to {most}")
         return value
 
     return convert
@@ -260,26 +284,27 @@ def _whole(least: int, most: int) -> Convert:
 def _seconds(value: Any) -> float:
     # 'not 0 < value' also refuses nan, which TOML can write.
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= 86_400:
-        raise _RefusedError(f"expected seconds, found {value!r}", "use a number above 0, at most 86400")
+        raise _RefusedError(f"expected seconds, found {_found(value)}", "use a number above 0, at most 86400")
     return float(value)
 
 
 def _age(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 1 <= value <= 3_155_760_000:
-        raise _RefusedError(f"expected seconds, found {value!r}", "use a number from 1 to 3155760000, a hundred years")
+        todo = "use a number from 1 to 3155760000, a hundred years"
+        raise _RefusedError(f"expected seconds, found {_found(value)}", todo)
     return float(value)
 
 
 def _yes_or_no(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _RefusedError(f"expected true or false, found {value!r}", "write it without quotes")
+        raise _RefusedError(f"expected true or false, found {_found(value)}", "write it without quotes")
     return value
 
 
 def _one_of(choices: tuple[str, ...]) -> Convert:
     def convert(value: Any) -> str:
         if value not in choices:
-            raise _RefusedError(f"{value!r} is not possible", f"use one of {', '.join(choices)}")
+            raise _RefusedError(f"{_found(value)} is not possible", f"use one of {', '.join(choices)}")
         return str(value)
 
     return convert
@@ -289,22 +314,24 @@ def _entry(value: Any) -> str:
     module, colon, attribute = _text(value).partition(":")
     parts = [*module.split("."), *attribute.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        raise _RefusedError(f"{value!r} is not an entry point", 'write it as "package.module:name"')
+        raise _RefusedError(f"{_found(value)} is not an entry point", 'write it as "package.module:name"')
     return str(value)
 
 
 def _command(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(part, str) for part in value):
-        raise _RefusedError(f"expected a list of texts, found {value!r}", 'write ["program", "argument"]')
+        raise _RefusedError(f"expected a list of texts, found {_found(value)}", 'write ["program", "argument"]')
     if not value[0]:
         raise _RefusedError("the program's name is empty", 'write ["program", "argument"]')
+    if any("\0" in part for part in value):
+        raise _RefusedError("an argument has a zero byte", "remove it")
     return tuple(value)
 
 
 def _environment(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _RefusedError(f"expected a table, found {value!r}", 'write {NAME = "value"}')
+        raise _RefusedError(f"expected a table, found {_found(value)}", 'write {NAME = "value"}')
     for key, text in value.items():
         if not isinstance(text, str) or "\0" in text or not key or "=" in key or "\0" in key:
-            raise _RefusedError(f"{key!r} must have a text value", f'write {{{key} = "value"}}')
+            raise _RefusedError(f"{_found(key)} must have a text value", 'write {NAME = "value"}')
     return dict(value)

@@ -50,6 +50,8 @@ def _attribute_problem(source: Path, module: str, attribute: str) -> str | None:
         tree = ast.parse(source.read_bytes(), str(source))
     except SyntaxError as error:
         return f"{source} does not compile: {error.msg} (line {error.lineno})"
+    except (ValueError, RecursionError, MemoryError) as error:  # no text, or nested without end
+        return f"{source} does not compile: {type(error).__name__}"
     except OSError as error:
         return f"{source} cannot be read: {error.strerror}"
     names = set().union(*map(_bound_names, ast.walk(tree)))

@@ -1,6 +1,8 @@
-"""Lines from the bytes of a pipe."""
+"""Lines from the bytes of a pipe, fit for a log."""
 
 from __future__ import annotations
+
+from speed.wire.harmless import harmless
 
 MAX_LINE_CHARACTERS = 8192
 
@@ -25,4 +27,4 @@ class LineSplitter:
 
     @staticmethod
     def _text(line: bytes) -> str:
-        return line[:MAX_LINE_CHARACTERS].decode("utf-8", "replace").rstrip("\r")
+        return harmless(line.decode("utf-8", "replace").rstrip("\r"), MAX_LINE_CHARACTERS - 1)

@@ -2,49 +2,99 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 import sys
-from pathlib import Path
-from typing import Any, TextIO
+import threading
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any
 
 import structlog
 
+from speed.daemon.config import LogSettings
+from speed.daemon.lines import MAX_LINE_CHARACTERS
+from speed.fs.open import unlink_quietly, write_all
 from speed.wire.harmless import harmless_json
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class LogFile:
-    """The file behind the log, which can be opened again after it was rotated away. A plain text sink."""
+    """The file behind the log: it is rotated when it is full, and opened again after others rotated it. Thread-safe."""
 
-    def __init__(self, path: Path | None) -> None:
-        """``path`` None: stderr. Raises OSError."""
-        self._path = path
-        self._file: TextIO = sys.stderr
+    def __init__(self, settings: LogSettings) -> None:
+        """Without a file: stderr. Raises OSError."""
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._fd = sys.stderr.fileno() if sys.stderr else -1  # a process may have been started without one
+        self._size: int | None = None
+        """None: this is not a file that could be rotated."""
         self.reopen()
 
     def reopen(self) -> None:
         """Write to the file that now has the name. Raises OSError; the old file then stays in use."""
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Not world-readable: the output of services may tell what they work on.
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        old, self._file = self._file, os.fdopen(fd, "a", encoding="utf-8", buffering=1)
-        if old is not sys.stderr:
-            old.close()
+        with self._lock:
+            self._reopen()
 
     def write(self, text: str) -> None:
-        try:
-            self._file.write(text)
-        except (OSError, ValueError):
-            pass  # a full disk must not stop the services that are logged
+        data = text.encode("utf-8", "backslashreplace")
+        # A full disk must not stop the services that are logged.
+        with self._lock, suppress(OSError):
+            if self._size and self._size + len(data) > self._settings.max_bytes:
+                self._rotate()
+            write_all(self._fd, data)
+            if self._size is not None:
+                self._size += len(data)
 
     def flush(self) -> None:
+        """Everything is written at once."""
+
+    def _reopen(self) -> None:
+        path = self._settings.file
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Not world-readable: the output of services may tell what they work on. No FIFO is waited for.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
+        status = os.fstat(fd)
+        if self._size is not None:
+            os.close(self._fd)
+        self._fd, self._size = fd, status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def _rotate(self) -> None:
+        """Begin a new file; where the old one cannot be kept, it is emptied."""
+        path, kept = str(self._settings.file), self._settings.kept_files
         try:
-            self._file.flush()
-        except (OSError, ValueError):
+            names = [path, *(f"{path}.{number}" for number in range(1, kept + 1))]
+            for newer, older in zip(names[-2::-1], names[:0:-1], strict=True):
+                with suppress(FileNotFoundError):
+                    os.replace(newer, older)
+            self._reopen()
+        except OSError:
             pass
+        if self._size:
+            os.ftruncate(self._fd, 0)
+            self._size = 0
+        while unlink_quietly(f"{path}.{kept + 1}"):
+            kept += 1
+
+
+class Forwarded(logging.Handler):
+    """Puts what libraries and services in speedd's own process log into its log."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log.log(record.levelno, "said", logger=record.name, text=self.format(record))
+
+
+def _bounded(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """No text of a line is longer than a line of a service may be."""
+    return {key: value[:MAX_LINE_CHARACTERS] if isinstance(value, str) else value for key, value in event.items()}
 
 
 def _harmless(_logger: Any, _method: str, line: Any) -> str:
@@ -55,11 +105,12 @@ def _harmless(_logger: Any, _method: str, line: Any) -> str:
 def open_log(sink: LogFile, level: str, **fixed: Any) -> Any:
     """A logger that writes JSON lines to ``sink``; ``fixed`` stands in every line."""
     return structlog.wrap_logger(
-        structlog.PrintLogger(sink),  # type: ignore[arg-type]
+        structlog.WriteLogger(sink),  # type: ignore[arg-type]
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _bounded,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
             _harmless,
         ],

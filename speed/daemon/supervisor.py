@@ -11,13 +11,25 @@ from typing import Any
 
 from speed.daemon.child import Child, Surroundings
 from speed.daemon.config import ProcessSettings
+from speed.daemon.groups import Groups
+from speed.daemon.guardian import LOOK_SECONDS
 from speed.daemon.states import Action, Backoff, Event, State, step
+
+DRAINED_READS = 64
+"""Reads of a pipe that an ended process left: what it started elsewhere may write to it for ever."""
 
 
 class Supervised:
     """One process of the configuration, through all its starts."""
 
-    def __init__(self, settings: ProcessSettings, around: Surroundings, log: Any, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        around: Surroundings,
+        groups: Groups,
+        log: Any,
+        clock: Callable[[], float],
+    ) -> None:
         self.settings = settings
         self.state = State.STOPPED
         self.child: Child | None = None
@@ -26,6 +38,7 @@ class Supervised:
         """When the pause before a restart, or the patience while stopping, ends."""
         self.was_ready = False
         self._around = around
+        self._groups = groups
         self._log = log.bind(process=settings.name)
         self._clock = clock
         self._backoff = Backoff()
@@ -74,6 +87,7 @@ class Supervised:
         for fd in self.child.descriptors():
             self._drain(fd)
         self.child.close()
+        self._groups.remove(self.child.pid)
         asked = self.state in (State.STOPPING, State.KILLING)
         (self._log.info if asked or status == 0 else self._log.warning)(
             "process_ended", pid=self.child.pid, status=status, seconds=round(self._clock() - self._started_at, 3)
@@ -108,8 +122,8 @@ class Supervised:
 
     def _drain(self, fd: int) -> None:
         """Read what an ended process left in a pipe."""
-        while self.child is not None and fd in self.child.descriptors():
-            stream, lines, ended = self.child.read(fd)
+        for _ in range(DRAINED_READS):
+            stream, lines, ended = self.child.read(fd) if self.child else ("", [], True)
             for line in lines:
                 self._log.info("output", stream=stream, text=line)
             if ended or not lines:
@@ -124,6 +138,7 @@ class Supervised:
             self._log.error("process_not_started", reason=str(error))
             self.happened(Event.EXITED_BADLY)
             return
+        self._groups.add(self.child.pid, self.settings.stop_timeout_seconds)
         self._log.info("process_started", pid=self.child.pid, start=self.starts)
 
     def _pause(self) -> None:
@@ -149,9 +164,15 @@ class Supervisor:
     """All processes, started in the configuration's order and stopped in the reverse one."""
 
     def __init__(
-        self, settings: Iterable[ProcessSettings], around: Surroundings, log: Any, clock: Callable[[], float]
+        self,
+        settings: Iterable[ProcessSettings],
+        around: Surroundings,
+        groups: Groups,
+        log: Any,
+        clock: Callable[[], float],
     ) -> None:
-        self.processes = [Supervised(one, around, log, clock) for one in settings]
+        self.processes = [Supervised(one, around, groups, log, clock) for one in settings]
+        self._clock = clock
         self._stopping = False
 
     def start(self) -> None:
@@ -165,7 +186,10 @@ class Supervisor:
 
     def next_timer(self) -> float | None:
         """The earliest moment at which ``tick`` has something to do."""
-        return min((one.timer for one in self.processes if one.timer is not None), default=None)
+        timers = [one.timer for one in self.processes if one.timer is not None]
+        if any(one.child and one.child.is_leaving for one in self.processes):
+            timers.append(self._clock() + LOOK_SECONDS)
+        return min(timers, default=None)
 
     def tick(self) -> None:
         """Let timers run out, notice ended processes, and go on with stopping."""

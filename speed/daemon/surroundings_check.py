@@ -1,4 +1,4 @@
-"""What a configuration refers to: entry points, programs, key and root. Nothing is started or written."""
+"""A configuration and what it refers to: entry points, programs, key and root. Nothing is started or written."""
 
 from __future__ import annotations
 
@@ -8,21 +8,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from speed.daemon.config import Config, Mistake
+from speed.daemon.config import Config, ConfigFileError, Mistake, load_config
 from speed.daemon.entry_point import find_problem
-from speed.daemon.toml_lines import KeyPath, key_lines
+from speed.daemon.publishing_check import unpublishable
+from speed.daemon.toml_lines import KeyPath
 from speed.errors import SpeedError
-from speed.fs.keyfile import load_key_file
+from speed.fs.keyfile import default_key, default_root, load_key_file
 
 
-def surroundings_mistakes(config: Config) -> list[Mistake]:
-    """Every reference of a valid configuration that leads nowhere."""
-    lines = key_lines(config.path.read_text(encoding="utf-8"))
-    return sorted(Mistake(lines.get(path, 0), what, todo) for path, what, todo in _problems(config))
+def sound_config(path: str | Path) -> Config:
+    """The configuration in the file ``path`` if it can run: what ``check``, ``run`` and a reload judge by.
+
+    Raises ConfigFileError with every mistake.
+    """
+    config = load_config(path)
+    mistakes = [Mistake(config.lines.get(path, 0), what, todo) for path, what, todo in _problems(config)]
+    if mistakes:
+        raise ConfigFileError(config.path, mistakes)
+    return config
+
+
+def key_path(config: Config) -> str:
+    """The key file of all nodes of a configuration."""
+    return os.path.abspath(config.node.key or default_key(str(config.node.root or default_root())))
 
 
 def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     yield from _node_problems(config)
+    yield from unpublishable(config)
     for number, directory in enumerate(config.python_path):
         if not directory.is_dir():
             yield ("python", "path"), f"path {number + 1}, {directory}, is no directory", "correct or remove it"
@@ -39,11 +52,10 @@ def _problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
 
 
 def _node_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
-    if config.node.key is not None:
-        try:
-            load_key_file(str(config.node.key))
-        except SpeedError as error:
-            yield ("node", "key"), str(error), "`speed key new FILE` makes one"
+    try:
+        load_key_file(key_path(config))
+    except SpeedError as error:
+        yield ("node", "key"), str(error), "`speed key new FILE` makes one"
     root = config.node.root
     if root is not None and root.exists() and not (root.is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         yield ("node", "root"), f"{root} is not a directory that you can write to", "choose another root"

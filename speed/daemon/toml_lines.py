@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -17,11 +18,13 @@ else:
 
 KeyPath = tuple[str | int, ...]
 
-_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_HEADER = re.compile(r"^\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=(.*)$""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _STRING = re.compile(r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#.*')
 _SYNTAX_LINE = re.compile(r"\(at line (\d+)")
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}""")
+_DIGITS = re.compile(r"\d[\d_]*")
 
 
 class TomlSyntaxError(ValueError):
@@ -37,6 +40,8 @@ def parse(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
 
     Tables of an array are numbered: ``("process", 0, "name")``. Raises TomlSyntaxError.
     """
+    if long := _LONG_KEY.search(text):  # tomllib takes the square of its parts in memory
+        raise TomlSyntaxError("a key has too many parts", 1 + text.count("\n", 0, long.start()))
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -44,7 +49,25 @@ def parse(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         found = _SYNTAX_LINE.search(message)
         line = int(found.group(1)) if found else max(1, len(text.splitlines()))
         raise TomlSyntaxError(message, line) from None
+    except RecursionError:
+        raise TomlSyntaxError("lists or tables are nested too deep", _deepest_line(text)) from None
+    except ValueError:  # Python makes no number of so many digits
+        raise TomlSyntaxError("a number has too many digits", _longest_number_line(text)) from None
     return document, key_lines(text)
+
+
+def _deepest_line(text: str) -> int:
+    return _first_line(text, lambda line: line.count("[") + line.count("{"))
+
+
+def _longest_number_line(text: str) -> int:
+    return _first_line(text, lambda line: max(map(len, _DIGITS.findall(line)), default=0))
+
+
+def _first_line(text: str, most: Callable[[str], int]) -> int:
+    """Number of the first line that has the most of something."""
+    lines = text.splitlines()
+    return 1 + max(range(len(lines)), key=lambda number: most(lines[number]))
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from speed.errors import KeyFileError
+from speed.fs.key_path import followed
+from speed.fs.lock import try_lock
+from speed.fs.open import sync_directory, unlink_quietly, write_all
 from speed.wire import names
 from speed.wire.keyfile import format_key_file, parse_key_file
 from speed.wire.seal import Keyring
 
+LOCK_SECONDS = 10.0
+"""How long a change of the file by another process is waited for."""
 _MAX_BYTES = 4096
 
 
@@ -26,14 +33,19 @@ def default_root() -> str:
 
 
 def default_key(root: str) -> str:
-    """``$SPEED_KEY``, else ``<root>/speed.key``."""
-    return os.environ.get("SPEED_KEY") or names.default_key_path(root)
+    """``$SPEED_KEY``, else the credential ``speed.key`` that systemd gave this process, else ``<root>/speed.key``."""
+    configured = os.environ.get("SPEED_KEY")
+    if configured:
+        return configured
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    given = names.default_key_path(credentials) if credentials else ""
+    return given if given and os.path.lexists(given) else names.default_key_path(root)
 
 
 def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
     except OSError as error:
@@ -59,23 +71,71 @@ def _check_private(fd: int, path: str) -> None:
         raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
-    if status.st_mode & 0o077:
-        raise KeyFileError(f"others can read {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status)):
+        raise KeyFileError(f"others can reach {path}: run `chmod 600 {path}`, and rotate the key if they may have")
+
+
+def _is_own_group(status: os.stat_result) -> bool:
+    """Whether this user is in the group of a file. A file of root's own group is one whose readers root chose."""
+    is_roots = status.st_uid == status.st_gid == 0
+    return is_roots or status.st_gid in (os.getegid(), *os.getgroups())
 
 
 def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:
     """Write a private key file; KeyFileError if there is one already and ``replace`` is not said."""
-    target = f"{path}.new" if replace else path
-    try:
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise KeyFileError(f"{target} exists already: keep it, or `speed key rotate`") from None
-    except OSError as error:
-        raise KeyFileError(f"cannot write {target}: {error.strerror}") from None
-    try:
-        os.write(fd, format_key_file(keys))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
     if replace:
-        os.rename(target, path)
+        with _alone_with(path) as target:
+            _put(target, keys)
+    elif not ensure_key_file(path, keys):
+        raise KeyFileError(f"{path} exists already: keep it, or `speed key rotate`")
+
+
+def ensure_key_file(path: str, keys: tuple[bytes, ...]) -> bool:
+    """Write a private key file unless there is one; whether it was written."""
+    if os.path.lexists(path):
+        return False
+    with _alone_with(path) as target:
+        if os.path.lexists(path):
+            return False
+        _put(target, keys)
+        return True
+
+
+def change_key_file(path: str, change: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]) -> None:
+    """Replace the keys by what ``change`` makes of them; nothing is changed by others in between."""
+    with _alone_with(path) as target:
+        _put(target, change(read_keys(path)))
+
+
+@contextmanager
+def _alone_with(path: str) -> Iterator[str]:
+    """The file that ``path`` leads to, while no other process changes it."""
+    target = os.path.realpath(path)
+    try:
+        lock = try_lock(names.lock_beside(target), LOCK_SECONDS)
+    except OSError as error:
+        raise KeyFileError(f"cannot write {path}: {error.strerror}: make room, or name another place") from None
+    if lock is None:
+        raise KeyFileError(f"another process changes {path}: try again when it is done")
+    try:
+        yield target
+    finally:
+        lock.release()
+
+
+def _put(path: str, keys: tuple[bytes, ...]) -> None:
+    """Write beside and rename: the file is whole at every moment. What a killed process left is taken away."""
+    temporary = names.beside(path)
+    unlink_quietly(temporary)
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(fd, format_key_file(keys))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+        sync_directory(os.path.dirname(path))
+    except OSError as error:
+        unlink_quietly(temporary)
+        raise KeyFileError(f"cannot write {path}: {error.strerror}: make room, or name another place") from None

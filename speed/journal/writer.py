@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import stat
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from speed.errors import (
     ConfigurationError,
@@ -21,6 +19,7 @@ from speed.errors import (
     StorageError,
 )
 from speed.fs.keyfile import load_key_file
+from speed.fs.lock import try_lock
 from speed.fs.open import make_private_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import filesystem_of
 from speed.journal.lane_files import lanes_in, try_subject
@@ -31,6 +30,9 @@ from speed.wire import names
 from speed.wire.journal import Subject, seal_description
 from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_LANES
 from speed.wire.seal import NonceSource
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 OPEN_LANES = 128
 """Descriptors held; of more lanes the one written longest ago is closed."""
@@ -68,7 +70,7 @@ class JournalWriter:
         _make(self.directory)
         self._durable = _is_durable(durability, self.directory)
         self._lock = threading.Lock()
-        self._lock_fd = _take(self.directory)
+        self._taken = _take(self.directory)
         self._journal = Journal(self.directory, key)
         self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
@@ -92,7 +94,7 @@ class JournalWriter:
         Raises StorageError (try again), JournalFullError if there would be too many lanes.
         """
         with self._lock:
-            if self._lock_fd < 0:
+            if not self._taken.is_locked:  # closed, or a forked child's
                 raise JournalError(f"the journal {self.directory} was closed: make a new writer")
             try:
                 self._written += self._lane(subject).append(incoming, _unix_ms())
@@ -188,9 +190,7 @@ class JournalWriter:
             for lane in self._lanes.values():
                 lane.release()
             self._lanes.clear()
-            if self._lock_fd >= 0:
-                os.close(self._lock_fd)
-                self._lock_fd = -1
+            self._taken.release()
 
     def __enter__(self) -> JournalWriter:
         return self
@@ -215,30 +215,14 @@ def _is_durable(durability: str, directory: str) -> bool:
     return durability == "disk"
 
 
-def _take(directory: str) -> int:
-    """The descriptor that holds the lock; it goes with the process, however that ends."""
-    fd = open_directory(directory)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def _take(directory: str) -> BaseFileLock:
+    """The lock of the one writer; it goes with the process, however that ends."""
     try:
-        lock = os.open(names.JOURNAL_LOCK, flags, 0o600, dir_fd=fd)
+        lock = try_lock(names.child_path(directory, names.JOURNAL_LOCK))
     except OSError as error:
-        raise JournalError(f"the lock of {directory} cannot be opened ({error.strerror}): remove it") from None
-    finally:
-        os.close(fd)
-    try:
-        if not stat.S_ISREG(os.fstat(lock).st_mode):
-            raise JournalError(f"{names.JOURNAL_LOCK} in {directory} is no regular file: remove it")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise JournalError(f"the journal {directory} cannot be locked: {error.strerror}") from None
-        raise JournalTakenError(
-            f"another process writes the journal {directory}: stop it, or name another directory"
-        ) from None
-    except JournalError:
-        os.close(lock)
-        raise
+        raise JournalError(f"the lock of {directory} cannot be taken ({error.strerror}): remove it") from None
+    if lock is None:
+        raise JournalTakenError(f"another process writes the journal {directory}: stop it, or name another directory")
     return lock
 
 

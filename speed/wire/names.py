@@ -195,6 +195,22 @@ def default_key_path(root: str) -> str:
     return f"{root}/speed.key"
 
 
+def beside(path: str) -> str:
+    """Where the next content of a key file is written."""
+    return f"{path}.new"
+
+
+def lock_beside(path: str) -> str:
+    """The lock of a file. No node has such a name."""
+    directory, slash, filename = path.rpartition("/")
+    return f"{directory}{slash}.{filename}.lock"
+
+
+def daemon_lock(root: str) -> str:
+    """Held by the one speedd of a root. No node has such a name."""
+    return f"{root}/.speedd.lock"
+
+
 def child_path(directory: str, filename: str) -> str:
     """A file name directly under a directory that this module named."""
     return f"{directory}/{filename}"

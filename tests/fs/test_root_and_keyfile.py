@@ -144,7 +144,7 @@ def test_a_key_file_is_never_overwritten(tmp_path: pathlib.Path):
         write_key_file(str(path), (KEY,))
 
 
-@pytest.mark.parametrize("bits", [0o644, 0o640, 0o604, 0o620, 0o601])
+@pytest.mark.parametrize("bits", [0o644, 0o604, 0o620, 0o660, 0o610, 0o601])
 def test_a_key_file_that_others_can_reach_is_refused_with_what_to_do(tmp_path: pathlib.Path, bits: int):
     """W-14."""
     path = tmp_path / "speed.key"
@@ -154,15 +154,13 @@ def test_a_key_file_that_others_can_reach_is_refused_with_what_to_do(tmp_path: p
         load_key_file(str(path))
 
 
-def test_links_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path: pathlib.Path):
+def test_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path: pathlib.Path):
     """W-14."""
-    path = tmp_path / "speed.key"
-    write_key_file(str(path), (KEY,))
-    link = tmp_path / "link"
-    link.symlink_to(path)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo, 0o600)
-    for wrong in (link, fifo, tmp_path / "missing", tmp_path):
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to("missing")
+    for wrong in (fifo, tmp_path / "missing", tmp_path, dangling):
         with pytest.raises(KeyFileError):
             load_key_file(str(wrong))
 
@@ -173,6 +171,17 @@ def test_the_key_is_looked_up_in_the_environment_then_beside_the_root(monkeypatc
     assert default_key("/run/speed") == "/keys/a"
     monkeypatch.delenv("SPEED_KEY")
     assert default_key("/run/speed") == "/run/speed/speed.key"
+
+
+def test_a_credential_of_systemd_is_the_key_where_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
+    """W-14."""
+    monkeypatch.delenv("SPEED_KEY", raising=False)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert default_key("/run/speed") == "/run/speed/speed.key"
+    (tmp_path / "speed.key").touch()
+    assert default_key("/run/speed") == str(tmp_path / "speed.key")
+    monkeypatch.setenv("SPEED_KEY", "/keys/a")
+    assert default_key("/run/speed") == "/keys/a"
 
 
 def test_a_process_is_known_by_more_than_its_pid():

@@ -20,6 +20,8 @@ heartbeat_seconds = 3.5
 [log]
 file = "log/speedd.log"
 level = "warning"
+max_bytes = 65536
+kept_files = 0
 
 [python]
 path = ["../.."]
@@ -81,6 +83,7 @@ def test_a_good_file_becomes_a_config_with_all_its_settings() -> None:
 def test_relative_paths_are_relative_to_the_file() -> None:
     config = config_of(GOOD)
     assert config.node.root == Path("/etc/speed/run")
+    assert (config.log.max_bytes, config.log.kept_files) == (65536, 0)
     assert config.log.file == Path("/etc/speed/log/speedd.log")
     assert config.python_path == (Path("/etc/speed/../.."),)
 
@@ -107,6 +110,8 @@ def test_an_empty_file_is_a_node_without_services() -> None:
         ("[node]\nlease_seconds = 3\nheartbeat_seconds = 1", 2, "exceed three heartbeats"),
         ("[node]\nheartbeat_seconds = 20", 2, "exceed three heartbeats"),
         ('[log]\nlevel = "loud"', 2, "debug, info, warning, error"),
+        ("[log]\nmax_bytes = 1000", 2, "use 65536 to"),
+        ("[log]\nkept_files = -1", 2, "use 0 to 1000"),
         ('[service]\nname = "a"', 1, "[[service]]"),
         ("process = 5", 1, "[[process]]"),
         ('[[service]]\nname = "a"', 1, "has no entry"),

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "fs/files.hpp"
+#include "fs/key_path.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
 
@@ -22,14 +24,23 @@ std::string environment(const char* name) {
 
 std::string reason() { return std::generic_category().message(errno); }
 
+// Whether this user is in the group of a file. A file of root's own group is one whose readers root chose.
+bool is_own_group(const struct stat& status) {
+  if (status.st_gid == getegid() || (status.st_gid == 0 && status.st_uid == 0)) return true;
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, getgroups(0, nullptr))));
+  groups.resize(static_cast<std::size_t>(std::max(0, getgroups(static_cast<int>(groups.size()), groups.data()))));
+  return std::ranges::find(groups, status.st_gid) != groups.end();
+}
+
 void check_private(const Fd& fd, const std::string& path) {
   const struct stat status = status_of(fd.get());
   if (!S_ISREG(status.st_mode)) throw KeyFileError(path + " is no regular file");
   if (status.st_uid != geteuid() && status.st_uid != 0) {
     throw KeyFileError(path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
   }
-  if ((status.st_mode & 077) != 0) {
-    throw KeyFileError("others can read " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
+  if ((status.st_mode & 037) != 0 || ((status.st_mode & 040) != 0 && !is_own_group(status))) {
+    throw KeyFileError("others can reach " + path + ": run `chmod 600 " + path +
+                       "`, and rotate the key if they may have");
   }
 }
 
@@ -44,12 +55,16 @@ std::string default_root() {
 }
 
 std::string default_key_path(const std::string& root) {
-  const std::string path = environment("SPEED_KEY");
-  return path.empty() ? wire::default_key_path(root) : path;
+  if (std::string path = environment("SPEED_KEY"); !path.empty()) return path;
+  if (const std::string credentials = environment("CREDENTIALS_DIRECTORY"); !credentials.empty()) {
+    std::string given = wire::default_key_path(credentials);
+    if (access(given.c_str(), F_OK) == 0) return given;
+  }
+  return wire::default_key_path(root);
 }
 
 std::vector<wire::Key> read_key_file(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Fd fd(::open(followed(path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd && errno == ENOENT) {
     throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
   }

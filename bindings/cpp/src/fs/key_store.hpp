@@ -8,8 +8,9 @@
 
 namespace speed::fs {
 
-std::string default_root();                          // $SPEED_ROOT, else a directory of this user
-std::string default_key_path(const std::string& root);  // $SPEED_KEY, else <root>/speed.key
+std::string default_root();  // $SPEED_ROOT, else a directory of this user
+// $SPEED_KEY, else the credential speed.key of systemd, else <root>/speed.key
+std::string default_key_path(const std::string& root);
 
 // KeyFileError says what is wrong with the file and what to do.
 std::vector<wire::Key> read_key_file(const std::string& path);

@@ -3,16 +3,17 @@ package speed.fs;
 import java.nio.ByteBuffer;
 
 /** What statx(2) says of a file; its layout is the same on every architecture. */
-record FileStatus(int mode, int uid, long links, long inode, long size, long modifiedNanos) {
+record FileStatus(int mode, int uid, int gid, long links, long inode, long size, long modifiedNanos) {
     private static final int TYPE = 0xF000;
     private static final int FIFO = 0x1000;
     private static final int DIRECTORY = 0x4000;
     private static final int REGULAR = 0x8000;
+    private static final int LINK = 0xA000;
 
     static FileStatus of(ByteBuffer statx) {
         long modified = statx.getLong(112) * 1_000_000_000 + statx.getInt(120);
-        return new FileStatus(statx.getShort(28) & 0xFFFF, statx.getInt(20), statx.getInt(16) & 0xFFFFFFFFL,
-                statx.getLong(32), statx.getLong(40), modified);
+        return new FileStatus(statx.getShort(28) & 0xFFFF, statx.getInt(20), statx.getInt(24),
+                statx.getInt(16) & 0xFFFFFFFFL, statx.getLong(32), statx.getLong(40), modified);
     }
 
     boolean isRegular() {
@@ -21,6 +22,10 @@ record FileStatus(int mode, int uid, long links, long inode, long size, long mod
 
     boolean isDirectory() {
         return (mode & TYPE) == DIRECTORY;
+    }
+
+    boolean isLink() {
+        return (mode & TYPE) == LINK;
     }
 
     boolean isFifo() {

@@ -1,5 +1,7 @@
 package speed.fs;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Map;
 import speed.errors.KeyFileException;
 import speed.wire.Block;
@@ -29,14 +31,19 @@ public final class KeyFiles {
         return shared + "/speed-" + Posix.uid();
     }
 
-    /** {@code $SPEED_KEY}, else {@code <root>/speed.key}. */
+    /** {@code $SPEED_KEY}, else {@code speed.key} among systemd's credentials, else in the root. */
     public static String defaultKey(String root) {
         return defaultKey(root, System.getenv());
     }
 
     static String defaultKey(String root, Map<String, String> environment) {
         String configured = environment.get("SPEED_KEY");
-        return configured != null && !configured.isEmpty() ? configured : Names.defaultKeyPath(root);
+        if (configured != null && !configured.isEmpty()) {
+            return configured;
+        }
+        String credentials = environment.getOrDefault("CREDENTIALS_DIRECTORY", "");
+        String given = Names.defaultKeyPath(credentials);
+        return !credentials.isEmpty() && Files.exists(Path.of(given)) ? given : Names.defaultKeyPath(root);
     }
 
     /** The keyring of a key file; KeyFileException says what is wrong with it and what to do. */
@@ -59,14 +66,18 @@ public final class KeyFiles {
 
     private static int open(String path) {
         try {
-            return Posix.open(path, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+            return Posix.open(KeyPath.followed(path), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
         } catch (PosixException error) {
-            if (error.is(PosixException.ENOENT)) {
-                throw new KeyFileException(
-                        "there is no key file " + path + ": make one with `speed init` or `speed key new`");
-            }
-            throw new KeyFileException("cannot read the key file " + error.getMessage());
+            throw unreadable(path, error);
         }
+    }
+
+    static KeyFileException unreadable(String path, PosixException error) {
+        if (error.is(PosixException.ENOENT)) {
+            return new KeyFileException(
+                    "there is no key file " + path + ": make one with `speed init` or `speed key new`");
+        }
+        return new KeyFileException("cannot read the key file " + error.getMessage());
     }
 
     private static void checkPrivate(String path, FileStatus status) {
@@ -76,13 +87,18 @@ public final class KeyFiles {
         if (status.uid() != Posix.uid() && status.uid() != 0) {
             throw new KeyFileException(path + " belongs to another user (uid " + status.uid() + ")");
         }
-        if (status.has(077)) {
+        if (status.has(037) || (status.has(040) && !isOwnGroup(status))) {
             throw new KeyFileException(
-                    "others can read " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
+                    "others can reach " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
         }
     }
 
+    /** Whether this user is in the group of a file. A file of root's own group is one whose readers root chose. */
+    private static boolean isOwnGroup(FileStatus status) {
+        return (status.uid() == 0 && status.gid() == 0) || Posix.isOwnGroup(status.gid());
+    }
+
     private static boolean isDirectory(String path) {
-        return java.nio.file.Files.isDirectory(java.nio.file.Path.of(path));
+        return Files.isDirectory(Path.of(path));
     }
 }

@@ -46,6 +46,8 @@ final class Libc {
 
     static native int linkat(int fromDirectory, String from, int toDirectory, String to, int flags);
 
+    static native long readlink(String path, long buffer, long bytes);
+
     static native int mkfifo(String path, int mode);
 
     static native int chmod(String path, int mode);
@@ -59,6 +61,10 @@ final class Libc {
     static native int fdatasync(int descriptor);
 
     static native int geteuid();
+
+    static native int getegid();
+
+    static native int getgroups(int most, long groups);
 
     static native int getpid();
 

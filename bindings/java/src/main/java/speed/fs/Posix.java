@@ -7,6 +7,8 @@ import com.sun.jna.Native;
 import com.sun.jna.Platform;
 import java.lang.ref.Reference;
 import java.nio.ByteOrder;
+import java.nio.IntBuffer;
+import java.util.stream.IntStream;
 import speed.errors.ConfigurationException;
 import speed.wire.Block;
 
@@ -41,6 +43,8 @@ public final class Posix {
     private static final int CLOCK_REALTIME_COARSE = 5;
     private static final int CLOCK_BOOTTIME = 7;
     private static final int W_OK_X_OK = 3;
+    private static final int PATH_BYTES = 4096;
+    private static final int MOST_GROUPS = 65536;
 
     private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
         Block block = new Block(STATX_BYTES);
@@ -74,6 +78,14 @@ public final class Posix {
     /** The effective user. */
     public static int uid() {
         return USER;
+    }
+
+    /** Whether this process is in a group. */
+    static boolean isOwnGroup(int group) {
+        Block groups = new Block(MOST_GROUPS * Integer.BYTES);
+        int count = Math.max(0, Libc.getgroups(MOST_GROUPS, groups.address));
+        IntBuffer own = groups.bytes.order(ByteOrder.nativeOrder()).asIntBuffer();
+        return group == Libc.getegid() || IntStream.range(0, count).anyMatch(one -> own.get(one) == group);
     }
 
     public static int pid() {
@@ -241,6 +253,14 @@ public final class Posix {
         String name = spelled(directory, path);
         check(Libc.statx(directory, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, block.address), path);
         return FileStatus.of(block.bytes);
+    }
+
+    /** What a link says. */
+    static String readLink(String path) throws PosixException {
+        Block target = new Block(PATH_BYTES);
+        int length = (int) Libc.readlink(spelled(AT_FDCWD, path), target.address, target.size);
+        check(length, path);
+        return new String(target.copy(0, length), UTF_8);
     }
 
     static void makeDirectory(String path) throws PosixException {

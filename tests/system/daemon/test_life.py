@@ -2,132 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
-import select
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import speed
-from speed.fs.keyfile import write_key_file
+from tests.system.daemon.speedds import HEAD, ONE, PATIENCE, Speedd, wait_gone
 
 pytestmark = pytest.mark.system
-PATIENCE = 30.0
-
-SERVICES = """
-import os, signal, time
-def register(node):
-    @node.service("pid")
-    def pid() -> int:
-        return os.getpid()
-    @node.service("slow")
-    def slow() -> str:
-        time.sleep(0.5)
-        return "finished"
-    print("up:", node.name)
-def stubborn(node):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    register(node)
-def crashing(node):
-    raise RuntimeError("no luck")
-def echo(value: str) -> str:
-    return value
-"""
-
-HEAD = """
-[node]
-root = "root"
-key = "speed.key"
-allow = ["test"]
-lease_seconds = 2
-heartbeat_seconds = 0.4
-[log]
-level = "debug"
-[python]
-path = ["lib"]
-[[service]]
-name = "echo"
-entry = "svc:echo"
-"""
-ONE = '[[process]]\nname = "one"\nentry = "svc:register"\nallow = ["test"]\n'
-
-
-class Speedd:
-    """A running speedd, its log read line by line."""
-
-    def __init__(self, directory: Path, config: str, environment: dict[str, str] | None = None) -> None:
-        self.file = directory / "speedd.toml"
-        self.file.write_text(HEAD + config)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "speed.daemon", "run", "-c", str(self.file)],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
-        self.events: list[dict[str, Any]] = []
-        # A test that waits for what never comes fails by the end of the log.
-        self.limit = threading.Timer(2 * PATIENCE, self.process.kill)
-        self.limit.start()
-
-    def until(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Read the log up to an event with these fields."""
-        assert self.process.stderr is not None
-        for text in self.process.stderr:
-            line = json.loads(text)
-            self.events.append(line)
-            if line["event"] == event and fields.items() <= line.items():
-                return line
-        raise AssertionError(f"speedd ended before {event} {fields}: {self.events}")
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.end()
-
-    def end(self) -> int:
-        """Read the rest of the log and return the exit status."""
-        assert self.process.stderr is not None
-        self.events += [json.loads(text) for text in self.process.stderr]
-        return self.process.wait(timeout=PATIENCE)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "svc.py").write_text(SERVICES)
-    write_key_file(str(tmp_path / "speed.key"), (secrets.token_bytes(32),))
-    return tmp_path
-
-
-@pytest.fixture
-def start(directory: Path) -> Iterator[Callable[..., Speedd]]:
-    started: list[Speedd] = []
-
-    def run(config: str, environment: dict[str, str] | None = None) -> Speedd:
-        started.append(Speedd(directory, config, environment))
-        return started[-1]
-
-    yield run
-    for speedd in started:
-        speedd.limit.cancel()
-        speedd.process.kill()
-        speedd.process.wait()
-        if speedd.process.stderr:
-            speedd.process.stderr.close()
-
-
-@pytest.fixture
-def client(directory: Path) -> Iterator[speed.Node]:
-    with speed.Node("test", root=directory / "root", key=directory / "speed.key") as node:
-        yield node
 
 
 def test_services_and_processes_answer_once_it_says_ready(start: Callable[..., Speedd], client: speed.Node) -> None:
@@ -234,17 +122,7 @@ def test_processes_end_when_speedd_is_killed(start: Callable[..., Speedd], clien
     left = [os.pidfd_open(client.call("one", "pid")), os.pidfd_open(sleeper_pid)]
     speedd.process.kill()
     for pidfd in left:
-        _wait_gone(pidfd)
-
-
-def _wait_gone(pidfd: int) -> None:
-    """A pidfd becomes readable when its process ends."""
-    ends = select.poll()
-    ends.register(pidfd, select.POLLIN)
-    try:
-        assert ends.poll(PATIENCE * 1000), "it still runs"
-    finally:
-        os.close(pidfd)
+        wait_gone(pidfd, PATIENCE)
 
 
 def test_a_command_learns_its_node_from_its_environment(start: Callable[..., Speedd], directory: Path) -> None:
