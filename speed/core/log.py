@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from speed.wire.harmless import harmless, harmless_lines
@@ -23,8 +24,10 @@ class _Harmless(logging.Filter):
     """Looks at values only: the text that they stand in is ours, and handlers may group by it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(map(_shown, record.args))
+        if isinstance(record.args, Mapping):
+            record.args = {key: _shown(value) for key, value in record.args.items()}
+        else:
+            record.args = tuple(map(_shown, record.args or ()))
         if record.exc_info and record.exc_info[1] and not record.exc_text:
             record.exc_text = traceback_lines(record.exc_info[1])
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import stat
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from speed.errors import KeyFileError, RootError
+from speed.fs import keyfile
 from speed.fs.identity import identity, process_alive
-from speed.fs.keyfile import default_key, default_root, load_key_file, write_key_file
+from speed.fs.keyfile import default_key, default_root, load_key_file, read_keys, write_key_file
 from speed.fs.registry import Registry
+from speed.wire.keyfile import format_key_file
 from speed.wire.seal import Keyring
 
 KEY = bytes(range(32))
@@ -163,6 +166,37 @@ def test_fifos_and_missing_key_files_are_refused_without_blocking(tmp_path: path
     for wrong in (fifo, tmp_path / "missing", tmp_path, dangling):
         with pytest.raises(KeyFileError):
             load_key_file(str(wrong))
+
+
+@pytest.mark.parametrize(("number", "says"), [(errno.ENOENT, "there is no key file"), (errno.EACCES, "cannot read")])
+def test_a_key_file_that_goes_while_it_is_opened_is_a_named_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
+) -> None:
+    path = str(tmp_path / "speed.key")
+    write_key_file(path, (bytes(32),))
+
+    def failing(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("speed.fs.keyfile.os.open", failing)
+    with pytest.raises(KeyFileError, match=says):
+        read_keys(path)
+
+
+def test_a_key_that_another_process_made_meanwhile_is_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "speed.key"
+    locked = keyfile.try_lock
+
+    def late(lock: str, seconds: float) -> object:
+        path.write_bytes(format_key_file((bytes(32),)))
+        path.chmod(0o600)
+        return locked(lock, seconds)
+
+    monkeypatch.setattr(keyfile, "try_lock", late)
+    assert not keyfile.ensure_key_file(str(path), (bytes([1]) * 32,))
+    assert read_keys(str(path)) == (bytes(32),)
 
 
 def test_the_key_is_looked_up_in_the_environment_then_beside_the_root(monkeypatch: pytest.MonkeyPatch):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from speed.errors import ConfigurationError, PayloadTooLargeError, WireError
-from speed.message.algorithms import ALGORITHMS, algorithm_of
+from speed.message.algorithms import ALGORITHMS, algorithm_of, check_signature_algorithm
 from speed.message.errors import (
     ClearanceError,
     CompressionError,
     EncryptionError,
     KeyRefusedError,
+    MessageError,
     NoRecipientKeyError,
     NotEncryptedError,
     UnknownAlgorithmError,
@@ -286,3 +288,11 @@ def test_a_token_is_found_wherever_it_stands_in_the_security_context() -> None:
     assert not has_token(plain)
     with pytest.raises(WireError, match="BAD_MESSAGE"):
         has_token(b"\x07" + with_token)
+
+
+@pytest.mark.parametrize("name", ["3des", "hmac-md5", "rot13"])
+def test_a_signature_of_a_deprecated_or_unknown_algorithm_is_refused_by_its_name(name: str) -> None:
+    """M-24: whoever looks at the signature, and whether anybody does."""
+    with pytest.raises(MessageError, match=name):
+        check_signature_algorithm(SimpleNamespace(signature_algorithm=name))
+    check_signature_algorithm(SimpleNamespace(signature_algorithm=""))

@@ -138,5 +138,6 @@ def test_everything_lies_where_the_layout_says() -> None:
     assert names.child_path("/r/billing", "bell") == names.bell_path("/r", "billing")
     assert names.bell_path("/r", "billing") == "/r/billing/bell"
     assert names.default_key_path("/r") == "/r/speed.key"
+    assert names.daemon_lock("/r") == "/r/.speedd.lock"
     assert names.journal_dir("/r") == "/r/journal"
     assert names.journal_node("host") == "host.journal"
