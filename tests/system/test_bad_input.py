@@ -216,7 +216,7 @@ def test_junk_in_the_registry_is_ignored_and_reported(root: str, node: Make) -> 
     with open(f"{registry}/notes.txt", "w", encoding="utf-8") as file:
         file.write("hello")
     assert [entry.name for entry in billing.nodes()] == ["billing"]
-    found = " ".join(finding["found"] for finding in reports(root, "registry", "remove it if it is not yours"))
+    found = " ".join(finding["found"] for finding in reports(root, "registry", "remove it if it is not a node's"))
     assert all(name in found for name in ("forged.node", "pipe.node", "notes.txt"))
     analytics = node("analytics", allow=["billing"])
     analytics.register("echo", lambda x: x)
