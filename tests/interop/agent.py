@@ -279,11 +279,11 @@ def main() -> int:
             durability=options.durability,
             max_lane_bytes=options.lane_bytes,
         )
+        agent = Agent(node, options)
+        node.allow(*options.allow)  # last: what waits in its lanes is for the services that it has by now
     except speed.SpeedError as error:
         _say({"event": "failed", **_failure(error)})
         return 3
-    agent = Agent(node, options)
-    node.allow(*options.allow)  # last: what waits in its lanes is for the services that it has by now
     _say({"event": "ready", "generation": node.generation, "pid": os.getpid()})
     for line in sys.stdin:
         command = json.loads(line)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 MOST = 3
 """Unsteady tests in one run; with more of them it says little about the code."""
+MAX_CHARACTERS = 300
 VARIABLE = "SPEED_UNSTEADY"
 """Names the file. Without it each step counts for itself, and nothing is kept."""
 
@@ -28,7 +29,7 @@ class Ledger:
 
     def add(self, name: str, repeat: str) -> None:
         """``name`` failed and then passed; ``repeat`` is the command that tries it again."""
-        line = f"{name}; again: {repeat}"
+        line = f"{' '.join(name.split())[:MAX_CHARACTERS]}; again: {repeat}"  # one line each: they are counted
         self._own.append(line)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:

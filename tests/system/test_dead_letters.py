@@ -56,8 +56,7 @@ def test_a_message_that_ends_its_process_again_and_again_becomes_a_dead_letter(
     analytics = make("analytics")
     lives = [child(RECEIVER, root, kind, str(marks))]
     assert lives[0].line() == "up"
-    analytics.send("billing", "poison")
-    analytics.send("billing", "good")
+    analytics.send_all("billing", ["poison", "good"])  # at once: the first one ends the node
     lives[0].process.wait(PATIENCE)
     for _ in range(2):
         life = child(RECEIVER, root, kind, str(marks))
@@ -104,8 +103,7 @@ def test_a_message_that_ends_its_process_does_not_come_back_for_ever(
     analytics.wait_for("billing", timeout=PATIENCE)
     while "analytics" not in next(entry.allow for entry in analytics.nodes() if entry.name == "billing"):
         assert life.process.poll() is None
-    for payload in ("poison", "good"):
-        analytics.send("billing", payload)
+    analytics.send_all("billing", ["poison", "good"])  # at once: the first one ends the node
     for _ in range(8):
         until = time.monotonic() + PATIENCE
         while life.process.poll() is None and "good" not in marks.read_text() and time.monotonic() < until:
