@@ -15,10 +15,13 @@ import click
 from speed.cli.options import Settings, common_options
 from speed.cli.output import bytes_text, echo, print_rows, print_value
 from speed.errors import ConfigurationError, StorageError
+from speed.fs.lane_ahead import MAX_SEGMENT_BYTES
 from speed.wire import names
+from speed.wire.cursor import FENCE_BYTES, MAX_CURSOR_BYTES, MAX_DELIVERIES_BYTES
 
 MAX_ATTEMPTS = 100
-"""So often a lane is copied anew because files of it went meanwhile."""
+"""So often a lane is copied anew because files of it went meanwhile, and a file read that is being written."""
+MAX_SMALL_BYTES = max(MAX_CURSOR_BYTES, MAX_DELIVERIES_BYTES, FENCE_BYTES)
 _LACKS = "entries and bells of running nodes, payloads in segments that are under way, quarantined files"
 
 
@@ -114,9 +117,8 @@ class Copying:
 
     def _is_lane_copied(self, lane: str, copy: str) -> bool:
         before = set(_segments(lane))
-        for filename in _files(lane):
-            if names.parse_segment(filename) is None:
-                self._rewritten(names.child_path(lane, filename), names.child_path(copy, filename))
+        for filename in filter(_is_written_in_place, _files(lane)):
+            self._rewritten(names.child_path(lane, filename), names.child_path(copy, filename))
         for filename in _segments(lane):
             self._file(names.child_path(lane, filename), names.child_path(copy, filename))
         return before <= set(_segments(lane))
@@ -124,10 +126,13 @@ class Copying:
     def _rewritten(self, path: str, copy: str) -> None:
         """A small file that its owner writes in place: copied as it stood for two looks."""
         with contextlib.suppress(FileNotFoundError):
-            seen, data = None, _read(path)
-            while seen != data:
-                seen, data = data, _read(path)
-            self._copied["bytes"] += _write(copy, io.BytesIO(data))
+            seen = _read(path)
+            for _ in range(MAX_ATTEMPTS):
+                data = _read(path)
+                if data == seen:
+                    break
+                seen = data
+            self._copied["bytes"] += _write(copy, io.BytesIO(seen))  # one that is torn fails its MAC there
 
     def _journal(self, name: str) -> None:
         """Segments only grow at their end, and readers pass a block that is not whole."""
@@ -165,7 +170,7 @@ def _open(path: str) -> BinaryIO:
 
 def _read(path: str) -> bytes:
     with _open(path) as file:
-        return file.read()
+        return file.read(MAX_SMALL_BYTES)
 
 
 def _write(copy: str, source: BinaryIO) -> int:
@@ -197,4 +202,20 @@ def _files(directory: str) -> Iterator[str]:
 
 
 def _segments(lane: str) -> list[str]:
-    return [name for name in _files(lane) if names.parse_segment(name) is not None]
+    """What a receiver would read: a larger file under such a name is no segment."""
+    found = [name for name in _files(lane) if names.parse_segment(name) is not None]
+    return [name for name in found if _size(names.child_path(lane, name)) <= MAX_SEGMENT_BYTES]
+
+
+def _size(path: str) -> int:
+    """0 if it is gone."""
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_written_in_place(filename: str) -> bool:
+    """Cursors, counts of deliveries and fences; whatever else lies in a lane is nobody's."""
+    parsers = (names.parse_cursor, names.parse_deliveries, names.parse_fence)
+    return any(parse(filename) is not None for parse in parsers)

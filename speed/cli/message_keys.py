@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import click
 
 from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError
+from speed.fs.keyfile import alone_with
 from speed.fs.open import open_directory, replace_file
 from speed.message.algorithms import ALGORITHMS, FIPS_MODES
 from speed.message.fips import fips_report
@@ -39,10 +38,10 @@ def message_key_command() -> None:
 def new(file: str, algorithm: str, key_id: str, topics: tuple[str, ...], publishers: tuple[str, ...]) -> None:
     """Write a new key of ALGORITHM (x-wing, ed25519, aes-256-gcm, …) to FILE, which must not exist."""
     key = generate_key(key_id, algorithm, topics=topics or ("*",), publishers=publishers)
-    with _directory_of(file) as directory:
+    with alone_with(file):
         if os.path.lexists(file):
             raise ConfigurationError(f"{file} exists: rotate it, or choose another name")
-        _write(file, (key,), directory)
+        _write(file, (key,))
     echo(f"{file}: {key.id} ({key.algorithm.name})")
 
 
@@ -76,14 +75,14 @@ def show(file: str, as_json: bool) -> None:
 @click.option("--overlap-days", type=float, default=7.0, show_default=True, help="How long older keys are still read.")
 def rotate(file: str, period_days: float, overlap_days: float) -> None:
     """Add a new key to FILE and let the others end; those that ended are removed."""
-    with _directory_of(file) as directory:
+    with alone_with(file):
         now_ms = time.time_ns() // 1_000_000
         keys = FileProvider(file).fetch()
         if not is_due(keys, now_ms, int(period_days * _DAY_MS)):
             echo(f"{file}: not due")
             return
         fresh = rotated(keys, now_ms, int(overlap_days * _DAY_MS))
-        _write(file, fresh, directory)
+        _write(file, fresh)
     echo(f"{file}: {fresh[-1].id} from now on; give its public part to who needs it")
 
 
@@ -105,18 +104,12 @@ def algorithms(fips_mode: str, as_json: bool) -> None:
     echo(f"module validated: {report.module_validated}")
 
 
-@contextmanager
-def _directory_of(file: str) -> Iterator[int]:
-    """Where the file lies, held so that no other command changes it meanwhile."""
-    directory = open_directory(os.path.dirname(os.path.abspath(file)))
+def _write(file: str, keys: Sequence[MessageKey]) -> None:
+    """The whole set at once, private to this user."""
+    path = os.path.abspath(file)
+    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
+    directory = open_directory(os.path.dirname(path))
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        yield directory
+        os.close(replace_file(os.path.basename(path), text, directory))
     finally:
         os.close(directory)
-
-
-def _write(file: str, keys: Sequence[MessageKey], directory: int) -> None:
-    """The whole set at once, private to this user."""
-    text = json.dumps([key.to_record() for key in keys], indent=1).encode()
-    os.close(replace_file(os.path.basename(os.path.abspath(file)), text, directory))

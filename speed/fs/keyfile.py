@@ -84,7 +84,7 @@ def _is_own_group(status: os.stat_result) -> bool:
 def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:
     """Write a private key file; KeyFileError if there is one already and ``replace`` is not said."""
     if replace:
-        with _alone_with(path) as target:
+        with alone_with(path) as target:
             _put(target, keys)
     elif not ensure_key_file(path, keys):
         raise KeyFileError(f"{path} exists already: keep it, or `speed key rotate`")
@@ -94,7 +94,7 @@ def ensure_key_file(path: str, keys: tuple[bytes, ...]) -> bool:
     """Write a private key file unless there is one; whether it was written."""
     if os.path.lexists(path):
         return False
-    with _alone_with(path) as target:
+    with alone_with(path) as target:
         if os.path.lexists(path):
             return False
         _put(target, keys)
@@ -103,12 +103,12 @@ def ensure_key_file(path: str, keys: tuple[bytes, ...]) -> bool:
 
 def change_key_file(path: str, change: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]) -> None:
     """Replace the keys by what ``change`` makes of them; nothing is changed by others in between."""
-    with _alone_with(path) as target:
+    with alone_with(path) as target:
         _put(target, change(read_keys(path)))
 
 
 @contextmanager
-def _alone_with(path: str) -> Iterator[str]:
+def alone_with(path: str) -> Iterator[str]:
     """The file that ``path`` leads to, while no other process changes it."""
     target = os.path.realpath(path)
     try:
