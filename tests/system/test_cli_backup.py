@@ -148,13 +148,13 @@ def test_a_copy_is_private_lacks_the_key_and_replaces_nothing(run: Command, send
 def test_what_somebody_put_into_a_lane_does_not_inflate_the_copy(
     run: Command, sender: speed.Node, tmp_path: Path
 ) -> None:
-    """A sparse giant under the name of a segment, and one under no name of ours."""
+    """A sparse giant under the name of a segment, and one under no name of ours, in an inbox that nobody reads now."""
     with speed.Node("receiver", root=run.root, allow=["sender"]):
         sender.send("receiver", 1)
-        lane = Path(names.lane_dir(str(run.root), "receiver", "sender"))
-        for filename in (names.segment_name(1, 99), "giant"):
-            with open(lane / filename, "wb") as file:
-                file.truncate(1 << 40)
-        assert run("backup", str(tmp_path / "copy")).status == 0
+    lane = Path(names.lane_dir(str(run.root), "receiver", "sender"))
+    for filename in (names.segment_name(1, 99), "giant"):
+        with open(lane / filename, "wb") as file:
+            file.truncate(1 << 40)
+    assert run("backup", str(tmp_path / "copy")).status == 0
     copied = Path(names.lane_dir(str(tmp_path / "copy"), "receiver", "sender"))
     assert not {"giant", names.segment_name(1, 99)} & {path.name for path in copied.iterdir()}
