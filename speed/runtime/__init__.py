@@ -20,7 +20,7 @@ Locks, by the names that ``locks`` makes them under, in their order: who holds o
 6.  ``lane``         reading, finishing and committing of one lane
 7.  ``work``         the Scheduler, and who waits for work
 8.  ``answers``, ``withdrawals``, ``threads``, ``receiving``, ``loop``, ``watch``   small tables
-9.  ``outcome``      one waiter's place
+9.  ``outcome``      one waiter's place, and a resting worker's
 10. ``said``, ``stats``   what is counted and logged; nothing is taken under them
 
 Below all of these: the lock of the own entry and those of bells (``speed.fs``), which take nothing themselves.
