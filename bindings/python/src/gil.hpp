@@ -71,8 +71,8 @@ class Kept {
   std::shared_ptr<Cell> cell_;
 };
 
-// What Python code gave to an object of this module, for Python's collector: a service may hold its node, which holds the
-// service. The lock is held.
+// What Python code gave to an object of this module, for Python's collector: a service may hold its node, which holds
+// the service. The lock is held.
 class Given {
  public:
   void add(const Kept& one) { kept_.push_back(one); }
