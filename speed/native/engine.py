@@ -228,6 +228,7 @@ class NativeEngine:
             here.pool.close(self._engine, drain_seconds)
         else:
             self._engine.close(drain_seconds)
+        self._services = ServiceRegistry()  # they may hold the node
         _open.discard(self)
 
     def abandon(self) -> None:

@@ -55,6 +55,40 @@ TEST_F(ClosingTest, a_node_closed_from_its_handler_does_not_wait_for_itself_t_12
   EXPECT_LT(took, hang_seconds);
 }
 
+// A service that holds its node would else keep it for ever.
+TEST_F(ClosingTest, a_closed_node_lets_go_of_services_and_handlers) {
+  const auto held = std::make_shared<int>(1);
+  Node node("node", root_.options());
+  node.serve("service", [held](const Request&) -> Response { return Value(*held); });
+  node.on_message([held](Message&) {});
+  node.subscribe("topic", [held](Message&) {});
+  node.on_join([held](const NodeInfo&) {});
+  node.on_leave([held](const NodeInfo&) {});
+  node.on_lost([held](const std::exception_ptr&) {});
+  EXPECT_GE(held.use_count(), 7);
+  node.close();
+  EXPECT_TRUE(eventually([&] { return held.use_count() == 1; }));
+}
+
+TEST_F(ClosingTest, a_closed_node_lets_go_of_its_handler_of_batches) {
+  const auto held = std::make_shared<int>(1);
+  Node node("node", root_.options());
+  node.on_batch({}, [held](std::vector<Message>&) { return Node::Refusals{}; });
+  node.close();
+  EXPECT_TRUE(eventually([&] { return held.use_count() == 1; }));
+}
+
+TEST_F(ClosingTest, an_event_whose_first_handler_closes_the_node_reaches_the_second_t_12) {
+  Node receiver("receiver", one_worker({"sender"}));
+  Node sender("sender", root_.options());
+  std::atomic<bool> reached = false;
+  receiver.subscribe("topic", [&](Message&) { receiver.close(0.1); });
+  receiver.subscribe("topic", [&](Message&) { reached = true; });
+  sender.wait_for("receiver", hang_seconds);
+  sender.publish("topic", 1);
+  EXPECT_TRUE(eventually([&] { return reached.load(); }));
+}
+
 TEST_F(ClosingTest, calls_there_and_back_again_need_no_more_workers_than_one_t_3) {
   Node a("a", one_worker({"b", "client"}));
   Node b("b", one_worker({"a"}));

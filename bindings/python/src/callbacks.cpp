@@ -16,8 +16,11 @@ namespace speed::python {
 
 namespace {
 
+// It stays for as long as it runs, even if the node lets go of it meanwhile.
 nb::object call(const Kept& callable, nb::handle arguments) {
-  PyObject* const answer = guarded([&] { return PyObject_Call(callable.get(), arguments.ptr(), nullptr); });
+  const nb::object held = nb::borrow(callable.get());
+  if (!held.is_valid()) throw runtime::Unavailable("the node was closed");
+  PyObject* const answer = guarded([&] { return PyObject_Call(held.ptr(), arguments.ptr(), nullptr); });
   if (answer == nullptr) throw nb::python_error();
   return nb::steal(answer);
 }
@@ -88,15 +91,15 @@ nb::tuple PythonService::arguments_of(const Request& request) const {
                         request.traceparent, request.redelivered(), Cancellation(request.cancellation()));
 }
 
-Node::MessageHandler message_handler(nb::handle handle) {
-  return [kept = Kept(handle.ptr())](Message& message) {
+Node::MessageHandler message_handler(Kept handle) {
+  return [kept = std::move(handle)](Message& message) {
     const Taken taken;
     translated([&] { return call(kept, to_tuple(message)); });
   };
 }
 
-Node::BatchHandler batch_handler(nb::handle handle) {
-  return [kept = Kept(handle.ptr())](std::vector<Message>& messages) {
+Node::BatchHandler batch_handler(Kept handle) {
+  return [kept = std::move(handle)](std::vector<Message>& messages) {
     const Taken taken;
     return translated([&] {
       nb::list batch;
@@ -110,21 +113,28 @@ Node::BatchHandler batch_handler(nb::handle handle) {
   };
 }
 
-Node::NodeHandler node_handler(nb::handle handle) {
-  return [kept = Kept(handle.ptr())](const NodeInfo& info) {
+Node::NodeHandler node_handler(Kept handle) {
+  return [kept = std::move(handle)](const NodeInfo& info) {
     const Taken taken;
     translated([&] { return call(kept, nb::make_tuple(to_object(info))); });
   };
 }
 
-Node::LostHandler lost_handler(nb::handle handle) {
-  return [kept = Kept(handle.ptr())](const std::exception_ptr& error) {
+Node::LostHandler lost_handler(Kept handle) {
+  return [kept = std::move(handle)](const std::exception_ptr& error) {
     const Taken taken;
     translated([&] { return call(kept, nb::make_tuple(to_exception(error))); });
   };
 }
 
 // --- cancellation ---
+
+// A hook that runs meanwhile on another thread is waited for, and needs the lock.
+Cancellation::~Cancellation() {
+  if (hooks_.empty()) return;
+  const Released released;
+  hooks_.clear();
+}
 
 bool Cancellation::wait(std::optional<double> timeout) const {
   const Released released;
@@ -137,10 +147,14 @@ bool Cancellation::wait(std::optional<double> timeout) const {
 }
 
 void Cancellation::call_when_set(nb::handle hook) {
-  auto run = [kept = Kept(hook.ptr())] {
+  const Kept kept(hook.ptr());
+  given_.add(kept);
+  auto run = [kept] {
     const Taken taken;
-    PyObject* const done = guarded([&] { return PyObject_CallNoArgs(kept.get()); });
-    if (done == nullptr) PyErr_WriteUnraisable(kept.get());
+    const nb::object held = nb::borrow(kept.get());
+    if (!held.is_valid()) return;
+    PyObject* const done = guarded([&] { return PyObject_CallNoArgs(held.ptr()); });
+    if (done == nullptr) PyErr_WriteUnraisable(held.ptr());
     Py_XDECREF(done);
   };
   hooks_.push_back(std::make_unique<Hook>(token_, std::move(run)));

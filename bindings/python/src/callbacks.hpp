@@ -20,14 +20,17 @@ class Cancellation {
   explicit Cancellation(std::stop_token token) : token_(std::move(token)) {}
   Cancellation(Cancellation&&) = default;
   Cancellation(const Cancellation&) = delete;
+  ~Cancellation();
 
   bool is_set() const { return token_.stop_requested(); }
   bool wait(std::optional<double> timeout) const;  // whether it is set then
   void call_when_set(nb::handle hook);             // which must be brief; now, if it is
+  Given& given() { return given_; }
 
  private:
   using Hook = std::stop_callback<std::function<void()>>;
   std::stop_token token_;
+  Given given_;
   std::vector<std::unique_ptr<Hook>> hooks_;
 };
 
@@ -35,7 +38,7 @@ class Cancellation {
 // code, message, details); it raises nothing. One that `is_plain` is called as `answer(arguments, caller, traceparent)`.
 class PythonService : public Service {
  public:
-  PythonService(nb::handle answer, bool is_plain) : answer_(answer.ptr()), is_plain_(is_plain) {}
+  PythonService(Kept answer, bool is_plain) : answer_(std::move(answer)), is_plain_(is_plain) {}
   Response invoke(const Request& request) override;
 
  private:
@@ -46,16 +49,16 @@ class PythonService : public Service {
 };
 
 // `handle(received, data, source, sequence, timestamp_ms, redelivered, deliveries)`.
-Node::MessageHandler message_handler(nb::handle handle);
+Node::MessageHandler message_handler(Kept handle);
 
 // `handle(batch)`: a list of what the handler of a message gets; it gives (place, text) pairs of those to refuse.
-Node::BatchHandler batch_handler(nb::handle handle);
+Node::BatchHandler batch_handler(Kept handle);
 
 // `handle(fields)`: a registry entry as a dict.
-Node::NodeHandler node_handler(nb::handle handle);
+Node::NodeHandler node_handler(Kept handle);
 
 // `handle(error)`.
-Node::LostHandler lost_handler(nb::handle handle);
+Node::LostHandler lost_handler(Kept handle);
 
 // `write(level, logger, text)`, a level being that of Python's logging.
 void log_to(nb::handle write);

@@ -4,6 +4,8 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
+#include <utility>
+
 #include "callbacks.hpp"
 #include "convert.hpp"
 #include "fs/clock.hpp"
@@ -99,6 +101,19 @@ Engine::~Engine() {
   runtime_.reset();
 }
 
+// Has the core hold something of Python's: `hand_over(kept)`, without the interpreter lock. What comes while the node
+// ends may have missed the moment at which it lets go.
+template <class HandOver>
+void Engine::give(nb::handle callable, HandOver hand_over) {
+  const Kept kept(callable.ptr());
+  {
+    const Released released;
+    hand_over(kept);
+  }
+  if (is_closing_ && closed()) return kept.let_go();
+  given_.add(kept);
+}
+
 // --- access, services ---
 
 void Engine::allow(const Names& patterns) {
@@ -113,9 +128,9 @@ void Engine::deny(const Names& patterns) {
 
 void Engine::serve(const std::string& name, nb::handle answer, bool is_plain, const std::optional<Names>& allow,
                    bool idempotent) {
-  auto service = std::make_shared<PythonService>(answer, is_plain);
-  const Released released;
-  node_->serve(name, std::move(service), {.allow = allow, .idempotent = idempotent});
+  give(answer, [&](const Kept& kept) {
+    node_->serve(name, std::make_shared<PythonService>(kept, is_plain), {.allow = allow, .idempotent = idempotent});
+  });
 }
 
 // --- calls ---
@@ -267,21 +282,15 @@ nb::tuple Engine::publish(const std::string& topic, nb::handle payload, double t
 }
 
 void Engine::on_message(nb::handle handle) {
-  auto handler = message_handler(handle);
-  const Released released;
-  node_->on_message(std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->on_message(message_handler(kept)); });
 }
 
 void Engine::on_batch(const Names& topics, nb::handle handle) {
-  auto handler = batch_handler(handle);
-  const Released released;
-  node_->on_batch(topics, std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->on_batch(topics, batch_handler(kept)); });
 }
 
 void Engine::subscribe(const std::string& pattern, nb::handle handle) {
-  auto handler = message_handler(handle);
-  const Released released;
-  node_->subscribe(pattern, std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->subscribe(pattern, message_handler(kept)); });
 }
 
 nb::object Engine::receive(std::optional<double> timeout) {
@@ -345,21 +354,15 @@ nb::object Engine::wait_for(nb::handle target, double timeout) {
 }
 
 void Engine::on_join(nb::handle handle) {
-  auto handler = node_handler(handle);
-  const Released released;
-  node_->on_join(std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->on_join(node_handler(kept)); });
 }
 
 void Engine::on_leave(nb::handle handle) {
-  auto handler = node_handler(handle);
-  const Released released;
-  node_->on_leave(std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->on_leave(node_handler(kept)); });
 }
 
 void Engine::on_lost(nb::handle handle) {
-  auto handler = lost_handler(handle);
-  const Released released;
-  node_->on_lost(std::move(handler));
+  give(handle, [&](const Kept& kept) { node_->on_lost(lost_handler(kept)); });
 }
 
 Engine::Names Engine::remove_stale() {
@@ -367,9 +370,14 @@ Engine::Names Engine::remove_stale() {
   return node_->remove_stale();
 }
 
+// Who comes second does not wait, and the services may be needed yet.
 void Engine::close(double drain_seconds) {
-  const Released released;
-  node_->close(drain_seconds);
+  const bool is_first = !std::exchange(is_closing_, true);
+  {
+    const Released released;
+    node_->close(drain_seconds);
+  }
+  if (is_first) given_.forget();
 }
 
 }  // namespace speed::python

@@ -73,13 +73,18 @@ class Engine {
   bool closed() const { return node_->closed(); }
   void check() const { runtime_->check_usable(); }
   void close(double drain_seconds);
+  Given& given() { return given_; }
 
  private:
+  template <class HandOver>
+  void give(nb::handle callable, HandOver hand_over);
   Value ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout);
 
   std::shared_ptr<runtime::Runtime> runtime_;
   std::unique_ptr<Node> node_;
   std::shared_ptr<Settling> settling_;
+  Given given_;
+  bool is_closing_ = false;
 };
 
 }  // namespace speed::python

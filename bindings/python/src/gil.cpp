@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 namespace speed::python {
 
 namespace {
@@ -23,12 +25,6 @@ struct OwnState {
 };
 
 thread_local OwnState own;
-
-void let_go(PyObject* object) {
-  if (is_finalizing()) return;
-  const Taken taken;
-  Py_DECREF(object);
-}
 
 }  // namespace
 
@@ -63,6 +59,29 @@ Taken::~Taken() {
   if (!had_it_) PyEval_SaveThread();
 }
 
-Kept::Kept(PyObject* object) : object_(object, let_go) { Py_INCREF(object); }
+Kept::Kept(PyObject* object) : cell_(std::make_shared<Cell>(object)) { Py_INCREF(object); }
+
+Kept::Cell::~Cell() {
+  if (object == nullptr || is_finalizing()) return;
+  const Taken taken;
+  Py_DECREF(object);
+}
+
+void Kept::let_go() const { Py_CLEAR(cell_->object); }
+
+// What goes may come back here.
+void Given::forget() {
+  const std::vector<Kept> gone = std::exchange(kept_, {});
+}
+
+void Given::let_go() {
+  const std::vector<Kept> gone = std::exchange(kept_, {});
+  for (const Kept& one : gone) one.let_go();
+}
+
+int Given::visit(visitproc visit, void* arg) const {
+  for (const Kept& one : kept_) Py_VISIT(one.get());
+  return 0;
+}
 
 }  // namespace speed::python

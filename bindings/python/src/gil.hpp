@@ -9,6 +9,7 @@
 #include <cxxabi.h>
 
 #include <memory>
+#include <vector>
 
 namespace speed::python {
 
@@ -55,11 +56,32 @@ class Kept {
  public:
   Kept() = default;
   explicit Kept(PyObject* object);  // the lock is held
-  PyObject* get() const { return object_.get(); }
-  explicit operator bool() const { return object_ != nullptr; }
+  PyObject* get() const { return cell_ == nullptr ? nullptr : cell_->object; }
+  explicit operator bool() const { return cell_ != nullptr; }
+  void let_go() const;  // for all who share it, who get null from now on; the lock is held
 
  private:
-  std::shared_ptr<PyObject> object_;
+  struct Cell {
+    explicit Cell(PyObject* kept) : object(kept) {}
+    Cell(const Cell&) = delete;
+    Cell& operator=(const Cell&) = delete;
+    ~Cell();
+    PyObject* object;  // null once it was let go
+  };
+  std::shared_ptr<Cell> cell_;
+};
+
+// What Python code gave to an object of this module, for Python's collector: a service may hold its node, which holds
+// the service. The lock is held.
+class Given {
+ public:
+  void add(const Kept& one) { kept_.push_back(one); }
+  void forget();  // others keep each for as long as they can still call it
+  void let_go();  // others find that it is gone
+  int visit(visitproc visit, void* arg) const;
+
+ private:
+  std::vector<Kept> kept_;
 };
 
 }  // namespace speed::python

@@ -71,6 +71,24 @@ class Place {
   std::optional<runtime::Workers::Away> away_;
 };
 
+// For Python's collector: what Python code gave to an object, which may hold the object in turn.
+template <class Holder>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? nb::inst_ptr<Holder>(self)->given().visit(visit, arg) : 0;
+}
+
+template <class Holder>
+int clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Holder>(self)->given().let_go();
+  return 0;
+}
+
+template <class Holder>
+const PyType_Slot collected[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse<Holder>)},
+                                 {Py_tp_clear, reinterpret_cast<void*>(&clear<Holder>)},
+                                 {0, nullptr}};
+
 }  // namespace
 
 }  // namespace speed::python
@@ -96,7 +114,7 @@ NB_MODULE(speed_native, module) {
       .def_prop_ro("message_id", &speed::Message::message_id)
       .def_prop_ro("traceparent", &speed::Message::traceparent);
 
-  nb::class_<Cancellation>(module, "Cancellation")
+  nb::class_<Cancellation>(module, "Cancellation", nb::type_slots(collected<Cancellation>))
       .def("is_set", &Cancellation::is_set)
       .def("wait", &Cancellation::wait, arg("timeout").none() = nb::none())
       .def("call_when_set", &Cancellation::call_when_set);
@@ -112,7 +130,7 @@ NB_MODULE(speed_native, module) {
       .def("close", &Present::close);
   module.def("set_log", &log_to);
 
-  nb::class_<Engine>(module, "Engine")
+  nb::class_<Engine>(module, "Engine", nb::type_slots(collected<Engine>))
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
            arg("namespace"), arg("max_lane_bytes"), arg("spin_seconds"), arg("segment_limits"), arg("on_error"),

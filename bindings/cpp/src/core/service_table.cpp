@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <typeinfo>
+#include <utility>
 
 #include "wire/names.hpp"
 #include "wire/value_codec.hpp"
@@ -45,6 +46,13 @@ void ServiceTable::add(const std::string& name, std::shared_ptr<Service> service
   }
 }
 
+// Their destructors, which may be the program's, run outside of the lock.
+void ServiceTable::let_go() {
+  std::vector<std::shared_ptr<Service>> gone;
+  const std::lock_guard guard(lock_);
+  for (auto& [name, row] : rows_) gone.push_back(std::exchange(row.service, nullptr));
+}
+
 std::optional<ServiceTable::Row> ServiceTable::row(const std::string& name) const {
   const std::lock_guard guard(lock_);
   const auto found = rows_.find(name);
@@ -62,7 +70,7 @@ std::vector<std::string> ServiceTable::names(const std::string& caller) const {
 
 ServiceTable::Found ServiceTable::find(const std::string& name, const std::string& caller) const {
   const std::optional<Row> known = row(name);
-  if (!known) {
+  if (!known || known->service == nullptr) {
     return {nullptr, false,
             Response::error("SERVICE_NOT_FOUND",
                             "no service '" + name + "' here: `speed services` lists those you may call")};

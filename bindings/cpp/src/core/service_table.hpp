@@ -19,6 +19,8 @@ class ServiceTable {
   void add(const std::string& name, std::shared_ptr<Service> service,
            const std::optional<std::vector<std::string>>& allow, bool idempotent = false);
 
+  void let_go();  // of all services, since nobody calls them any more; their names stay
+
   // The names that `caller` may call, sorted.
   std::vector<std::string> names(const std::string& caller) const;
 
@@ -37,7 +39,7 @@ class ServiceTable {
 
  private:
   struct Row {
-    std::shared_ptr<Service> service;
+    std::shared_ptr<Service> service;      // null once it was let go
     std::shared_ptr<AccessPolicy> policy;  // null: whoever may write to the node may call
     bool idempotent = false;
 

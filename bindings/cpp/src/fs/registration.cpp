@@ -280,6 +280,11 @@ void Registration::remove() {
   fd_.close();
 }
 
+void Registration::close() {
+  const std::lock_guard guard(lock_);
+  fd_.close();
+}
+
 wire::Entry Registration::entry() {
   const std::lock_guard guard(lock_);
   return entry_;

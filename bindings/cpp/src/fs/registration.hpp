@@ -46,6 +46,7 @@ class Registration {
   void update(const std::function<void(wire::Entry&)>& change);
 
   void remove();           // leaves: removes the entry if it is still this one, releases the claim
+  void close();            // the name is another's: nothing is written any more, or removed
   wire::Entry entry();     // as last published
   std::uint32_t generation() const { return generation_; }
 

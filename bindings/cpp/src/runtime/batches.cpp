@@ -27,7 +27,14 @@ void Batches::add(Arrival arrival) {
     waiting_.push_back(std::move(arrival));
     if (std::exchange(running_, true)) return;
   }
-  workers_.submit([this] { run(); });
+  submit();
+}
+
+// What never runs, since the node ends, keeps nothing.
+void Batches::submit() {
+  workers_.submit([one = weak_from_this()] {
+    if (const auto self = one.lock()) self->run();
+  });
 }
 
 // Handles one batch, then queues the next behind other work.
@@ -39,7 +46,7 @@ void Batches::run() {
     running_ = !waiting_.empty() && !leaving_;
     if (!running_) return;
   }
-  workers_.submit([this] { run(); });
+  submit();
 }
 
 std::vector<Arrival> Batches::take() {

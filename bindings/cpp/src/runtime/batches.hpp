@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "runtime/arrival.hpp"
@@ -14,7 +15,7 @@
 
 namespace speed::runtime {
 
-class Batches {
+class Batches : public std::enable_shared_from_this<Batches> {
  public:
   Batches(Context& context, Workers& workers, const Replies& replies, std::vector<std::string> patterns,
           Node::BatchHandler handler)
@@ -29,6 +30,7 @@ class Batches {
   void leave() { leaving_ = true; }  // the node leaves: a batch that was not taken is not tried again
 
  private:
+  void submit();
   void run();
   std::vector<Arrival> take();
   bool opened(Message::State& message) const;

@@ -49,7 +49,7 @@ void Delivery::on_message(Node::MessageHandler handler) {
     if (handler_ != nullptr || batches_ != nullptr) {
       throw ConfigurationError("this node already has a message handler: use one");
     }
-    handler_ = std::move(handler);
+    handler_ = std::make_shared<const Node::MessageHandler>(std::move(handler));
     claim();
   }
   workers_.notice();
@@ -82,7 +82,7 @@ void Delivery::on_batch(std::vector<std::string> patterns, Node::BatchHandler ha
     if (handler_ != nullptr || !subscriptions_.empty() || batches_ != nullptr) {
       throw ConfigurationError("this node already has a handler: one for batches is the only one");
     }
-    batches_ = std::make_unique<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler));
+    batches_ = std::make_shared<Batches>(context_, workers_, replies_, std::move(patterns), std::move(handler));
     before_batches_ = claim();
   }
   workers_.notice();
@@ -109,6 +109,17 @@ std::size_t Delivery::claim() {
 void Delivery::stop_waiting() {
   const std::lock_guard guard(lock_);
   if (batches_ != nullptr) batches_->leave();
+}
+
+// What runs keeps its own handlers until it ends. Destructors, which may be the program's, run outside of the lock.
+void Delivery::let_go() {
+  decltype(handler_) handler;
+  decltype(subscriptions_) subscriptions;
+  decltype(batches_) batches;
+  const std::lock_guard guard(lock_);
+  handler.swap(handler_);
+  subscriptions.swap(subscriptions_);
+  batches.swap(batches_);
 }
 
 // --- arrival ---
@@ -418,11 +429,17 @@ void Delivery::refuse(Message::State& message, std::string_view code, const std:
   if (message.wants_answer.exchange(false)) replies_.refuse(message, code, text);
 }
 
-// A message runs only once there is a handler, which stays.
+// A message runs only once there is a handler, which stays until the node ended.
 void Delivery::call_handlers(const Arrival& arrival) {
   if (arrival->is_event) return tell_subscribers(arrival);
+  std::shared_ptr<const Node::MessageHandler> handler;
+  {
+    const std::lock_guard guard(lock_);
+    handler = handler_;
+  }
+  if (handler == nullptr) throw Unavailable("the node was closed");
   Message message(arrival);
-  handler_(message);
+  (*handler)(message);
 }
 
 void Delivery::tell_subscribers(const Arrival& arrival) {
@@ -431,6 +448,7 @@ void Delivery::tell_subscribers(const Arrival& arrival) {
     const std::lock_guard guard(lock_);
     subscriptions = subscriptions_;
   }
+  if (subscriptions.empty()) throw Unavailable("the node was closed");
   const std::string_view topic = arrival->view.topic();
   std::erase_if(subscriptions, [&](const auto& one) { return !wire::matches(one->pattern, topic); });
   Message message(arrival);

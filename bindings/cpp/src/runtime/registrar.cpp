@@ -43,6 +43,7 @@ void Registrar::start(Effects effects, const std::shared_ptr<void>& owner) {
   thread_ = std::thread([this, kept = owner]() mutable {
     fs::block_signals();
     run();
+    watch_.close();
     kept.reset();
   });
 }
@@ -54,8 +55,15 @@ void Registrar::stop() {
     thread_.detach();
   } else {
     thread_.join();
-    watch_.close();
   }
+}
+
+void Registrar::let_go() {
+  std::vector<HandlerPtr> joins;  // destroyed outside of the lock
+  std::vector<HandlerPtr> leaves;
+  const std::lock_guard guard(lock_);
+  joins.swap(join_handlers_);
+  leaves.swap(leave_handlers_);
 }
 
 void Registrar::on_join(Node::NodeHandler handler) { add(join_handlers_, std::move(handler)); }
@@ -128,9 +136,9 @@ void Registrar::tell(const core::RegistryChange& change) {
     handlers = left ? leave_handlers_ : join_handlers_;
   }
   for (const HandlerPtr& handler : handlers) {
-    workers_.submit([this, handler, info = info_of(change.entry)] {
+    workers_.submit([this, one = std::weak_ptr(handler), info = info_of(change.entry)] {
       try {
-        (*handler)(info);
+        if (const HandlerPtr kept = one.lock()) (*kept)(info);
       } catch (...) {
         context_.stats.count("handler_failures");
       }

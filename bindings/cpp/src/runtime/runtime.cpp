@@ -172,6 +172,7 @@ void Runtime::leave(double drain_seconds) {
       settled ? callback_seconds : callback_seconds_beside_hung_work);
   say_leave();
   links.shut();
+  let_go();
 }
 
 // Fails all who wait, answers whom nobody serves any more, stops all threads, releases the lanes, and only then the name: a
@@ -198,6 +199,7 @@ void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks)
     context.registration->remove();
   } else {
     links.shut();
+    context.registration->close();
   }
 }
 
@@ -227,6 +229,17 @@ void Runtime::on_lost(Node::LostHandler handler) {
 void Runtime::lost(const std::exception_ptr& why) {
   context.log.always(LogLevel::error, "speed.registry", "the lease is lost: another may have the name, and this node has ended");
   end(why, false, callback_seconds);
+  let_go();
+}
+
+// Not under the lock of the end: what is let go may close this node once more.
+void Runtime::let_go() {
+  serving.services.let_go();
+  delivery.let_go();
+  registrar->let_go();
+  std::vector<Node::LostHandler> handlers;
+  const std::lock_guard guard(lock);
+  handlers.swap(lost_handlers_);
 }
 
 // On a thread of its own: the end does not wait for what the program does now.

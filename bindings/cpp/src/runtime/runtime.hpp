@@ -68,6 +68,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void lost(const std::exception_ptr& why);
   void tell_lost(const std::exception_ptr& why);
   void say_leave();
+  void let_go();  // of what the program registered: it may hold this node
   // A whole message, in segments if no envelope holds it.
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
                     const Progress& progress, const std::function<bool()>& interrupted);
