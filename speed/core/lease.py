@@ -87,13 +87,12 @@ class LeaseState(enum.Enum):
 class OwnLease:
     """The owner's view of its lease: it stops at the very moment from which others may reclaim (rule R-12)."""
 
-    __slots__ = ("_heartbeat_ms", "_lease_ms", "_renewed_ms", "_state")
+    __slots__ = ("_lease_ms", "_renewed_ms", "_state")
 
     def __init__(self, lease_ms: int, heartbeat_ms: int, renewed_ms: int) -> None:
         """``renewed_ms``: monotonic time written into the installed entry."""
         check_lease(lease_ms, heartbeat_ms)
         self._lease_ms = lease_ms
-        self._heartbeat_ms = heartbeat_ms
         self._renewed_ms = renewed_ms
         self._state = LeaseState.HELD
 
@@ -106,10 +105,6 @@ class OwnLease:
     def expires_ms(self) -> int:
         """The last monotonic millisecond at which the name is still held without a renewal."""
         return self._renewed_ms + self._lease_ms
-
-    def next_heartbeat_ms(self) -> int:
-        """Monotonic time at which the next heartbeat is due."""
-        return self._renewed_ms + self._heartbeat_ms
 
     def must_stop(self, monotonic_ms: int) -> bool:
         """True when the lease is lost or has run out; running out is final (the state becomes LOST)."""

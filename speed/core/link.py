@@ -27,15 +27,13 @@ COUNTED_AS = {
 class LinkReceiver:
     """Remembers the last accepted sequence of one link and judges the next one.
 
-    ``last_sequence`` is 0 as long as nothing was accepted; ``missing`` counts the envelopes that never
-    came. Not thread-safe: the lane's lock guards it.
+    ``last_sequence`` is 0 as long as nothing was accepted. Not thread-safe: the lane's lock guards it.
     """
 
-    __slots__ = ("last_sequence", "missing")
+    __slots__ = ("last_sequence",)
 
     def __init__(self, last_sequence: int = 0) -> None:
         self.last_sequence = last_sequence
-        self.missing = 0
 
     def judge(self, sequence: int) -> Verdict:
         """Say what a sequence means after the ones before it, and remember it if it is accepted.
@@ -51,13 +49,6 @@ class LinkReceiver:
             older = generation_of(sequence) < generation_of(last)
             return Verdict.OLD_GENERATION if older else Verdict.DUPLICATE
         self.last_sequence = sequence
-        missing = _missing_between(last, sequence)
-        self.missing += missing
-        return Verdict.GAP if missing else Verdict.NEXT
-
-
-def _missing_between(last: int, sequence: int) -> int:
-    """Counters left out. Each generation starts at 1; what an older one wrote last cannot be known."""
-    same = generation_of(sequence) == generation_of(last)
-    expected = counter_of(last) + 1 if same else 1
-    return counter_of(sequence) - expected
+        # Each generation starts at 1; what an older one wrote last cannot be known.
+        begins = generation_of(sequence) > generation_of(last) and counter_of(sequence) == 1
+        return Verdict.NEXT if begins else Verdict.GAP

@@ -105,8 +105,8 @@ class PendingCalls:
         return {target for target, calls in list(self._calls.items()) if calls}
 
     def next_deadline(self) -> float:
-        """A time not after the earliest deadline; infinity when nothing waits."""
-        return self._earliest if len(self) else math.inf
+        """A time not after the earliest deadline, of calls that may have ended since ``expire`` looked."""
+        return self._earliest
 
     def __len__(self) -> int:
         """How many callers wait."""

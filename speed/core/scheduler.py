@@ -98,6 +98,7 @@ class Scheduler:
         self._workers = workers
         self._numbers = count(1)
         self._running = [0, 0]
+        """Work at work: services on their own, tasks in the places of handlers."""
         self._blocked = 0
         self._rotation = deque(Kind)
         self._requests: OrderedDict[str, OrderedDict[Hashable, Work]] = OrderedDict()
@@ -178,12 +179,12 @@ class Scheduler:
         if self.life is Life.CLOSED or sum(self._running) > self._workers:
             return None
         for kind in self._rotation:
-            if self._running[_place(kind)] < self._workers:
+            if self._running[kind is Kind.REQUEST] < self._workers:
                 work = self._next_of(kind)
                 if work is not None:
                     self._rotation.remove(kind)
                     self._rotation.append(kind)
-                    self._running[_place(kind)] += 1
+                    self._running[kind is Kind.REQUEST] += 1
                     work.state = State.RUNNING
                     return work
         return None
@@ -247,12 +248,12 @@ class Scheduler:
         """Its worker goes on, at once: for a while there may be more at work than there are places."""
         if work.state is State.BLOCKED:
             self._blocked -= 1
-            self._running[_place(work.kind)] += 1
+            self._running[work.kind is Kind.REQUEST] += 1
             work.state = State.RUNNING
 
     def _free(self, work: Work) -> None:
         if work.state is State.RUNNING:
-            self._running[_place(work.kind)] -= 1
+            self._running[work.kind is Kind.REQUEST] -= 1
         elif work.state is State.BLOCKED:
             self._blocked -= 1
 
@@ -392,8 +393,8 @@ class Scheduler:
         """When ``expire`` or ``take`` next has something to do because of the time; None if never."""
         while self._deadlines and not _awaits(self._deadlines[0][2]):
             heappop(self._deadlines)
-        times = [heap[0][0] for heap in (self._deadlines, self._back_off) if heap]
-        return min(times, default=None)
+        firsts = self._deadlines[:1] + self._back_off[:1]
+        return min(firsts)[0] if firsts else None
 
     # --- the end ---
 
@@ -415,11 +416,6 @@ class Scheduler:
         for work in waiting:
             self._drop_request(work)
         return waiting
-
-
-def _place(kind: Kind) -> int:
-    """Where work at work is counted: services on their own, tasks in the places of handlers."""
-    return 0 if kind is Kind.REQUEST else 1
 
 
 def _awaits(work: Work) -> bool:

@@ -18,8 +18,7 @@ _MAX_JUNK_PER_SCAN = 256
 class Inbox:
     """The directories of the node ``name``; used by the thread that holds the protocol role.
 
-    ``junk`` counts foreign things that were put aside, ``over_limit`` lanes beyond ``max_lanes`` that were
-    not looked at in the last scan.
+    ``junk`` counts foreign things that were put aside; lanes beyond ``max_lanes`` are not looked at.
     """
 
     def __init__(self, root: str, name: str, generation: int, keyring: Keyring, max_lanes: int = MAX_LANES) -> None:
@@ -32,7 +31,6 @@ class Inbox:
         self._known: set[str] = set()
         self._quarantine: Quarantine | None = None
         self.junk = 0
-        self.over_limit = 0
 
     def prepare(self) -> None:
         """Make the node's directories; RootError if something else is in their place."""
@@ -63,7 +61,6 @@ class Inbox:
         self._known &= senders
         places = self._max_lanes - len(self._known)
         newcomers = sorted(senders - self._known)
-        self.over_limit = max(0, len(newcomers) - places)
         self._known.update(newcomers[: max(0, places)])
         return sorted(self._known)
 

@@ -24,6 +24,7 @@ class Accepted:
         "lane",
         "payload",
         "redelivered",
+        "source",
         "token",
         "unsure",
     )
@@ -39,7 +40,7 @@ class Accepted:
         redelivered: bool,
         unsure: bool,
     ) -> None:
-        self.lane, self.token, self.generation = lane, token, generation
+        self.lane, self.source, self.token, self.generation = lane, lane.source, token, generation
         self.head, self.payload, self.deadline = head, payload, deadline
         self.redelivered, self.unsure = redelivered, unsure
         self.cancellation = Withdrawal()
@@ -53,10 +54,6 @@ class Accepted:
         except IndexError:
             return False
         return True
-
-    @property
-    def source(self) -> str:
-        return self.lane.source
 
     def finish(self) -> None:
         """Commit it; again does nothing."""

@@ -85,7 +85,7 @@ class Protocol:
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._expire_at = 0.0
-        self._waits_until = math.inf
+        self._waits_until = 0.0
         self._closed_counts: Counter[str] = Counter()
         self._departed: dict[str, _Departed] = {}
         """Nodes that were found gone."""
@@ -157,6 +157,11 @@ class Protocol:
         self._guarded("reading", self._read, rung, now)
         if self._silent or self._departed:
             self._guarded("looking after nodes that left", self._look_after_others, now)
+        if rung is None or now >= self._waits_until or self._context.id in rung:
+            self._look_at_the_time(now)
+
+    def _look_at_the_time(self, now: float) -> None:
+        """Do what is due, and find out what comes next: when that has passed, or this node rang its own bell."""
         if now >= self._expire_at:
             self._expire_at = now + EXPIRE_SECONDS
             self._guarded("ending what is over its deadline", self._dispatch.expire, now)
@@ -164,6 +169,8 @@ class Protocol:
             self._guarded("sending answers", self._answers.try_again)
         if now >= self._withdrawals.next_time():
             self._guarded("withdrawing calls", self._withdrawals.flush)
+        self._waits_until = math.inf  # a deadline that comes while the next line runs wakes at once
+        self._guarded("looking for the next deadline", self._find_next_time)
 
     def _guarded(self, doing: str, do: Callable[..., Any], *arguments: Any) -> Any:
         """A failure is counted, logged and tried again soon; it keeps nothing else from being done."""
@@ -173,7 +180,7 @@ class Protocol:
             self._context.stats.count("protocol_failures")
             log.exception("%s failed", doing)
             self._woken.wait(FAILED_SECONDS)
-            self._next_scan = min(self._next_scan, monotonic() + AGAIN_SECONDS)
+            self._scan_soon(monotonic() + AGAIN_SECONDS)
 
     def _look_after_others(self, now: float) -> None:
         self._look_at_silent(now)
@@ -184,12 +191,6 @@ class Protocol:
         if self._bell is None or self._poll is None:
             self._wait_polling()
             return None
-        self._waits_until = math.inf  # a deadline that comes while the next lines run wakes at once
-        self._waits_until = min(
-            self._next_scan, self._dispatch.next_deadline(), self._answers.next_time(), self._withdrawals.next_time()
-        )
-        if self._silent:
-            self._waits_until = min(self._waits_until, *(look_at for look_at, _ in list(self._silent.values())))
         rung: set[bytes] | None = set()
         for fd, _ in self._poll.poll(max(0.0, self._waits_until - monotonic())):
             if fd == self._bell.fileno():
@@ -197,6 +198,19 @@ class Protocol:
             else:
                 self._reader_died(fd)
         return rung
+
+    def _find_next_time(self) -> None:
+        self._waits_until = min(
+            self._next_scan,
+            self._dispatch.next_deadline(),
+            self._answers.next_time(),
+            self._withdrawals.next_time(),
+            *(look_at for look_at, _ in list(self._silent.values())),
+        )
+
+    def _scan_soon(self, at: float = 0.0) -> None:
+        self._next_scan = min(self._next_scan, at)
+        self._waits_until = min(self._waits_until, at)
 
     def _wait_polling(self) -> None:
         """No bell here: look at all lanes, often after activity, seldom when idle."""
@@ -232,9 +246,10 @@ class Protocol:
             del self._silent[name]
             if self._context.registry.live(name, sure=True) is None:
                 self._departed[name] = _Departed(self._context.pending.to(name))
-                self._next_scan = 0.0
+                self._scan_soon()
             elif pause <= SILENT_SECONDS[1]:
                 self._silent[name] = (now + pause, 2 * pause)
+                self._waits_until = min(self._waits_until, now + pause)
 
     # --- lanes ---
 
@@ -247,7 +262,7 @@ class Protocol:
             if lane is not None:
                 self._drain(lane, now)
             elif source_id != self._context.id:
-                self._next_scan = 0.0
+                self._scan_soon()
 
     def _full_scan(self, now: float) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS

@@ -43,7 +43,7 @@ class Stats:
     def served(self, service: str, seconds: float, error: str = "") -> None:
         """Record one answered request; ``error`` is its code and text, empty on success."""
         with self.lock:
-            stats = self._services.setdefault(service, ServiceStats())
+            stats = self._services.get(service) or self._services.setdefault(service, ServiceStats())
             stats.requests += 1
             stats.processing_seconds += seconds
             if error:

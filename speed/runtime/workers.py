@@ -73,11 +73,11 @@ class WorkerPool:
         self._turn = locks.lock("turn")
         """Held from taking a request to its beginning, so that requests begin in order."""
         self._lock = locks.lock("work")
-        self._work_there = threading.Condition(self._lock)
         self._settled = threading.Condition(self._lock)
         self._arrived = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._idle: list[threading.Lock] = []
+        """What each worker at rest waits for; who came last goes first."""
         self._waits: dict[Work, int] = {}
         """Work whose worker waits for another node, and for how many at once."""
         self._lacks_threads = False
@@ -153,14 +153,17 @@ class WorkerPool:
     # --- ends ---
 
     def done(self, work: Work) -> None:
-        """``work`` has ended, by its worker or by who fetched it."""
+        """``work`` has ended, by who fetched it, or by who closes the node from it: another worker may go on."""
         with self._lock:
-            if work.state in (State.RUNNING, State.BLOCKED, State.IN_HAND):
-                self._scheduler.done(work)
-                self._waits.pop(work, None)
-                self._wake()
-                if self._scheduler.is_settled:
-                    self._settled.notify_all()
+            self._end(work)
+            self._wake()
+
+    def _end(self, work: Work) -> None:
+        if work.state in (State.RUNNING, State.BLOCKED, State.IN_HAND):
+            self._scheduler.done(work)
+            self._waits.pop(work, None)
+            if self._scheduler.is_settled:
+                self._settled.notify_all()
 
     def again(self, work: Work, seconds: float) -> None:
         """Handling failed: try once more after a while, in its place."""
@@ -199,8 +202,7 @@ class WorkerPool:
         """Have so many more workers look for work: idle ones, or new ones while there may be more."""
         for _ in range(count):
             if self._idle:
-                self._idle -= 1
-                self._work_there.notify()
+                self._idle.pop().release()
             elif len(self._threads) < self._most + len(self._waits) and not self._stopping:
                 self._start_one()
 
@@ -216,17 +218,30 @@ class WorkerPool:
         self._threads.append(thread)
 
     def _run(self) -> None:
+        rest = locks.lock("outcome")
+        rest.acquire()
         while not self._stopping:
-            self._turn.acquire()
-            with self._lock:
-                work = None if self._stopping else self._scheduler.take(monotonic())
-                if work is None:
-                    self._turn.release()
-                    if not self._stopping:
-                        self._idle += 1
-                        self._work_there.wait()
-                    continue
-            self._work_on(work)
+            work = self._take(rest)
+            if work is None:
+                rest.acquire()
+            else:
+                self._work_on(work)
+
+    def _take(self, rest: threading.Lock) -> Work | None:
+        """What is to be done next, with the turn; None if nothing is: ``rest`` is released once that has changed."""
+        self._turn.acquire()
+        with self._lock:
+            work = self._scheduler.take(monotonic())
+            if work is None:
+                self._turn.release()
+                self._idle.append(rest)
+                if self._stopping:
+                    self._rouse()
+            return work
+
+    def _rouse(self) -> None:
+        while self._idle:
+            self._idle.pop().release()
 
     def _work_on(self, work: Work) -> None:
         token = at_work.set(AtWork(self, work, threading.current_thread()))
@@ -244,7 +259,8 @@ class WorkerPool:
             log.exception("what a worker ran failed")
         finally:
             at_work.reset(token)
-            self.done(work)
+            with self._lock:
+                self._end(work)  # this worker looks for more itself
 
     def _run_other(self, work: Work) -> None:
         if work.kind is Kind.MESSAGE:
@@ -302,8 +318,7 @@ class WorkerPool:
         with self._lock:
             self._scheduler.close()
             self._stopping = True
-            self._idle = 0
-            self._work_there.notify_all()
+            self._rouse()
             self._settled.notify_all()
             threads = list(self._threads)
         deadline = monotonic() + END_SECONDS

@@ -8,9 +8,6 @@ from speed.errors import WireError
 from speed.wire.limits import MAX_CONTROL_BYTES, MAX_REQUEST_ID_BYTES, MAX_WITHDRAWN_IDS
 from speed.wire.value import pack, unpack_map
 
-OPERATIONS = ("INFO", "STATS", "SERVICES", "LEAVE", "WITHDRAW")
-"""What DISCOVERY can ask or tell."""
-
 
 def encode(body: dict[str, Any]) -> bytes:
     """The payload of a control envelope."""

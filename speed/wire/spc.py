@@ -93,7 +93,7 @@ def decode_head(payload: bytes | memoryview) -> RequestHead:
         check_node_name(caller)
     except (InvalidNameError, TypeError):
         raise WireError("BAD_PAYLOAD", "service or caller is no name") from None
-    boot_id, boot_deadline, traceparent = (values.get(name) for name in ("bootId", "bootDeadline", "traceparent"))
+    boot_id, boot_deadline, traceparent = values.get("bootId"), values.get("bootDeadline"), values.get("traceparent")
     if not _MAYBE_TEXT.issuperset((type(boot_id), type(traceparent))):
         raise WireError("BAD_PAYLOAD", "bootId or traceparent is no text")
     boot_ms = 0 if boot_deadline is None else _checked_time(boot_deadline, "bootDeadline")
@@ -138,7 +138,7 @@ def _head_values(payload: bytes | memoryview) -> tuple[dict[str, Any], int]:
 
 def decode_arguments(payload: bytes | memoryview, head: RequestHead) -> dict[str, Any]:
     """The arguments of a request whose head was read; WireError BAD_PAYLOAD unless they are a map with text keys."""
-    arguments = unpack(payload[head.arguments_at :], "arguments", depth=1)
+    arguments = unpack(memoryview(payload)[head.arguments_at :], "arguments", depth=1)
     if type(arguments) is not dict or not _TEXT.issuperset(map(type, arguments)):
         raise WireError("BAD_PAYLOAD", "arguments is no map with text keys")
     return arguments
@@ -215,10 +215,10 @@ def _packed_details(details: Any) -> tuple[dict[str, Any] | None, str]:
 
 def decode_response(payload: bytes | memoryview) -> WireResponse:
     """Check and read an SPC_RESPONSE; WireError BAD_PAYLOAD names the field."""
-    request_id = readable_request_id(payload)
-    if request_id is None:
-        raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
     values = unpack_unchecked_map(payload, "response")
+    if next(iter(values), None) != "requestId":
+        raise WireError("BAD_PAYLOAD", "a response does not begin with a requestId of 1 to 64 bytes")
+    request_id = _checked_id(values["requestId"])
     if not is_flat(values.values()) or not _TEXT.issuperset(map(type, values)):
         check_sound(values, "response")
     status = values.get("status")

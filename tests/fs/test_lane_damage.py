@@ -50,6 +50,16 @@ def test_damaged_bytes_are_kept_with_their_reason(lane: Lane) -> None:
     assert (lane.quarantine / "00000001").read_bytes() == bytes(damaged)
 
 
+def test_a_large_envelope_with_a_wrong_tag_gives_nothing_and_its_bytes_are_kept(lane: Lane) -> None:
+    """L-16, L-20: they are as they came, as many as are kept of one."""
+    damaged = bytearray(sealed(2, bytes(range(256)) * 8192))
+    damaged[-1] ^= 1
+    lane.raw_segment(sealed(1) + damaged + sealed(3))
+    assert counters(lane.read_all(lane.reader())) == [1, 3]
+    assert reasons(lane)[0] == "BAD_TAG"
+    assert (lane.quarantine / "00000001").read_bytes() == damaged[: 1 << 20]
+
+
 @pytest.mark.parametrize("size", [100, 70_000, 3_000_000])
 def test_garbage_between_envelopes_is_skipped(lane: Lane, size: int) -> None:
     """L-16: whatever its length."""

@@ -104,7 +104,6 @@ def test_a_renewal_counts_from_the_time_that_was_written():
     own = OwnLease(LEASE, HEARTBEAT, 10_000)
     own.renewed(10_500, 10_900)
     assert own.expires_ms == 13_500
-    assert own.next_heartbeat_ms() == 11_000
 
 
 def test_who_sees_a_newer_owner_has_lost_its_lease_at_once():

@@ -185,3 +185,53 @@ def test_nonces_are_drawn_many_at_once_and_each_is_given_once() -> None:
     drawn = [source.draw() for _ in range(600)]
     assert len(set(drawn)) == 600
     assert {len(nonce) for nonce in drawn} == {12}
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["sealed", "opened"])
+def test_a_large_envelope_takes_its_size_once_more_and_no_further_copy(opens: bool) -> None:
+    """W-7: memory beside what the caller holds already."""
+    import tracemalloc
+
+    payload = bytes(8 << 20)
+    sealer, opener = LinkSealer(Keyring(KEYS), SOURCE, TARGET, 1), LinkOpener(Keyring(KEYS), SOURCE, TARGET)
+    envelope = sealer.seal(1, 0, 1, 5, payload, NONCE)
+    header = parse_header(envelope)
+    tracemalloc.start()
+    try:
+        result = opener.open(header, memoryview(envelope)) if opens else sealer.seal(1, 0, 2, 5, payload, NONCE)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(result) <= peak < len(result) + (1 << 20)
+
+
+def test_opening_leaves_the_sealed_bytes_as_they_are() -> None:
+    """L-20: those of a damaged envelope go to quarantine."""
+    damaged = bytearray(LinkSealer(Keyring(KEYS), SOURCE, TARGET, 1).seal(1, 0, 1, 5, bytes(1000), NONCE))
+    damaged[500] ^= 1
+    before = bytes(damaged)
+    with pytest.raises(WireError, match="BAD_TAG"):
+        LinkOpener(Keyring(KEYS), SOURCE, TARGET).open(parse_header(damaged), memoryview(damaged))
+    assert damaged == before
+
+
+@pytest.mark.parametrize(("nonce", "sealed"), [(bytes(11), bytes(16)), (bytes(13), bytes(16)), (NONCE, bytes(15))])
+def test_what_is_too_short_to_be_sealed_is_refused(nonce: bytes, sealed: bytes) -> None:
+    """W-12: no byte beyond what is there is read."""
+    with pytest.raises(ValueError, match="shorter"):
+        Keyring(KEYS).sealing_aead(SOURCE, TARGET, 1).decrypt(nonce, sealed, b"")
+
+
+def test_nothing_is_sealed_under_a_nonce_of_another_length() -> None:
+    """W-13."""
+    with pytest.raises(ValueError, match="nonce"):
+        Keyring(KEYS).sealing_aead(SOURCE, TARGET, 1).encrypt(bytes(11), b"", b"")
+
+
+def test_a_pynacl_that_hides_its_libsodium_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-7: the names that are used are its own affair."""
+    from speed.wire import lazily
+
+    monkeypatch.setattr(lazily, "load", lambda _: object())
+    with pytest.raises(ImportError, match=r"install one of 1\.5 or 1\.6"):
+        Keyring(KEYS).sealing_aead(SOURCE, TARGET, 1)
