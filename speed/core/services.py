@@ -178,7 +178,7 @@ class Registered(NamedTuple):
 class ServiceRegistry:
     """Services by name.
 
-    Threads: `invoke`, `allows`, `names` are lock-free reads of a dict; `register` and `unregister` are serialised
+    Threads: `find`, `allows`, `names` are lock-free reads of a dict; `register` and `unregister` are serialised
     by the caller (the node's lock).
     """
 
@@ -235,11 +235,6 @@ class ServiceRegistry:
         if row.policy is not None and not row.policy.allows(caller):
             return Response.error("ACCESS_DENIED", f"service {name!r} does not allow node {caller!r}")
         return row
-
-    def invoke(self, request: Request) -> Response:
-        """Check, find and run; never raises for what a service or a caller does wrong (rules S-8, S-9, A-5)."""
-        found = self.find(request.service, request.caller)
-        return found if isinstance(found, Response) else run(found.service, request)
 
 
 def run(service: Service, request: Request) -> Response:

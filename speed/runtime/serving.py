@@ -189,6 +189,7 @@ class Serving:
 
     def _forget(self, call: Accepted) -> None:
         call.is_over = True
+        call.payload = b""  # its deadline is remembered for a while, and the call with it
         calls = self._callers.get(call.source)
         if calls is not None and calls.get(call.head.request_id) is call:
             del calls[call.head.request_id]

@@ -26,46 +26,12 @@ def encode_head(
     namespace: str,
     message_id: str,
     published_at_ms: int,
-    priority: int | None,
-    ttl_seconds: int | None,
-    publisher_id: str | None,
-    **others: Any,
-) -> bytes:
-    """``others`` are correlation_id, causality_parent, traceparent, labels, baggage, extensions, security (its
-    serialized value), schema (its fields), content_encoding, uncompressed_bytes."""
-    plain = (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id)
-    return _encode(plain, message_id, published_at_ms, **others)
-
-
-def head_around(
-    content: Content,
-    *,
-    topic: str,
-    namespace: str,
-    priority: int | None,
-    ttl_seconds: int | None,
-    publisher_id: str | None,
-) -> tuple[bytes, bytes, bytes]:
-    """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
-    head = _encode(
-        (topic, namespace, content.number, content.custom, priority, ttl_seconds, publisher_id),
-        "0" * _ID_BYTES,
-        _USUAL_TIME,
-    )
-    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
-    places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
-    (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
-    return head[:id_start], head[id_end:time_start], head[time_end:]
-
-
-def _encode(
-    plain: tuple[Any, ...],
-    message_id: str,
-    published_at_ms: int,
-    *,
+    priority: int | None = None,
+    ttl_seconds: int | None = None,
     correlation_id: str | None = None,
     causality_parent: str | None = None,
     traceparent: str | None = None,
+    publisher_id: str | None = None,
     labels: Mapping[str, str] | None = None,
     baggage: Mapping[str, str] | None = None,
     extensions: Mapping[str, bytes] | None = None,
@@ -74,7 +40,11 @@ def _encode(
     content_encoding: str | None = None,
     uncompressed_bytes: int | None = None,
 ) -> bytes:
-    topic, namespace, number, custom, priority, ttl_seconds, publisher_id = plain
+    """What stands before the payload's record; times in Unix ms.
+
+    ``security`` is a serialized SecurityContext, to which ``publisher_id`` is added; ``schema`` maps fields of M-29 to
+    values. Raises WireError(BAD_MESSAGE) naming the field that breaks a rule.
+    """
     head = _envelope_class()()
     _assign(
         head.metadata,
@@ -83,8 +53,8 @@ def _encode(
             ("topic", topic),
             ("namespace", namespace),
             ("published_at_ms", published_at_ms),
-            ("content_type", number),
-            ("content_type_custom", custom),
+            ("content_type", content.number),
+            ("content_type_custom", content.custom),
             ("priority", priority),
             ("ttl_seconds", ttl_seconds),
             ("correlation_id", correlation_id),
@@ -108,6 +78,15 @@ def _encode(
     _update(head.extensions, "extensions", extensions)
     encoded: bytes = head.SerializeToString()
     return encoded
+
+
+def head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]:
+    """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
+    head = encode_head(content, message_id="0" * _ID_BYTES, published_at_ms=_USUAL_TIME, **metadata)
+    start, end = next((value, end) for field, _, _, value, end in walk(head) if field == _METADATA)
+    places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
+    (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
+    return head[:id_start], head[id_end:time_start], head[time_end:]
 
 
 @cache

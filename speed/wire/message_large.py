@@ -21,13 +21,7 @@ _MAX_LENGTH_BYTES = 5
 
 def large_front(payload_bytes: int, content_type: str | None = None, **metadata: Any) -> bytes:
     """All of a message that stands before a payload of so many bytes. ``metadata`` as for ``encode_message``."""
-    optional = {
-        name: metadata.pop(name, None)
-        for name in ("priority", "ttl_seconds", "publisher_id", "correlation_id", "causality_parent", "traceparent")
-    }
-    optional |= {name: metadata.pop(name, None) for name in ("labels", "baggage", "extensions")}
-    head = encode_head(encode_content(b"", content_type), **metadata, **optional)
-    return head + frame_of(payload_bytes)
+    return encode_head(encode_content(b"", content_type), **metadata) + frame_of(payload_bytes)
 
 
 class Front:

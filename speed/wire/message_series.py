@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 from speed.errors import WireError
 from speed.wire.content import Content
@@ -20,26 +21,12 @@ class MessageSeries:
     What it writes are the bytes that ``encode_message`` writes.
     """
 
-    def __init__(
-        self,
-        content: Content,
-        published_at_ms: int,
-        *,
-        topic: str,
-        namespace: str,
-        priority: int | None = None,
-        ttl_seconds: int | None = None,
-        publisher_id: str | None = None,
-    ) -> None:
-        """``content`` tells the content type; raises WireError(BAD_MESSAGE) for metadata that breaks a rule."""
-        self._before, between, after = head_around(
-            content,
-            topic=topic,
-            namespace=namespace,
-            priority=priority,
-            ttl_seconds=ttl_seconds,
-            publisher_id=publisher_id,
-        )
+    def __init__(self, content: Content, published_at_ms: int, **metadata: Any) -> None:
+        """``content`` tells the content type; ``metadata`` as of ``encode_head``, but for id and time.
+
+        Raises WireError(BAD_MESSAGE) for metadata that breaks a rule.
+        """
+        self._before, between, after = head_around(content, **metadata)
         self._behind_id = b"".join((between, varint(published_at_ms), after))
 
     def encode(self, message_id: bytes, data: bytes) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import time
 from collections.abc import Callable
+from queue import Queue
 from typing import Any
 
 import msgpack
@@ -12,6 +15,8 @@ import pytest
 
 import speed
 from speed.core import replies
+from speed.runtime import protocol
+from speed.runtime.accepted import Accepted
 from speed.wire import spc, value
 from speed.wire.envelope import FLAG_REPLY, EnvelopeType
 
@@ -82,6 +87,38 @@ def test_a_request_that_is_refused_is_never_decoded(
         with pytest.raises(error):
             analytics.call("billing", service, {"data": bytes(32 << 20)}, timeout=PATIENCE)
     assert max(unpacked, default=0) < 65_536
+
+
+def test_a_deadline_is_kept_though_no_scan_is_due(
+    pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-4: the thread that reads sleeps no longer than until then."""
+    monkeypatch.setattr(protocol, "FULL_SCAN_SECONDS", 10 * PATIENCE)
+    billing, analytics = pair
+    told: Queue[bool] = Queue()
+
+    def wait(request: speed.Request) -> None:
+        told.put(request.cancellation.wait(PATIENCE))
+
+    billing.register("wait", wait)
+    analytics.ping("billing", timeout=PATIENCE)  # from here on its lane is known: no scan looks for it
+    with pytest.raises(speed.CallTimeoutError):
+        analytics.call("billing", "wait", timeout=0.2)
+    assert told.get(timeout=2 * PATIENCE)
+
+
+def test_a_refused_request_is_let_go_once_it_is_answered(
+    pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-1: though its deadline is far, and no scan is due."""
+    monkeypatch.setattr(protocol, "FULL_SCAN_SECONDS", 10 * PATIENCE)
+    analytics = pair[1]
+    with pytest.raises(speed.ServiceNotFoundError):
+        analytics.call("billing", "missing", {"data": bytes(1 << 20)}, timeout=10 * PATIENCE)
+    until = time.monotonic() + PATIENCE
+    while any(one.payload for one in gc.get_objects() if type(one) is Accepted):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_arguments_are_decoded_by_a_worker(

@@ -11,7 +11,6 @@ import pytest
 
 import speed
 from speed.core.scheduler import Scheduler
-from speed.runtime import protocol
 
 Make = Callable[..., speed.Node]
 PATIENCE = 20.0
@@ -164,7 +163,7 @@ def test_the_more_urgent_message_is_handled_before_others_that_wait(make: Make) 
     assert [order.get(timeout=PATIENCE) for _ in range(3)] == ["first", "high", "low"]
 
 
-def test_a_call_wakes_one_worker_and_no_other(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_wakes_one_worker_and_no_other(node: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """T-3: a look for work that finds it, and one that finds no more."""
     looks: list[float] = []
     take = Scheduler.take
@@ -174,24 +173,8 @@ def test_a_call_wakes_one_worker_and_no_other(make: Make, monkeypatch: pytest.Mo
         return take(scheduler, now)
 
     monkeypatch.setattr(Scheduler, "take", counted)
-    billing, asker = make("billing", allow=["asker"], engine="python"), make("asker", engine="python")
+    billing, asker = node("billing", allow=["asker"], engine="python"), node("asker", engine="python")
     billing.register("echo", lambda x: x)
     for number in range(200):
         assert asker.call("billing", "echo", {"x": number}, timeout=PATIENCE) == number
     assert 200 <= len(looks) <= 2 * 200 + 10
-
-
-def test_a_deadline_is_kept_though_no_scan_is_due(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S-4, T-11: the thread that reads sleeps no longer than until then."""
-    monkeypatch.setattr(protocol, "FULL_SCAN_SECONDS", 10 * PATIENCE)
-    told: Queue[bool] = Queue()
-
-    def wait(request: speed.Request) -> None:
-        told.put(request.cancellation.wait(PATIENCE))
-
-    billing, asker = make("billing", allow=["asker"], engine="python"), make("asker", engine="python")
-    billing.register("wait", wait)
-    asker.ping("billing", timeout=PATIENCE)  # from here on its lane is known: no scan looks for it
-    with pytest.raises(speed.CallTimeoutError):
-        asker.call("billing", "wait", timeout=0.2)
-    assert told.get(timeout=2 * PATIENCE)
