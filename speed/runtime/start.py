@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -51,6 +52,8 @@ log = logging.getLogger("speed.node")
 
 MAX_SPIN_SECONDS = 0.01
 JOIN_SECONDS = 5.0
+MAX_OPEN_FILES = 8192
+"""For lanes and links, however many the process may have; else half of those."""
 
 
 @dataclass(slots=True)
@@ -306,6 +309,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
+        max_open_files=min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2),
     )
     return context, bell, inbox
 
