@@ -11,13 +11,10 @@ from speed.errors import SpeedError
 from speed.fs.inbox import Inbox
 from speed.runtime.context import Context
 from speed.runtime.inbound import InboundLane
-from speed.wire.limits import UNGRANTED_LANE_GRACE_SECONDS
+from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
 log = logging.getLogger("speed.protocol")
-
-LOOKED_AT = 64
-"""Lanes at rest that a scan looks at, in turn: a ring that was lost costs time, and many lanes cost little."""
 
 
 class InboundLanes:
@@ -74,7 +71,7 @@ class InboundLanes:
     def _turn_length(self) -> int:
         if not self._turns:
             self._turns.extend(self._names)
-        return min(LOOKED_AT, len(self._turns))
+        return min(LANES_AT_REST_A_SCAN, len(self._turns))
 
     def _list(self, now: float) -> None:
         """Know the senders that have a lane; what an earlier process found waits for its grants (L-21)."""
