@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +32,7 @@ from speed.runtime.options import (
     MAX_WORKERS,
     ON_ERROR,
     Options,
+    open_files,
 )
 from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
@@ -52,8 +52,6 @@ log = logging.getLogger("speed.node")
 
 MAX_SPIN_SECONDS = 0.01
 JOIN_SECONDS = 5.0
-MAX_OPEN_FILES = 8192
-"""For lanes and links, however many the process may have; else half of those."""
 
 
 @dataclass(slots=True)
@@ -309,7 +307,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
-        max_open_files=min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2),
+        max_open_files=open_files(options.max_open_files),
     )
     return context, bell, inbox
 
