@@ -47,6 +47,8 @@ class Node(Messaging):
         namespace: written into the metadata of messages.
         bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
         max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
+        max_open_files: descriptors that the lanes and links of others may take; default half of what the process may
+            have, at most 8,192. Those that were used longest ago are closed, and opened again when they are used.
         spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
             on a single core.
         segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
@@ -77,6 +79,7 @@ class Node(Messaging):
         namespace: str = "default",
         bell: str = "auto",
         max_lane_bytes: int = LANE_WINDOW_BYTES,
+        max_open_files: int | None = None,
         spin_seconds: float | None = None,
         segment_limits: Limits | None = None,
         engine: str = "auto",
@@ -100,6 +103,7 @@ class Node(Messaging):
             namespace=namespace,
             bell=bell,
             max_lane_bytes=max_lane_bytes,
+            max_open_files=max_open_files,
             spin_seconds=spin_seconds,
             segment_limits=segment_limits,
             on_error=on_error,

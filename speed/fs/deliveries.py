@@ -14,19 +14,20 @@ from speed.wire.names import deliveries_name
 class Deliveries:
     """Counts of the messages of one lane that are not finished. Not thread-safe: the lane's lock guards it.
 
-    ``found`` are the generations that left a file, the newest first. ``count(what)`` hears of damaged ones.
+    ``directory()`` is the descriptor of the lane. ``found`` are the generations that left a file, the newest first.
+    ``count(what)`` hears of damaged ones.
     """
 
     def __init__(
         self,
-        dir_fd: int,
+        directory: Callable[[], int],
         generation: int,
         keys: Sequence[bytes],
         owners: frozenset[int],
         found: Sequence[int],
         count: Callable[[str], None],
     ) -> None:
-        self._dir, self._generation, self._keys, self._owners = dir_fd, generation, tuple(keys), owners
+        self._dir, self._generation, self._keys, self._owners = directory, generation, tuple(keys), owners
         self._count = count
         self._older = [one for one in found if one < generation]
         self._is_there = generation in found
@@ -35,7 +36,7 @@ class Deliveries:
     def _newest(self, generations: Sequence[int]) -> dict[int, int]:
         for generation in generations:
             try:
-                data = read_small(deliveries_name(generation), self._dir, self._owners, MAX_DELIVERIES_BYTES + 1)
+                data = read_small(deliveries_name(generation), self._dir(), self._owners, MAX_DELIVERIES_BYTES + 1)
                 return decode_deliveries(data, self._keys)
             except (WireError, UntrustedFileError):
                 self._count("deliveries_damaged")
@@ -59,9 +60,9 @@ class Deliveries:
     def _write(self) -> None:
         name = deliveries_name(self._generation)
         if self._counts:
-            os.close(replace_file(name, encode_deliveries(self._counts, self._keys[0]), self._dir))
+            os.close(replace_file(name, encode_deliveries(self._counts, self._keys[0]), self._dir()))
             self._is_there = True
         elif self._is_there:
-            self._is_there = not unlink_quietly(name, self._dir)
+            self._is_there = not unlink_quietly(name, self._dir())
         while self._older:
-            unlink_quietly(deliveries_name(self._older.pop()), self._dir)
+            unlink_quietly(deliveries_name(self._older.pop()), self._dir())

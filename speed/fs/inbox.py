@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from speed.fs.lane_files import is_settled
 from speed.fs.lane_reader import LaneReader
 from speed.fs.open import make_private_directory, names_in, open_directory
 from speed.fs.quarantine import Quarantine
@@ -11,24 +12,23 @@ from speed.wire import names
 from speed.wire.limits import MAX_LANES
 from speed.wire.seal import Keyring
 
-_MAX_ENTRIES = 4 * MAX_LANES
+_MAX_ENTRIES = 2 * MAX_LANES
 _MAX_JUNK_PER_SCAN = 256
 
 
 class Inbox:
     """The directories of the node ``name``; used by the thread that holds the protocol role.
 
-    ``junk`` counts foreign things that were put aside; lanes beyond ``max_lanes`` are not looked at.
+    ``junk`` counts foreign things that were put aside.
     """
 
-    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, max_lanes: int = MAX_LANES) -> None:
+    def __init__(self, root: str, name: str, generation: int, keyring: Keyring) -> None:
         self._root = root
         self._name = name
         self._generation = generation
         self._keyring = keyring
-        self._max_lanes = max_lanes
         self._path = names.inbox_dir(root, name)
-        self._known: set[str] = set()
+        self._listed_at = -1
         self._quarantine: Quarantine | None = None
         self.junk = 0
 
@@ -45,33 +45,32 @@ class Inbox:
             self._quarantine = Quarantine(self._root, self._name)
         return self._quarantine
 
-    def scan(self) -> list[str]:
-        """Names of the senders with a lane here; foreign things are moved to quarantine, a few a scan.
+    def scan(self) -> set[str] | None:
+        """Names of the senders with a lane here, at most ``max_lanes``; None if none came or went since the last scan.
 
-        At most ``max_lanes``; lanes known from earlier scans come first, so that newcomers oust nobody.
+        Foreign things are moved to quarantine, a few a scan.
         """
         directory = open_directory(self._path)
         try:
+            changed_at = os.fstat(directory).st_mtime_ns
+            if changed_at == self._listed_at:
+                return None
             senders, junk = _sorted_out(directory)
             for filename in junk[:_MAX_JUNK_PER_SCAN]:
                 self.junk += 1
                 self.quarantine_store.take(directory, filename, "NO_LANE")
+            self._listed_at = changed_at if is_settled(changed_at) and len(junk) <= _MAX_JUNK_PER_SCAN else -1
         finally:
             os.close(directory)
-        self._known &= senders
-        places = self._max_lanes - len(self._known)
-        newcomers = sorted(senders - self._known)
-        self._known.update(newcomers[: max(0, places)])
-        return sorted(self._known)
+        return senders
 
-    def quarantine(self, sender: str, reason: str) -> None:
-        """Put a whole lane aside (L-21)."""
-        directory = open_directory(self._path)
+    def changed_at(self, sender: str) -> int:
+        """When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show."""
         try:
-            self.quarantine_store.take(directory, sender, reason)
-        finally:
-            os.close(directory)
-        self._known.discard(sender)
+            modified = os.stat(names.lane_dir(self._root, self._name, sender), follow_symlinks=False).st_mtime_ns
+        except FileNotFoundError:
+            return -1
+        return modified if is_settled(modified) else -1
 
     def lane(self, sender: str) -> LaneReader:
         """Open the lane of ``sender`` for reading; OSError if it is gone, LeaseLostError if replaced."""

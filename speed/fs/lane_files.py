@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from speed.fs.open import (
     UntrustedFileError,
     names_in,
     open_directory,
+    open_for_writing,
     open_regular,
     owners_of,
     read_small,
@@ -44,19 +46,42 @@ class Listing(NamedTuple):
 
 
 class LaneFiles:
-    """One lane directory, held open so that replacing its path changes nothing."""
+    """One lane directory, held open so that replacing its path changes nothing.
+
+    At rest it holds nothing open; what is done then opens it again. OSError if another stands in its place by then.
+    """
 
     def __init__(self, path: str, lane_keys: Sequence[bytes], quarantine: Quarantine | None = None) -> None:
-        self._fd = open_directory(path)
+        self._path = path
+        self._directory = open_directory(path)
         try:
-            self._owners = owners_of(self._fd, os.geteuid())
+            self._owners = owners_of(self._directory, os.geteuid())
+            self._place = _place(self._directory)
         except OSError:
-            os.close(self._fd)
+            os.close(self._directory)
             raise
         self._keys = tuple(lane_keys)
         self._quarantine = quarantine
         self._cursor_fd = -1
+        self._has_cursor = False
         self._listed_mtime = -1
+
+    @property
+    def _fd(self) -> int:
+        if self._directory < 0:
+            self._directory = self._open_again()
+        return self._directory
+
+    def _open_again(self) -> int:
+        fd = open_directory(self._path)
+        if _place(fd) != self._place:
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "another lane stands in its place", self._path)
+        return fd
+
+    def rest(self) -> None:
+        """Hold nothing open until the next use."""
+        self.close()
 
     def changed(self) -> bool:
         """Whether a file came or went since the last listing, as far as time stamps tell."""
@@ -66,7 +91,7 @@ class LaneFiles:
         """Look at everything; the newest fence and cursor come first."""
         listing = Listing([], [], [], [], [])
         modified = os.fstat(self._fd).st_mtime_ns
-        self._listed_mtime = modified if _is_settled(modified) else -1
+        self._listed_mtime = modified if is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
             _sort_in(listing, entry.name)
         listing.segments.sort()
@@ -120,15 +145,17 @@ class LaneFiles:
 
     def deliveries(self, generation: int, found: Sequence[int], count: Callable[[str], None]) -> Deliveries:
         """How often messages that came again were begun, as the receiver of that generation goes on counting."""
-        return Deliveries(self._fd, generation, self._keys, self._owners, found, count)
+        return Deliveries(lambda: self._fd, generation, self._keys, self._owners, found, count)
 
     def write_cursor(self, cursor: Cursor) -> None:
         """Commit in place: one write, whole for every process (L-14). OSError if that failed."""
         data = encode_cursor(cursor, self._keys[0])
-        if self._cursor_fd < 0:
+        if not self._has_cursor:
             self._create_cursor(cursor.receiver_generation, data)
-        else:
-            write_at_start(self._cursor_fd, data)
+            return
+        if self._cursor_fd < 0:
+            self._cursor_fd = open_for_writing(names.cursor_name(cursor.receiver_generation), self._fd, self._owners)
+        write_at_start(self._cursor_fd, data)
 
     def mark_unclean(self, cursor: Cursor) -> None:
         """Take the flag of a clean end from the cursor that was read, in its place: that needs no space (L-15)."""
@@ -142,13 +169,20 @@ class LaneFiles:
         """Put the own cursor in place by a rename; at full size, so that no later commit needs space."""
         padded = data.ljust(MAX_CURSOR_BYTES, b"\0")
         self._cursor_fd = replace_file(names.cursor_name(generation), padded, self._fd)
+        self._has_cursor = True
 
     def close(self) -> None:
         """Release the descriptors."""
-        for fd in (self._cursor_fd, self._fd):
+        for fd in (self._cursor_fd, self._directory):
             if fd >= 0:
                 os.close(fd)
-        self._cursor_fd = self._fd = -1
+        self._cursor_fd = self._directory = -1
+
+
+def _place(directory: int) -> tuple[int, int]:
+    """What tells one directory from another that was put in its place."""
+    status = os.fstat(directory)
+    return status.st_dev, status.st_ino
 
 
 def _sort_in(listing: Listing, filename: str) -> None:
@@ -164,7 +198,7 @@ def _sort_in(listing: Listing, filename: str) -> None:
         listing.foreign.append(filename)
 
 
-def _is_settled(modified_ns: int) -> bool:
+def is_settled(modified_ns: int) -> bool:
     """Whether every later change must show another time: the clock that stamps files has passed this one."""
     return not 0 <= modified_ns - _file_clock_ns() <= _CLOCK_BACK_NANOSECONDS
 

@@ -65,6 +65,11 @@ class LaneReader:
         """Whether more is handed out and not finished than a lane may have in hand (L-19)."""
         return self._progress.is_full
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in anybody's hands."""
+        return not self._progress.pending and not self._again
+
     # --- where a former process stopped (L-15) ---
 
     def _recover(self) -> None:
@@ -328,6 +333,11 @@ class LaneReader:
             self._write_cursor(self._progress.cursor(self._generation, clean and not self._progress.pending))
         finally:
             self.abandon()
+
+    def rest(self) -> None:
+        """Hold nothing open until the next use; all else stays as it is."""
+        self._release()
+        self._files.rest()
 
     def abandon(self) -> None:
         """Release the descriptors without writing."""

@@ -90,14 +90,24 @@ def write_at_start(fd: int, data: bytes) -> None:
 
 def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: frozenset[int]) -> None:
     """The same in a regular file of an expected owner that is there."""
+    fd = open_for_writing(name, dir_fd, owners)
+    try:
+        write_at_start(fd, data)
+    finally:
+        os.close(fd)
+
+
+def open_for_writing(name: str, dir_fd: int, owners: frozenset[int]) -> int:
+    """Descriptor of a regular file that is there; ``UntrustedFileError`` for anything else."""
     fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         reason = _untrusted(os.fstat(fd), owners)
         if reason:
             raise UntrustedFileError(errno.EPERM, reason, name)
-        write_at_start(fd, data)
-    finally:
+    except OSError:
         os.close(fd)
+        raise
+    return fd
 
 
 class UnclearRenameError(OSError):

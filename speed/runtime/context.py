@@ -19,6 +19,10 @@ from speed.wire.seal import Keyring
 
 _BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
 
+FILES_EACH = 3
+"""What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell."""
+MIN_AWAKE = 4
+
 
 def unix_ms() -> int:
     """The wall clock in Unix milliseconds, as envelopes carry it."""
@@ -53,6 +57,8 @@ class Context:
     boot_id: str = ""
     on_error: str = "dead-letter"
     max_deliveries: int = 5
+    max_open_files: int = 512
+    """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
     said: Said = field(default_factory=Said)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -61,6 +67,16 @@ class Context:
     """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
     unheard: Callable[[str], None] = lambda target: None
     """Tells of a node whose bell nobody hears."""
+
+    @property
+    def most_lanes(self) -> int:
+        """Inbound lanes that may hold files open: two thirds of the files are for them."""
+        return max(MIN_AWAKE, 2 * self.max_open_files // 3 // FILES_EACH)
+
+    @property
+    def most_links(self) -> int:
+        """Links that may."""
+        return max(MIN_AWAKE, self.max_open_files // 3 // FILES_EACH)
 
     def check_open(self) -> None:
         """Raise why the node cannot be used any longer: an exception of its own for who asks."""

@@ -32,9 +32,12 @@ class Lane(Protocol):
 
 
 class InboundLane:
-    """Orders reading, finishing and committing by ``lock``; ``resume(id)`` has a paused lane read again."""
+    """Orders reading, finishing and committing by ``lock``; ``resume(id)`` has a paused lane read again.
 
-    __slots__ = ("_closed", "_paused", "_resume", "_stats", "id", "lock", "reader", "source", "unread")
+    At rest it holds no file open: what is finished meanwhile opens them for that long only.
+    """
+
+    __slots__ = ("_closed", "_paused", "_rests", "_resume", "_stats", "id", "lock", "reader", "source", "unread")
 
     def __init__(self, source: str, reader: LaneReader, stats: Stats, resume: Callable[[bytes], None]) -> None:
         self.source = source
@@ -45,6 +48,7 @@ class InboundLane:
         self._resume = resume
         self._paused = False
         self._closed = False
+        self._rests = False
         self.unread = False
         """Whether the last ``read`` may have left something, by its bounds or because too much is unfinished."""
 
@@ -52,6 +56,7 @@ class InboundLane:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
         with self.lock:
             reader = self.reader
+            self._rests = False
             self._paused = self.unread = reader.is_full
             if self._paused or self._closed:
                 return [], False
@@ -62,6 +67,12 @@ class InboundLane:
                     reader.finish(envelope.token, lazy=True)
             return received, more
 
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing of it is unread or unfinished."""
+        with self.lock:
+            return not self.unread and self.reader.is_idle
+
     def begin(self, token: Token) -> bool:
         """Commit a request before it is begun (S-8); False if that could not be written, so that it must not begin."""
         with self.lock:
@@ -69,6 +80,7 @@ class InboundLane:
                 return True
             self.reader.finish(token, lazy=True)
             committed = self.reader.commit()
+            self._stay_at_rest()
             resume = self._paused and not self.reader.is_full
         if resume:
             self._resume(self.id)
@@ -77,7 +89,11 @@ class InboundLane:
     def begin_again(self, token: Token) -> int:
         """How often a message that came again has been begun, with this time (L-25)."""
         with self.lock:
-            return 2 if self._closed else self.reader.begin_again(token)
+            if self._closed:
+                return 2
+            count = self.reader.begin_again(token)
+            self._stay_at_rest()
+            return count
 
     def finish(self, tokens: Iterable[Token]) -> None:
         """Commit that these envelopes are done. A failing filesystem is counted: they may be redelivered."""
@@ -92,6 +108,7 @@ class InboundLane:
             except OSError as error:
                 self._stats.count("commits_failed")
                 log.warning("lane of %s: cursor not written: %s", self.source, error)
+            self._stay_at_rest()
             resume = self._paused and not self.reader.is_full
         if resume:
             self._resume(self.id)
@@ -100,6 +117,17 @@ class InboundLane:
         """A refused envelope is done; it is committed with the next ones."""
         with self.lock:
             self.reader.finish(token, lazy=True)
+            self._stay_at_rest()
+
+    def rest(self) -> None:
+        """Hold no file open until it is read again."""
+        with self.lock:
+            self._rests = True
+            self._stay_at_rest()
+
+    def _stay_at_rest(self) -> None:
+        if self._rests and not self._closed:
+            self.reader.rest()
 
     def close(self, *, clean: bool) -> None:
         """Release the lane; with ``clean`` its position is committed first."""

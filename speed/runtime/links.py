@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from speed.core.access import granted
+from speed.core.awake import Awake
 from speed.errors import AccessDeniedError, NodeClosedError, NodeLeftError, UnknownNodeError
 from speed.runtime import locks
 from speed.runtime.context import Context
@@ -31,6 +32,8 @@ class Links:
         self._generations: dict[str, int] = {}
         self._fresh: dict[str, tuple[float, OutgoingLink]] = {}
         """Links with a grant that was just looked at, and until when that may be believed (R-11)."""
+        self._awake: Awake[str] = Awake(context.most_links)
+        """Links that hold files open; guarded by ``lock``."""
         self._opened: Callable[[OutgoingLink], None] = lambda _: None
         self._splitters: dict[str, Splitter] = {}
         self._is_closed = False
@@ -80,10 +83,9 @@ class Links:
                 raise NodeClosedError("the node was closed: nothing was written")
             link = self._links.get(target)
             if link is None:
-                link = OutgoingLink(self._context, target)
+                link = OutgoingLink(self._context, target, self._woken)
                 link.splitter = self._splitters.get(target)
                 link.features = self._features(target)
-                self._opened(link)
                 self._links[target] = link
             elif self._generations[target] < generation:
                 link.renew()
@@ -91,6 +93,14 @@ class Links:
                 self._opened(link)
             self._generations[target] = max(generation, self._generations.get(target, 0))
             return link
+
+    def _woken(self, link: OutgoingLink) -> None:
+        """A link at rest is about to open its files: others that were used longer ago rest for it (L-26)."""
+        with self.lock:
+            resting = [self._links[target] for target in self._awake.use(link.target)]
+        for other in resting:
+            other.rest()
+        self._opened(link)
 
     def _features(self, target: str) -> tuple[str, ...]:
         entry = self._context.registry.live(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
+MAX_OPEN_FILES = 8192
+"""For lanes and links, if the program does not say: no more than this, and than half of what the process may have."""
 MAX_TIMEOUT_SECONDS = 1e9
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
@@ -54,10 +57,20 @@ class Options:
     namespace: str
     bell: str
     max_lane_bytes: int
+    max_open_files: int | None
     spin_seconds: float | None
     segment_limits: Limits | None = None
     on_error: str = "dead-letter"
     max_deliveries: int = 5
+
+
+def open_files(asked: int | None) -> int:
+    """Descriptors for lanes and links: ``asked``, or the default for None."""
+    if asked is None:
+        return min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    if type(asked) is not int or asked < 1:
+        raise ConfigurationError(f"max_open_files is {asked!r}; use a positive number")
+    return asked
 
 
 def in_seconds(timeout: float | None) -> float:

@@ -36,9 +36,12 @@ SEGMENTED_TYPES = frozenset(
 
 
 class OutgoingLink:
-    """The link from this node to ``target``: one sequence, one lane, one ringer. Thread-safe."""
+    """The link from this node to ``target``: one sequence, one lane, one ringer. Thread-safe.
 
-    def __init__(self, context: Context, target: str) -> None:
+    ``woken(link)`` runs before it opens files; at rest it holds none.
+    """
+
+    def __init__(self, context: Context, target: str, woken: Callable[[OutgoingLink], None]) -> None:
         self.target = target
         self.target_id = node_id(target)
         self.lock = locks.lock("link")
@@ -47,6 +50,8 @@ class OutgoingLink:
         self._counter = 0
         self._sequence_base = make_sequence(context.generation, 0)
         self._room = Room(self.lock, context.stopping)
+        self._woken = woken
+        self.rests = True
         self._renewal_due = self._is_closed = False
         self._durable = GroupFlush(self._begin_flush) if context.durable else None
         self._sealer = LinkSealer(context.keyring, context.id, self.target_id, context.generation)
@@ -153,6 +158,9 @@ class OutgoingLink:
         context = self._context
         if urgent and self._room.turns:
             raise self._inbox_full()
+        if self.rests:
+            self.rests = False
+            self._woken(self)
         with self.lock:
             self._check_open(is_last)
             if self._renewal_due:
@@ -236,6 +244,11 @@ class OutgoingLink:
                 self.reopen()
             finally:
                 self.lock.release()
+
+    def rest(self) -> None:
+        """Hold no file open until the next envelope; whoever writes just now goes on."""
+        self.rests = True
+        self.renew()
 
     def reopen(self) -> None:
         """Close lane and bell; the next envelope opens them. The caller holds ``lock``."""

@@ -10,14 +10,13 @@ import contextlib
 import math
 import select
 import threading
-from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 from speed.core.log import logger
 from speed.core.pending import PendingCall
-from speed.errors import SpeedError, WireError
+from speed.errors import WireError
 from speed.fs.bell import Bell
 from speed.fs.envelope_reader import Received
 from speed.fs.inbox import Inbox
@@ -25,10 +24,10 @@ from speed.runtime.answers import Answers
 from speed.runtime.context import Context
 from speed.runtime.dispatch import Dispatch
 from speed.runtime.inbound import InboundLane
+from speed.runtime.lanes import InboundLanes
 from speed.runtime.outgoing import OutgoingLink
 from speed.runtime.withdrawals import Withdrawals
-from speed.wire.limits import FULL_SCAN_SECONDS, UNGRANTED_LANE_GRACE_SECONDS
-from speed.wire.names import node_id
+from speed.wire.limits import FULL_SCAN_SECONDS
 
 log = logger("speed.protocol")
 
@@ -78,15 +77,13 @@ class Protocol:
         self._answers = answers
         self._withdrawals = withdrawals
         self._scanned = scanned
-        self._lanes: dict[bytes, InboundLane] = {}
-        self._ungranted: dict[str, float] = {}
+        self._lanes = InboundLanes(context, inbox, dispatch.may_read, self._resume, context.most_lanes)
         self._watched: dict[int, str] = {}
         self._poll = select.epoll() if hasattr(select, "epoll") else None
         self._idle_seconds = POLLING_SECONDS[0]
         self._next_scan = 0.0
         self._expire_at = 0.0
         self._waits_until = 0.0
-        self._closed_counts: Counter[str] = Counter()
         self._departed: dict[str, _Departed] = {}
         """Nodes that were found gone."""
         self._silent: dict[str, tuple[float, float]] = {}
@@ -232,7 +229,7 @@ class Protocol:
     def _fail_departed(self) -> None:
         """Tell those who wait for nodes that left, once their lanes are read as far as they go."""
         for name, departed in list(self._departed.items()):
-            lane = self._lanes.get(node_id(name))
+            lane = self._lanes.opened(name)
             if departed.scanned and not (lane is not None and lane.unread):
                 del self._departed[name]
                 if self._context.registry.live(name, sure=True) is None:  # a successor answers what waits (S-7)
@@ -255,46 +252,22 @@ class Protocol:
 
     def _read(self, rung: set[bytes] | None, now: float) -> None:
         if rung is None or now >= self._next_scan:
-            self._full_scan(now)
+            self._full_scan(now, everything=rung is None)
             return
         for source_id in rung:
-            lane = self._lanes.get(source_id)
+            lane = self._lanes.of(source_id, now)
             if lane is not None:
                 self._drain(lane, now)
             elif source_id != self._context.id:
                 self._scan_soon()
 
-    def _full_scan(self, now: float) -> None:
+    def _full_scan(self, now: float, *, everything: bool) -> None:
         self._next_scan = now + FULL_SCAN_SECONDS
         for departed in list(self._departed.values()):
             departed.scanned = True
-        for source in self._inbox.scan():
-            if node_id(source) not in self._lanes:
-                self._open_lane(source, now)
-        for lane in list(self._lanes.values()):
+        for lane in self._lanes.due(now, self._departed, everything=everything):
             self._drain(lane, now, scan=True)
         self._scanned()
-
-    def _open_lane(self, source: str, now: float) -> None:
-        """Open the lane of a sender that may write here; put others aside after a time of grace (L-21).
-
-        The grace lets a restarted program grant what it granted before, without losing what waits.
-        """
-        if self._dispatch.may_read(source):
-            self._ungranted.pop(source, None)
-            try:
-                self._lanes[node_id(source)] = InboundLane(
-                    source, self._inbox.lane(source), self._context.stats, self._resume
-                )
-            except (OSError, SpeedError) as error:
-                self._context.stats.count("lanes_unreadable")
-                log.warning("lane of %s cannot be read: %s", source, error)
-            return
-        since = self._ungranted.setdefault(source, now)
-        if now - since > UNGRANTED_LANE_GRACE_SECONDS:
-            del self._ungranted[source]
-            self._inbox.quarantine(source, "the sender has no grant")
-            self._context.stats.count("lanes_quarantined")
 
     def _resume(self, lane_id: bytes) -> None:
         """Have a lane read again that was left with something in it."""
@@ -310,22 +283,18 @@ class Protocol:
                 self._deliver(lane, envelope)
         except OSError as error:
             log.warning("lane of %s failed, opened again at the next scan: %s", lane.source, error)
-            self._give_up(lane)
+            self._lanes.give_up(lane)
             return
         except BaseException:
-            self._give_up(lane)
+            self._lanes.give_up(lane)
             raise
-        if received:
+        if received or more:
             self._idle_seconds = POLLING_SECONDS[0]
+            self._lanes.used(lane)
+        elif scan:
+            self._lanes.idle(lane)
         if more:
             self._resume(lane.id)
-
-    def _give_up(self, lane: InboundLane) -> None:
-        """Close a lane in disorder; the next scan opens it at its last commit."""
-        self._context.stats.count("lanes_failed")
-        self._lanes.pop(lane.id, None)
-        self._closed_counts.update(lane.reader.counts)
-        lane.close(clean=False)
 
     def _deliver(self, lane: InboundLane, envelope: Received) -> None:
         try:
@@ -344,15 +313,12 @@ class Protocol:
 
     def close(self) -> None:
         """Commit and release all lanes, the bell and the poll object; the thread has ended."""
-        for lane in self._lanes.values():
-            lane.close(clean=True)
-        self._lanes.clear()
+        self._lanes.close()
         self._release()
 
     def abandon(self) -> None:
         """In a forked child: close descriptors, write nothing."""
-        for lane in self._lanes.values():
-            lane.abandon()
+        self._lanes.abandon()
         if self._bell is not None:
             self._bell.abandon()
         self._release()
@@ -366,12 +332,10 @@ class Protocol:
 
     def counts(self) -> dict[str, int]:
         """What all lanes and the inbox dropped or put aside, by reason."""
-        total = Counter(self._closed_counts)
-        for lane in list(self._lanes.values()):
-            total.update(lane.reader.counts)
+        total = self._lanes.counts()
         if self._inbox.junk:
             total["foreign_files"] += self._inbox.junk
         return total
 
     def senders(self) -> list[str]:
-        return [lane.source for lane in list(self._lanes.values())]
+        return self._lanes.senders()

@@ -32,6 +32,7 @@ from speed.runtime.options import (
     MAX_WORKERS,
     ON_ERROR,
     Options,
+    open_files,
 )
 from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
@@ -306,6 +307,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
+        max_open_files=open_files(options.max_open_files),
     )
     return context, bell, inbox
 

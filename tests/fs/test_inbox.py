@@ -7,6 +7,7 @@ import resource
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def test_junk_in_an_inbox_is_put_aside_or_removed_unopened(lane: Lane, kind: str
     junk = make_junk(inbox, kind)
     junk = junk.rename(inbox / f"not a name {kind}")
     lane.writer().append(sealed(1))
-    assert lane.inbox.scan() == [SOURCE]
+    assert lane.inbox.scan() == {SOURCE}
     assert not os.path.lexists(junk)
     assert lane.inbox.junk == 1
     assert Path("/etc/passwd").exists()
@@ -100,21 +101,39 @@ def test_a_link_in_place_of_a_lane_is_put_aside(lane: Lane, tmp_path: Path) -> N
     (Path(names.inbox_dir(lane.root, TARGET)) / SOURCE).symlink_to(elsewhere)
     with pytest.raises(StorageError):
         lane.writer().append(sealed(1))
-    assert lane.inbox.scan() == []
+    assert lane.inbox.scan() == set()
     assert list(elsewhere.iterdir()) == []
 
 
-def test_lanes_beyond_the_limit_are_left_alone_and_known_ones_stay(lane: Lane) -> None:
-    """L-21."""
+def test_an_inbox_that_is_as_it_was_is_not_listed_again(lane: Lane) -> None:
+    """L-26: a scan costs no more with many lanes than with few."""
     path = Path(names.inbox_dir(lane.root, TARGET))
-    inbox = Inbox(lane.root, TARGET, 1, KEYRING, max_lanes=3)
-    for name in ("m", "n", "o"):
-        (path / name).mkdir()
-    assert inbox.scan() == ["m", "n", "o"]
-    (path / "a").mkdir()
-    assert inbox.scan() == ["m", "n", "o"]
-    (path / "n").rmdir()
-    assert inbox.scan() == ["a", "m", "o"]
+    (path / "m").mkdir()
+    os.utime(path, ns=(0, 1))
+    assert lane.inbox.scan() == {"m"}
+    assert lane.inbox.scan() is None
+    (path / "n").mkdir()
+    assert lane.inbox.scan() == {"m", "n"}
+
+
+def test_a_listing_that_may_miss_what_comes_next_is_made_again(lane: Lane) -> None:
+    """L-26: files are stamped by a clock that ticks every few milliseconds."""
+    path = Path(names.inbox_dir(lane.root, TARGET))
+    (path / "m").mkdir()
+    os.utime(path, ns=(0, time.time_ns() + 10_000_000))
+    assert lane.inbox.scan() == {"m"}
+    os.utime(path, ns=(0, time.time_ns() + 10_000_000))
+    assert lane.inbox.scan() == {"m"}
+
+
+def test_when_a_lane_was_changed_is_told_only_once_that_is_sure(lane: Lane) -> None:
+    """L-26."""
+    lane.writer().append(sealed(1))
+    os.utime(lane.path, ns=(0, 77))
+    assert lane.inbox.changed_at(SOURCE) == 77
+    os.utime(lane.path, ns=(0, time.time_ns() + 10_000_000))
+    assert lane.inbox.changed_at(SOURCE) == -1
+    assert lane.inbox.changed_at("nobody") == -1
 
 
 def test_a_node_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:

@@ -123,8 +123,8 @@ def _read(directory: Path) -> bytes:
 def test_where_no_clock_tells_when_files_are_stamped_a_time_must_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """L-18: 20 ms."""
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert not lane_files._is_settled(time.time_ns())
-    assert lane_files._is_settled(time.time_ns() - 20_000_000)
+    assert not lane_files.is_settled(time.time_ns())
+    assert lane_files.is_settled(time.time_ns() - 20_000_000)
 
 
 def test_a_lane_whose_owner_cannot_be_told_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

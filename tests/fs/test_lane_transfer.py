@@ -174,12 +174,12 @@ def test_without_an_inbox_nothing_is_made_and_the_error_says_so(tmp_path: Path) 
 
 
 def test_a_lane_that_was_put_aside_is_made_again_by_its_sender(lane: Lane) -> None:
-    """L-21: the writer notices by itself that its directory is another one."""
+    """L-2: the writer notices by itself that its directory is another one."""
     ticks = iter(range(1000))
     writer = lane.writer()
     writer._clock = lambda: float(next(ticks))
     writer.append(sealed(1))
-    lane.inbox.quarantine(SOURCE, "NO_GRANT")
+    lane.path.rename(lane.path.with_name(".tmp-aside"))
     assert not lane.path.exists()
     writer.append(sealed(2))
     assert lane.segments() == ["000001-00000002.lane"]

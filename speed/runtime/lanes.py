@@ -1,0 +1,162 @@
+"""All lanes of an inbox: which are known, which hold files open, and which are looked at next (L-21, L-26)."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+
+from speed.core.awake import Awake
+from speed.errors import SpeedError
+from speed.fs.inbox import Inbox
+from speed.runtime.context import Context
+from speed.runtime.inbound import InboundLane
+from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
+from speed.wire.names import node_id
+
+log = logging.getLogger("speed.protocol")
+
+
+class InboundLanes:
+    """Lanes by the id that their sender rings with. For the thread that reads.
+
+    A lane that was read to its end, and whose sender is gone, costs a name and a time stamp; one that holds files open
+    goes to rest when others need them.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        inbox: Inbox,
+        may_read: Callable[[str], bool],
+        resume: Callable[[bytes], None],
+        most_awake: int,
+    ) -> None:
+        self._context = context
+        self._inbox = inbox
+        self._may_read = may_read
+        self._resume = resume
+        self._names: dict[bytes, str] = {}
+        self._lanes: dict[bytes, InboundLane] = {}
+        self._passed: dict[bytes, int] = {}
+        """Lanes of senders that are gone, read to the end: when they were changed last."""
+        self._awake: Awake[bytes] = Awake(most_awake)
+        self._turns: deque[bytes] = deque()
+        """Who is looked at next; whoever comes new goes first."""
+        self._held: frozenset[bytes] = frozenset()
+        self._held_until: float | None = None
+        self._closed_counts: Counter[str] = Counter()
+
+    # --- which to read ---
+
+    def of(self, source_id: bytes, now: float) -> InboundLane | None:
+        """The lane of whoever rang; None if it is not known yet, or waits for a grant."""
+        lane = self._lanes.get(source_id)
+        return self._open(source_id, now) if lane is None and source_id in self._names else lane
+
+    def opened(self, source: str) -> InboundLane | None:
+        """The lane of a sender, if it was read since it last ended."""
+        return self._lanes.get(node_id(source))
+
+    def due(self, now: float, urgent: Iterable[str], *, everything: bool) -> Iterator[InboundLane]:
+        """What a scan reads: those that hold files open, ``urgent`` senders, and of the others some in turn, or all."""
+        self._list(now)
+        first = dict.fromkeys((*self._awake, *map(node_id, urgent)))
+        turns = list(self._turns) if everything else [self._turns.popleft() for _ in range(self._turn_length())]
+        for source_id in (*first, *(one for one in turns if one not in first)):
+            lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
+            if lane is not None:
+                yield lane
+
+    def _turn_length(self) -> int:
+        if not self._turns:
+            self._turns.extend(self._names)
+        return min(LANES_AT_REST_A_SCAN, len(self._turns))
+
+    def _list(self, now: float) -> None:
+        """Know the senders that have a lane; what an earlier process found waits for its grants (L-21)."""
+        found = self._inbox.scan()
+        if found is not None:
+            names = {node_id(source): source for source in found}
+            self._turns.extendleft(one for one in names if one not in self._names)
+            for gone in self._names.keys() - names.keys():
+                self._passed.pop(gone, None)
+            self._names = names
+        if self._held_until is None:
+            self._held, self._held_until = frozenset(self._names), now + UNGRANTED_LANE_GRACE_SECONDS
+
+    def _open_if_changed(self, source_id: bytes, now: float) -> InboundLane | None:
+        source = self._names.get(source_id)
+        if source is None or (source_id in self._passed and self._passed[source_id] == self._inbox.changed_at(source)):
+            return None
+        return self._open(source_id, now)
+
+    def _open(self, source_id: bytes, now: float) -> InboundLane | None:
+        source = self._names[source_id]
+        is_held = source_id in self._held and self._held_until is not None and now < self._held_until
+        if is_held and not self._may_read(source):
+            return None
+        try:
+            lane = InboundLane(source, self._inbox.lane(source), self._context.stats, self._resume)
+        except (OSError, SpeedError) as error:
+            self._context.stats.count("lanes_unreadable")
+            log.warning("lane of %s cannot be read: %s", source, error)
+            return None
+        self._passed.pop(source_id, None)
+        self._lanes[source_id] = lane
+        return lane
+
+    # --- what holds files open ---
+
+    def used(self, lane: InboundLane) -> None:
+        """It had something: it holds its files open, and another one may have to rest."""
+        for source_id in self._awake.use(lane.id):
+            other = self._lanes.get(source_id)
+            if other is not None:
+                other.rest()
+
+    def idle(self, lane: InboundLane) -> None:
+        """It had nothing: unless it was used of late it holds nothing open, and is let go of if its sender is gone."""
+        if lane.id in self._awake:
+            return
+        lane.rest()
+        if lane.is_read and self._context.registry.live(lane.source) is None:
+            changed_at = self._inbox.changed_at(lane.source)
+            if changed_at >= 0:
+                self._let_go(lane, clean=True)
+                self._passed[lane.id] = changed_at
+
+    def give_up(self, lane: InboundLane) -> None:
+        """Close a lane in disorder; the next scan opens it at its last commit."""
+        self._context.stats.count("lanes_failed")
+        self._let_go(lane, clean=False)
+        self._turns.appendleft(lane.id)
+
+    def _let_go(self, lane: InboundLane, *, clean: bool) -> None:
+        self._lanes.pop(lane.id, None)
+        self._awake.rest(lane.id)
+        self._closed_counts.update(lane.reader.counts)
+        lane.close(clean=clean)
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """Commit and release all lanes."""
+        for lane in self._lanes.values():
+            lane.close(clean=True)
+        self._lanes.clear()
+
+    def abandon(self) -> None:
+        """In a forked child: close descriptors, write nothing."""
+        for lane in self._lanes.values():
+            lane.abandon()
+
+    def counts(self) -> Counter[str]:
+        """What all lanes dropped or put aside, by reason."""
+        total = Counter(self._closed_counts)
+        for lane in list(self._lanes.values()):
+            total.update(lane.reader.counts)
+        return total
+
+    def senders(self) -> list[str]:
+        return sorted(self._names.copy().values())
