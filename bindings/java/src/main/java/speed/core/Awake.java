@@ -11,6 +11,8 @@ import java.util.function.Consumer;
 public final class Awake<K> {
     private final int most;
     private final Set<K> keys = new LinkedHashSet<>();
+    /** Who is used again at once stands where it belongs. */
+    private K newest;
 
     public Awake(int most) {
         this.most = most;
@@ -26,6 +28,10 @@ public final class Awake<K> {
 
     /** One is used now: those that were used longest ago, to be put to rest for it. */
     public List<K> use(K key) {
+        if (key.equals(newest)) {
+            return List.of();
+        }
+        newest = key;
         keys.remove(key);
         keys.add(key);
         List<K> oldest = new ArrayList<>(0);
@@ -38,6 +44,7 @@ public final class Awake<K> {
 
     /** One holds nothing open any more. */
     public void rest(K key) {
+        newest = key.equals(newest) ? null : newest;
         keys.remove(key);
     }
 }

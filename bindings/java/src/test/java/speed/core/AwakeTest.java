@@ -22,6 +22,14 @@ class AwakeTest {
     }
 
     @Test
+    void whoIsUsedAgainAfterARestIsAwake() {
+        awake.use("one");
+        awake.rest("one");
+        assertEquals(List.of(), awake.use("one"));
+        assertTrue(awake.contains("one"));
+    }
+
+    @Test
     void whoRestsMakesRoom() {
         awake.use("one");
         awake.use("two");

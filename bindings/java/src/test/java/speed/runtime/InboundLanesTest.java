@@ -181,8 +181,10 @@ class InboundLanesTest {
     /** Its sender is in no registry. */
     private void awaitEnd(String source) throws PosixException {
         InboundLane lane = lanes.of(NodeId.of(source));
+        long until = System.nanoTime() + 20_000_000_000L;
         while (!lane.isClosed()) {
             assertEquals(List.of(), scan(true));
+            assertTrue(System.nanoTime() < until, "it is kept");
         }
     }
 
