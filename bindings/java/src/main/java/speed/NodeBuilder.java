@@ -214,6 +214,7 @@ public final class NodeBuilder {
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
         int chosenFiles = openFiles != null ? openFiles : Options.defaultOpenFiles();
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
-                workers, durable, polling, laneBytes, chosenFiles, namespace, segmentLimits, onError, maxDeliveries, security)));
+                workers, durable, polling, laneBytes, chosenFiles, namespace, segmentLimits, onError, maxDeliveries,
+                security)));
     }
 }
