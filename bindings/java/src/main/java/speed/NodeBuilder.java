@@ -23,6 +23,7 @@ public final class NodeBuilder {
     private boolean durable;
     private boolean polling;
     private long laneBytes = Limits.LANE_WINDOW_BYTES;
+    private Integer openFiles;
     private String namespace = "default";
     private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
     private OnError onError = OnError.DEAD_LETTER;
@@ -134,6 +135,18 @@ public final class NodeBuilder {
     }
 
     /**
+     * How many files may be open for nodes that write here or are written to, however many there are: those of the node
+     * that was heard of longest ago are closed, and opened again when they are needed.
+     *
+     * @param count 1 or more; default: half of what the process may have ({@code ulimit -n}), at most 8192
+     * @return these settings
+     */
+    public NodeBuilder openFiles(int count) {
+        openFiles = count;
+        return this;
+    }
+
+    /**
      * Written into the metadata of messages; isolates tenants or applications.
      *
      * @param text default {@code default}
@@ -199,7 +212,9 @@ public final class NodeBuilder {
         Path place = Path.of(root != null ? root : KeyFiles.defaultRoot());
         String chosenRoot = place.toAbsolutePath().normalize().toString();
         String chosenKey = key != null ? key : KeyFiles.defaultKey(chosenRoot);
+        int chosenFiles = openFiles != null ? openFiles : Options.defaultOpenFiles();
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
-                workers, durable, polling, laneBytes, namespace, segmentLimits, onError, maxDeliveries, security)));
+                workers, durable, polling, laneBytes, chosenFiles, namespace, segmentLimits, onError, maxDeliveries,
+                security)));
     }
 }

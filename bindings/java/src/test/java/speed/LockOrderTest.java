@@ -33,10 +33,10 @@ class LockOrderTest extends TwoNodes {
     private static final String OWNED = "java.util.concurrent.locks.ReentrantLock$NonfairSync";
     /** Where a link takes its lock. */
     private static final Set<String> LOCKING =
-            Set.of("sendNotice", "transmitWhole", "sync", "flush", "meets", "close", "end", "shut");
+            Set.of("sendNotice", "transmitAwake", "sync", "flush", "meets", "rest", "stayAtRest", "end", "shut");
     /** Nothing is taken under these. */
     private static final Set<String> LAST = Set.of("speed.runtime.Running", "speed.runtime.Batches", "speed.fs.Ringer",
-            "speed.runtime.SomeLines", "speed.Cancellation");
+            "speed.runtime.SomeLines", "speed.Cancellation", "speed.core.Awake");
     private static final int LOOKS = 300;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();

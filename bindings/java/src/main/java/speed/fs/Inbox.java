@@ -1,8 +1,9 @@
 package speed.fs;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
-import java.util.TreeSet;
+import java.util.Set;
 import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.Names;
@@ -12,7 +13,9 @@ import speed.wire.Names;
  * thread that holds the protocol role.
  */
 public final class Inbox {
-    private static final int MAX_ENTRIES = 4 * Limits.MAX_LANES;
+    /** No time of a change. */
+    public static final long UNSETTLED = -1;
+    private static final int MAX_ENTRIES = 2 * Limits.MAX_LANES;
     private static final int MAX_JUNK_PER_SCAN = 256;
 
     private final String root;
@@ -20,8 +23,8 @@ public final class Inbox {
     private final int generation;
     private final Keyring keyring;
     private final ReadBuffer buffer = new ReadBuffer();
-    private final TreeSet<String> known = new TreeSet<>();
     private Quarantine quarantine;
+    private long listedAt = UNSETTLED;
     private volatile int junk;
 
     public Inbox(String root, String name, int generation, Keyring keyring) {
@@ -45,41 +48,52 @@ public final class Inbox {
     }
 
     /**
-     * Names of the senders with a lane here; foreign things go to quarantine, a few a scan. At most max_lanes; lanes
-     * known from earlier scans keep their places, so that newcomers oust nobody.
+     * Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan. Foreign
+     * things go to quarantine, a few a scan.
      */
-    public List<String> scan() throws PosixException {
-        TreeSet<String> senders = new TreeSet<>();
+    public Set<String> scan() throws PosixException {
+        Set<String> senders = new HashSet<>();
         List<String> foreign = new ArrayList<>();
         try (Directory inbox = Directory.open(Names.inboxDirectory(root, name))) {
-            for (Directory.Name file : inbox.names(MAX_ENTRIES)) {
-                if (file.isDirectory() && Names.isNode(file.name())) {
-                    senders.add(file.name());
-                } else if (!file.name().startsWith(Names.TEMPORARY_PREFIX) && foreign.size() < MAX_JUNK_PER_SCAN) {
-                    foreign.add(file.name());
-                }
+            long changedAt = inbox.status().modifiedNanos();
+            if (changedAt == listedAt) {
+                return null;
             }
-            foreign.forEach(file -> quarantine.take(inbox, file, "NO_LANE"));
+            sortOut(inbox, senders, foreign);
+            foreign.stream().limit(MAX_JUNK_PER_SCAN).forEach(file -> quarantine.take(inbox, file, "NO_LANE"));
+            boolean isDone = LaneFiles.isSettled(changedAt) && foreign.size() <= MAX_JUNK_PER_SCAN;
+            listedAt = isDone ? changedAt : UNSETTLED;
         }
-        junk += foreign.size();
-        known.retainAll(senders);
-        senders.removeAll(known);
-        senders.stream().limit(Math.max(0, Limits.MAX_LANES - known.size())).forEach(known::add);
-        return List.copyOf(known);
+        junk += Math.min(foreign.size(), MAX_JUNK_PER_SCAN);
+        return senders;
     }
 
-    /** Puts a whole lane aside (L-21). */
-    public void quarantine(String sender, String reason) throws PosixException {
-        try (Directory inbox = Directory.open(Names.inboxDirectory(root, name))) {
-            quarantine.take(inbox, sender, reason);
+    private static void sortOut(Directory inbox, Set<String> senders, List<String> foreign) throws PosixException {
+        for (Directory.Name file : inbox.names(MAX_ENTRIES)) {
+            if (!file.isDirectory() || !Names.isNode(file.name())) {
+                if (!file.name().startsWith(Names.TEMPORARY_PREFIX)) {
+                    foreign.add(file.name());
+                }
+            } else if (senders.size() < Limits.MAX_LANES) {
+                senders.add(file.name());
+            }
         }
-        known.remove(sender);
+    }
+
+    /** When files last came to a lane or went; UNSETTLED if that is so recent that the next change may not show. */
+    public long changedAt(String sender) {
+        try {
+            long modified = Posix.status(Posix.AT_FDCWD, Names.laneDirectory(root, name, sender)).modifiedNanos();
+            return LaneFiles.isSettled(modified) ? modified : UNSETTLED;
+        } catch (PosixException gone) {
+            return UNSETTLED;
+        }
     }
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        Directory lane = Directory.open(Names.laneDirectory(root, name, sender));
-        return LaneReader.open(lane, new LaneReader.Link(sender, name, generation, keyring), quarantine, buffer);
+        LaneReader.Link link = new LaneReader.Link(sender, name, generation, keyring);
+        return LaneReader.open(Names.laneDirectory(root, name, sender), link, quarantine, buffer);
     }
 
     public void close() {

@@ -12,41 +12,87 @@ import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.SegmentId;
 
-/** One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10). Not thread-safe. */
+/**
+ * One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10). Not thread-safe.
+ *
+ * <p>It is held open, so that replacing its path changes nothing. At rest nothing is held open; what is done then opens it
+ * again, and fails if another directory stands in its place by then.
+ */
 final class LaneFiles {
     /** A time so far ahead of the clock is no tick that goes on: the clock was set back. */
     private static final long CLOCK_BACK_NANOS = 20_000_000;
 
-    private final Directory directory;
+    private final String path;
+    private final long inode;
     private final LaneMac mac;
     private final Quarantine quarantine;
     private final Block cursorBytes = new Block(Cursor.MAX_BYTES);
+    /** Null at rest. */
+    private Directory opened;
+    private boolean hasCursor;
     private int cursorDescriptor = -1;
     private long listedModified = -1;
     private Listing listing;
 
-    LaneFiles(Directory directory, LaneMac mac, Quarantine quarantine) throws PosixException {
-        this.directory = directory;
+    LaneFiles(String path, LaneMac mac, Quarantine quarantine) throws PosixException {
+        this.path = path;
         this.mac = mac;
         this.quarantine = quarantine;
-        list();
+        opened = Directory.open(path);
+        try {
+            inode = opened.status().inode();
+            list();
+        } catch (PosixException | RuntimeException failure) {
+            opened.close();
+            throw failure;
+        }
+    }
+
+    private Directory directory() throws PosixException {
+        if (opened == null) {
+            opened = openAgain();
+        }
+        return opened;
+    }
+
+    private Directory openAgain() throws PosixException {
+        Directory found = Directory.open(path);
+        try {
+            if (found.status().inode() == inode) {
+                return found;
+            }
+            throw new PosixException(PosixException.ENOENT, path + ": another lane stands in its place");
+        } catch (PosixException failure) {
+            found.close();
+            throw failure;
+        }
+    }
+
+    /** Holds nothing open until the next use. */
+    void rest() {
+        Posix.close(cursorDescriptor);
+        cursorDescriptor = -1;
+        if (opened != null) {
+            opened.close();
+            opened = null;
+        }
     }
 
     /** Whether a file came or went since the last listing, as far as time stamps tell. */
     boolean changed() throws PosixException {
-        return directory.status().modifiedNanos() != listedModified;
+        return directory().status().modifiedNanos() != listedModified;
     }
 
     /** Looks at everything again. */
     Listing list() throws PosixException {
-        long modified = directory.status().modifiedNanos();
+        long modified = directory().status().modifiedNanos();
         listedModified = isSettled(modified) ? modified : -1;
-        listing = Listing.of(directory);
+        listing = Listing.of(directory());
         return listing;
     }
 
     /** Whether every later change must show another time: the clock that stamps files has passed this one (L-18). */
-    private static boolean isSettled(long modified) {
+    static boolean isSettled(long modified) {
         long ahead = modified - Posix.fileClockNanos();
         return ahead < 0 || ahead > CLOCK_BACK_NANOS;
     }
@@ -62,13 +108,13 @@ final class LaneFiles {
 
     /** A descriptor of a regular file of an expected owner. */
     int openSegment(SegmentId segment) throws PosixException {
-        return directory.openRegular(nameOf(segment));
+        return directory().openRegular(nameOf(segment));
     }
 
     /** Present size of a segment, 0 if there is none. */
     long segmentBytes(SegmentId segment) throws PosixException {
         try {
-            return directory.status(nameOf(segment)).size();
+            return directory().status(nameOf(segment)).size();
         } catch (PosixException error) {
             if (error.is(PosixException.ENOENT)) {
                 return 0;
@@ -91,27 +137,36 @@ final class LaneFiles {
     }
 
     void removeSegment(SegmentId segment) {
-        directory.removeQuietly(nameOf(segment));
+        remove(nameOf(segment));
     }
 
     void removeFence(int generation) {
-        directory.removeQuietly(Names.fenceName(generation));
+        remove(Names.fenceName(generation));
     }
 
     void removeDeliveries(int generation) {
-        directory.removeQuietly(Names.deliveriesName(generation));
+        remove(Names.deliveriesName(generation));
     }
 
     void removeCursor(int generation) {
-        directory.removeQuietly(Names.cursorName(generation));
+        remove(Names.cursorName(generation));
+    }
+
+    /** What cannot be removed stays, and is looked at again. */
+    private void remove(String name) {
+        try {
+            directory().removeQuietly(name);
+        } catch (PosixException another) {
+            // the next read says so
+        }
     }
 
     /** Moves something that does not belong here to quarantine. */
-    void putAside(String name, String reason) {
-        quarantine.take(directory, name, reason);
+    void putAside(String name, String reason) throws PosixException {
+        quarantine.take(directory(), name, reason);
     }
 
-    void putAside(SegmentId segment, String reason) {
+    void putAside(SegmentId segment, String reason) throws PosixException {
         putAside(nameOf(segment), reason);
     }
 
@@ -123,7 +178,7 @@ final class LaneFiles {
     /** The fence of a generation; null if it is missing or not authentic. */
     Fence readFence(int generation) throws PosixException {
         try {
-            Fence fence = Fence.decode(directory.readSmall(Names.fenceName(generation), Fence.BYTES + 1), mac);
+            Fence fence = Fence.decode(directory().readSmall(Names.fenceName(generation), Fence.BYTES + 1), mac);
             return fence.newGeneration() == generation ? fence : null;
         } catch (WireException refused) {
             return null;
@@ -137,14 +192,14 @@ final class LaneFiles {
 
     /** The cursor of a receiver's generation; null if it is missing or not authentic. */
     Cursor readCursor(int generation) throws PosixException {
-        return Listing.readCursor(directory, generation, mac);
+        return Listing.readCursor(directory(), generation, mac);
     }
 
     /** The deliveries of a receiver's generation; null if they are missing or not authentic. */
     Map<Long, Integer> readDeliveries(int generation) throws PosixException {
         try {
             String name = Names.deliveriesName(generation);
-            return DeliveryCounts.decode(directory.readSmall(name, DeliveryCounts.MAX_BYTES + 1), mac);
+            return DeliveryCounts.decode(directory().readSmall(name, DeliveryCounts.MAX_BYTES + 1), mac);
         } catch (WireException refused) {
             return null;
         } catch (PosixException error) {
@@ -156,37 +211,35 @@ final class LaneFiles {
     }
 
     void writeDeliveries(int generation, Map<Long, Integer> begun) throws PosixException {
-        Posix.close(directory.replace(Names.deliveriesName(generation), DeliveryCounts.encode(begun, mac)));
+        Posix.close(directory().replace(Names.deliveriesName(generation), DeliveryCounts.encode(begun, mac)));
     }
 
     /** Commits in place: one write, whole for every process (L-15). */
     void writeCursor(Cursor cursor) throws PosixException {
         byte[] data = cursor.encode(mac);
-        if (cursorDescriptor < 0) {
+        String name = Names.cursorName(cursor.receiverGeneration());
+        if (!hasCursor) {
             // put in place by a rename, at full size, so that no later commit needs space
-            byte[] padded = Arrays.copyOf(data, Cursor.MAX_BYTES);
-            cursorDescriptor = directory.replace(Names.cursorName(cursor.receiverGeneration()), padded);
-        } else {
-            cursorBytes.bytes.put(0, data);
-            Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
+            cursorDescriptor = directory().replace(name, Arrays.copyOf(data, Cursor.MAX_BYTES));
+            hasCursor = true;
+            return;
         }
+        if (cursorDescriptor < 0) {
+            cursorDescriptor = directory().openRegular(name, Posix.O_WRONLY);
+        }
+        cursorBytes.bytes.put(0, data);
+        Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
     }
 
     /** Writes the cursor of a former process again in its place, which needs no space. */
     void rewriteCursor(Cursor former) throws PosixException {
         byte[] data = former.encode(mac);
-        int file = directory.openRegular(Names.cursorName(former.receiverGeneration()), Posix.O_WRONLY);
+        int file = directory().openRegular(Names.cursorName(former.receiverGeneration()), Posix.O_WRONLY);
         try {
             Posix.writeAt(file, Block.of(data), data.length, 0);
         } finally {
             Posix.close(file);
         }
-    }
-
-    void close() {
-        Posix.close(cursorDescriptor);
-        cursorDescriptor = -1;
-        directory.close();
     }
 
     private static String nameOf(SegmentId segment) {

@@ -70,13 +70,13 @@ public final class LaneReader {
     }
 
     /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
-    static LaneReader open(Directory directory, Link link, Quarantine quarantine, ReadBuffer buffer)
-            throws PosixException {
+    static LaneReader open(String path, Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
+        LaneMac mac = new LaneMac(link.keyring.laneKeys(NodeId.of(link.source), NodeId.of(link.target)));
+        LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
-            LaneMac mac = new LaneMac(link.keyring.laneKeys(NodeId.of(link.source), NodeId.of(link.target)));
-            return new LaneReader(link, new LaneFiles(directory, mac, quarantine), buffer);
+            return new LaneReader(link, files, buffer);
         } catch (PosixException | RuntimeException failure) {
-            directory.close();
+            files.rest();
             throw failure;
         }
     }
@@ -88,6 +88,11 @@ public final class LaneReader {
     /** Whether more is handed out and not finished than a lane may have in hand (L-19). */
     public boolean isFull() {
         return progress.isFull();
+    }
+
+    /** Whether nothing is in anybody's hands. */
+    public boolean isIdle() {
+        return progress.unfinished() == 0 && redelivery.isEmpty();
     }
 
     private byte[] open(Header header, Block data, int at) {
@@ -286,9 +291,14 @@ public final class LaneReader {
         abandon();
     }
 
+    /** Holds nothing open until the next use; all else stays as it is. */
+    public void rest() {
+        walk.close();
+        files.rest();
+    }
+
     /** Releases the descriptors without writing. */
     public void abandon() {
-        walk.close();
-        files.close();
+        rest();
     }
 }

@@ -74,6 +74,8 @@ final class Libc {
 
     static native int clock_gettime(int clock, long buffer);
 
+    static native int getrlimit(int resource, long limits);
+
     static native int epoll_create1(int flags);
 
     static native int epoll_ctl(int epoll, int operation, int descriptor, long event);

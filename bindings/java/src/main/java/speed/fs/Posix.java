@@ -45,6 +45,7 @@ public final class Posix {
     private static final int W_OK_X_OK = 3;
     private static final int PATH_BYTES = 4096;
     private static final int MOST_GROUPS = 65536;
+    private static final int RLIMIT_NOFILE = 7;
 
     private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
         Block block = new Block(STATX_BYTES);
@@ -109,6 +110,14 @@ public final class Posix {
     /** Whether a process exists that only another user may signal. */
     static boolean isForeignProcess(long pid) {
         return pid <= Integer.MAX_VALUE && Libc.kill((int) pid, 0) < 0 && Native.getLastError() == PosixException.EPERM;
+    }
+
+    /** How many descriptors this process may have. */
+    public static long mostDescriptors() {
+        Block limits = SCRATCH.get();
+        Libc.getrlimit(RLIMIT_NOFILE, limits.address);
+        long soft = limits.bytes.getLong(0);
+        return soft < 0 ? Long.MAX_VALUE : soft;
     }
 
     // --- descriptors ---

@@ -15,6 +15,10 @@ import speed.wire.NodeId;
 
 /** What all parts of one running node share: identity, registry access, grants and counters. */
 public final class Context {
+    /** What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell. */
+    private static final int FILES_EACH = 3;
+    private static final int MIN_AWAKE = 4;
+
     /** How the node was asked to be. */
     public final Options options;
     public final NodeId id;
@@ -39,6 +43,16 @@ public final class Context {
         this.polling = polling;
         id = NodeId.of(options.name());
         generation = registration.entry().generation();
+    }
+
+    /** How many lanes may hold files open: two thirds of the files are for them (L-26). */
+    int mostLanes() {
+        return Math.max(MIN_AWAKE, (int) (2L * options.openFiles() / 3 / FILES_EACH));
+    }
+
+    /** How many links may. */
+    int mostLinks() {
+        return Math.max(MIN_AWAKE, options.openFiles() / 3 / FILES_EACH);
     }
 
     public String name() {

@@ -3,12 +3,16 @@ package speed.runtime;
 import java.util.List;
 import java.util.function.Consumer;
 import speed.core.Token;
+import speed.fs.Inbox;
 import speed.fs.LaneReader;
 import speed.fs.PosixException;
 import speed.fs.Received;
 import speed.wire.NodeId;
 
-/** One lane being read, shared by the holder of the protocol role and those who finish envelopes. Thread-safe. */
+/**
+ * One lane being read, shared by the holder of the protocol role and those who finish envelopes. Thread-safe. At rest it
+ * holds no file open: what is finished meanwhile opens them for that long only.
+ */
 final class InboundLane implements Lane {
     private static final LaneReader.Batch NOTHING = new LaneReader.Batch(List.of(), false);
 
@@ -19,6 +23,9 @@ final class InboundLane implements Lane {
     private boolean paused;
     private boolean more;
     private boolean closed;
+    private boolean rests;
+    /** When its directory had been changed last as a scan found its sender gone; for the thread that reads. */
+    long changedAt = Inbox.UNSETTLED;
 
     InboundLane(String source, LaneReader reader, Consumer<NodeId> resume) {
         this.source = source;
@@ -29,6 +36,7 @@ final class InboundLane implements Lane {
 
     /** What the reader has now, nothing while too much is unfinished. */
     synchronized LaneReader.Batch read(int maxEnvelopes, int maxBytes, long now, boolean scan) throws PosixException {
+        rests = false;
         paused = reader.isFull();
         more = paused && !closed;
         if (paused || closed) {
@@ -49,6 +57,11 @@ final class InboundLane implements Lane {
         return more;
     }
 
+    /** Whether nothing of it is unread or unfinished. */
+    synchronized boolean isRead() {
+        return !more && reader.isIdle();
+    }
+
     @Override
     public String source() {
         return source;
@@ -64,6 +77,7 @@ final class InboundLane implements Lane {
             }
             tokens.forEach(reader::finish);
             written = reader.commit();
+            stayAtRest();
             resumes = paused && !reader.isFull();
         }
         if (resumes) {
@@ -79,13 +93,31 @@ final class InboundLane implements Lane {
 
     @Override
     public synchronized int begin(Token token) {
-        return closed ? 2 : reader.begin(token);
+        if (closed) {
+            return 2;
+        }
+        int count = reader.begin(token);
+        stayAtRest();
+        return count;
     }
 
     @Override
     public synchronized void drop(Token token) {
         if (!closed) {
             reader.finishLazily(token);
+            stayAtRest();
+        }
+    }
+
+    /** Holds no file open until it is read again. */
+    synchronized void rest() {
+        rests = true;
+        stayAtRest();
+    }
+
+    private void stayAtRest() {
+        if (rests && !closed) {
+            reader.rest();
         }
     }
 

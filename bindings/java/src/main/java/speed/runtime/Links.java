@@ -1,9 +1,11 @@
 package speed.runtime;
 
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import speed.core.Awake;
 import speed.errors.AccessDeniedException;
 import speed.errors.NodeLeftException;
 import speed.errors.UnknownNodeException;
@@ -15,12 +17,15 @@ final class Links {
     private final Context context;
     private final Map<String, OutgoingLink> links = new ConcurrentHashMap<>();
     private final Map<String, Integer> met = new ConcurrentHashMap<>();
+    /** Links that hold files open; its monitor guards it. */
+    private final Awake<String> awake;
     private final Map<String, Splitter> splitters = new ConcurrentHashMap<>();
     private volatile Consumer<OutgoingLink> opened = link -> {};
     private volatile boolean hasEnded;
 
     Links(Context context) {
         this.context = context;
+        awake = new Awake<>(context.mostLinks());
     }
 
     void onOpen(Consumer<OutgoingLink> notice) {
@@ -56,16 +61,26 @@ final class Links {
         if (link != null && met.getOrDefault(target, 0) >= generation) {
             return link;
         }
-        boolean isNew = link == null;
-        link = links.computeIfAbsent(target, name -> new OutgoingLink(context, name, generation, splitters.get(name)));
+        link = links.computeIfAbsent(target,
+                name -> new OutgoingLink(context, name, generation, splitters.get(name), this::used));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }
-        if (link.meets(generation) || isNew) {
-            opened.accept(link);
-        }
+        link.meets(generation);
         met.merge(target, generation, Math::max);
         return link;
+    }
+
+    /** A link is about to be used: those that were used longest ago rest for it (L-26). */
+    private void used(OutgoingLink link) {
+        List<String> oldest;
+        synchronized (awake) {
+            oldest = awake.use(link.target);
+        }
+        oldest.forEach(target -> links.get(target).rest());
+        if (link.wake()) {
+            opened.accept(link);
+        }
     }
 
     /** Cuts all that goes to a target from now on; null ends it (G-18). */
@@ -94,7 +109,7 @@ final class Links {
     private void drop(String target) {
         OutgoingLink link = links.get(target);
         if (link != null) {
-            link.close();
+            link.rest();
         }
     }
 

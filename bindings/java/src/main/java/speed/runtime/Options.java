@@ -6,6 +6,7 @@ import speed.OnError;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
 import speed.fs.Filesystem;
+import speed.fs.Posix;
 import speed.message.MessageSecurity;
 import speed.segment.SegmentLimits;
 
@@ -17,6 +18,7 @@ import speed.segment.SegmentLimits;
  * @param durable whether sends are flushed to disk (L-7)
  * @param polling whether bells are not used even where they could be (L-22)
  * @param laneBytes what may wait in a receiver's lane (L-6)
+ * @param openFiles how many descriptors may be for lanes and links together (L-26)
  * @param segmentLimits what may be kept of payloads that come in segments (G-15)
  * @param onError what becomes of messages that fail (S-17)
  * @param maxDeliveries how often a message is begun at most
@@ -34,12 +36,19 @@ public record Options(
         boolean durable,
         boolean polling,
         long laneBytes,
+        int openFiles,
         String namespace,
         SegmentLimits segmentLimits,
         OnError onError,
         int maxDeliveries,
         MessageSecurity security) {
     private static final int MAX_WORKERS = 256;
+    private static final int MAX_OPEN_FILES = 8192;
+
+    /** For lanes and links together: half of what the process may have, but not more than a node has use for. */
+    public static int defaultOpenFiles() {
+        return (int) Math.min(MAX_OPEN_FILES, Posix.mostDescriptors() / 2);
+    }
 
     /** ConfigurationException for what cannot be, whatever the root. */
     void check() {
@@ -51,6 +60,9 @@ public record Options(
         }
         if (laneBytes < 1) {
             throw new ConfigurationException("laneBytes is " + laneBytes + "; use a positive number of bytes");
+        }
+        if (openFiles < 1) {
+            throw new ConfigurationException("openFiles is " + openFiles + "; use 1 or more");
         }
     }
 

@@ -7,6 +7,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import speed.errors.Execution;
 import speed.errors.InboxFullException;
@@ -29,7 +30,10 @@ import speed.wire.Names;
 import speed.wire.NodeId;
 import speed.wire.Sequence;
 
-/** The link from this node to a target: one sequence, one lane, one ringer (L-2 to L-9, W-8). Thread-safe. */
+/**
+ * The link from this node to a target: one sequence, one lane, one ringer (L-2 to L-9, W-8). Thread-safe. At rest it holds
+ * no file open.
+ */
 final class OutgoingLink {
     /** First and longest pause between two looks at a full lane; no bell announces room. */
     private static final long FIRST_PAUSE_NANOS = 1_000_000;
@@ -52,7 +56,9 @@ final class OutgoingLink {
     private final Flushing flushing = new Flushing();
     private final LinkSealer sealer;
     private final LaneWriter writer;
-    private Block envelopes = new Block(USUAL_BYTES);
+    private final Consumer<OutgoingLink> used;
+    /** Null at rest. */
+    private Block envelopes;
     private volatile long counter;
     private long synced;
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
@@ -60,11 +66,14 @@ final class OutgoingLink {
     private int targetGeneration;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
     private volatile Splitter splitter;
+    private volatile boolean rests = true;
     private boolean hasEnded;
     private boolean isShut;
 
-    OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter) {
+    /** A link at rest; {@code used} is told before each envelope, and wakes it. */
+    OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter, Consumer<OutgoingLink> used) {
         this.splitter = splitter;
+        this.used = used;
         this.context = context;
         this.target = target;
         this.targetGeneration = targetGeneration;
@@ -163,6 +172,15 @@ final class OutgoingLink {
         if (load.isUrgent() && isFull) {
             throw inboxFull();
         }
+        used.accept(this);
+        try {
+            return transmitAwake(load, total, track);
+        } finally {
+            stayAtRest();
+        }
+    }
+
+    private long transmitAwake(Load load, long total, LongConsumer track) {
         long sequence;
         int failedBefore;
         lock.lock();
@@ -247,8 +265,8 @@ final class OutgoingLink {
         if (bytes > KEPT_BYTES) {
             return new Block(bytes);
         }
-        if (bytes > envelopes.size) {
-            envelopes = new Block(bytes);
+        if (envelopes == null || bytes > envelopes.size) {
+            envelopes = new Block(Math.max(bytes, USUAL_BYTES));
         }
         return envelopes;
     }
@@ -345,35 +363,55 @@ final class OutgoingLink {
         }
     }
 
-    /**
-     * A new generation of the target gets a new segment: it may have put the old lane into quarantine.
-     *
-     * @return whether it is a new generation
-     */
-    boolean meets(int generation) {
+    /** A new generation of the target gets a new segment, and has another reader at its bell. */
+    void meets(int generation) {
         lock.lock();
         try {
-            boolean isNew = generation > targetGeneration;
-            if (isNew) {
+            if (generation > targetGeneration) {
                 targetGeneration = generation;
-                writer.close();
-                ringer.close();
+                rests = true;
+                release();
             }
-            return isNew;
         } finally {
             lock.unlock();
         }
     }
 
-    /** Releases the files; the sequence goes on if the target returns. */
-    void close() {
-        lock.lock();
-        try {
-            writer.close();
-            ringer.close();
-        } finally {
-            lock.unlock();
+    /** It is used again: whether it was at rest. */
+    boolean wake() {
+        boolean wakes = rests;
+        rests = false;
+        return wakes;
+    }
+
+    /** Holds no file open until the next envelope; waits for nobody: whoever writes just now goes on, and closes them. */
+    void rest() {
+        rests = true;
+        if (lock.tryLock()) {
+            try {
+                release();
+            } finally {
+                lock.unlock();
+            }
         }
+    }
+
+    private void stayAtRest() {
+        if (rests) {
+            lock.lock();
+            try {
+                release();
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    /** The sequence goes on with the next envelope. */
+    private void release() {
+        writer.close();
+        ringer.close();
+        envelopes = null;
     }
 
     /** What is being written is the last, but for the leave notice: a successor may fence off the rest (L-18). */

@@ -1,12 +1,8 @@
 package speed.runtime;
 
-import java.util.Collection;
-import java.util.HashMap;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import speed.core.Log;
-import speed.errors.SpeedException;
 import speed.errors.WireException;
 import speed.fs.Bell;
 import speed.fs.Inbox;
@@ -21,13 +17,12 @@ import speed.wire.NodeId;
  * The protocol role: wait on the bell, read lanes, check, dispatch (L-8 to L-21, T-11). Owns bell, inbox and inbound
  * lanes. The {@link Reader} holds the role; {@link #turn} is everything that it does once.
  */
-final class Protocol implements Introspection.Lanes {
+final class Protocol {
     private static final Log LOG = new Log("speed.protocol");
     /** Bounds per lane and wake-up: no lane starves the others (L-19). */
     private static final int READ_ENVELOPES = 64;
     private static final int READ_BYTES = 4 << 20;
     private static final long SCAN_NANOS = (long) (Limits.FULL_SCAN_SECONDS * 1e9);
-    private static final long GRACE_NANOS = (long) (Limits.UNGRANTED_LANE_GRACE_SECONDS * 1e9);
     private static final long SHORTEST_POLL_NANOS = 500_000;
     private static final long LONGEST_POLL_NANOS = 20_000_000;
     private static final long NOW = Long.MIN_VALUE;
@@ -44,14 +39,14 @@ final class Protocol implements Introspection.Lanes {
     private final Waker waker;
     private final Inbox inbox;
     private final Dispatch dispatch;
-    private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
-    private final Map<String, Long> ungranted = new HashMap<>();
-    private final Map<String, Object> closedCounts = new HashMap<>();
+    private final InboundLanes lanes;
     private final Departures departures;
     /** Nodes that were written to and did not hear their bells: perhaps they are gone. */
     private final Set<String> unheard = ConcurrentHashMap.newKeySet();
     private final SomeLines lines = new SomeLines();
     private long pollNanos = SHORTEST_POLL_NANOS;
+    /** Whether rings were lost, so that the next scan looks at everything. */
+    private boolean missedRings;
     private volatile long nextScan = NOW;
     private volatile long waitsUntil = Long.MAX_VALUE;
 
@@ -61,6 +56,7 @@ final class Protocol implements Introspection.Lanes {
         this.bell = bell;
         this.inbox = inbox;
         this.dispatch = dispatch;
+        lanes = new InboundLanes(context, inbox, dispatch::mayRead, this::resume, context.mostLanes());
         departures = new Departures(context.pending, context.registry::isGone, dispatch::nodeDied);
         waker = bell == null ? null : new Waker(bell);
     }
@@ -109,19 +105,18 @@ final class Protocol implements Introspection.Lanes {
         wake();
     }
 
+    /** What lies in the inbox, in numbers. */
+    Introspection.Lanes lanes() {
+        return lanes;
+    }
+
     // --- the role ---
 
     /** Waits until there is something to do, and does it: rings, lanes, departures, deadlines, each for itself. */
     void turn() {
         Set<NodeId> rung = awaitRings();
         long now = System.nanoTime();
-        guarded("reading lanes", () -> {
-            if (rung == null || now >= nextScan) {
-                scan(now);
-            } else {
-                rung.forEach(source -> drainRung(source, now));
-            }
-        });
+        guarded("reading lanes", () -> read(rung, now));
         guarded("looking for nodes that left", this::failDeparted);
         guarded("looking at deadlines", () -> dispatch.expire(now));
     }
@@ -146,18 +141,10 @@ final class Protocol implements Introspection.Lanes {
 
     /** The rings are taken: what they meant is found by the next scan. */
     private void failed(String what, Throwable failure) {
+        missedRings = true;
         context.stats.count("protocol_failures");
         nextScan = System.nanoTime() + FAILED_NANOS;
         lines.warn(LOG, "{} failed, it is tried again: {}", what, failure.toString());
-    }
-
-    private void drainRung(NodeId source, long now) {
-        InboundLane lane = lanes.get(source);
-        if (lane != null) {
-            drain(lane, now, false);
-        } else if (!source.equals(context.id)) {
-            nextScan = NOW;
-        }
     }
 
     /**
@@ -170,10 +157,16 @@ final class Protocol implements Introspection.Lanes {
                 readerDied(name);
             }
         }
-        departures.tell(() -> nextScan != NOW, name -> {
-            InboundLane lane = lanes.get(NodeId.of(name));
-            return lane == null || !lane.mayHoldMore();
-        });
+        departures.tell(() -> nextScan != NOW, this::isRead);
+    }
+
+    /** Reads the lane of a node that left, which the scan may not have had its turn for. */
+    private boolean isRead(String name) {
+        InboundLane lane = lanes.of(NodeId.of(name));
+        if (lane != null) {
+            drain(lane, System.nanoTime(), true);
+        }
+        return lane == null || !lane.mayHoldMore();
     }
 
     /** Source ids that rang; empty after a timer; null if everything must be looked at. */
@@ -208,38 +201,29 @@ final class Protocol implements Introspection.Lanes {
 
     // --- lanes ---
 
-    private void scan(long now) throws PosixException {
-        nextScan = now + SCAN_NANOS;
-        try {
-            for (String source : inbox.scan()) {
-                if (!lanes.containsKey(NodeId.of(source))) {
-                    openLane(source, now);
-                }
-            }
-        } finally { // lanes that are open can be read all the same
-            lanes.values().forEach(lane -> drain(lane, now, true));
+    private void read(Set<NodeId> rung, long now) throws PosixException {
+        if (rung == null || now >= nextScan || !lanes.know(rung)) {
+            scan(rung, now);
+            return;
         }
-        dispatch.lookAtLetters();
+        for (NodeId source : rung) {
+            InboundLane lane = lanes.of(source);
+            if (lane != null) {
+                drain(lane, now, false);
+            }
+        }
     }
 
-    /**
-     * Opens the lane of a sender that may write here; puts others aside after a time of grace (L-21), which lets a
-     * restarted program grant what it granted before.
-     */
-    private void openLane(String source, long now) throws PosixException {
-        if (dispatch.mayRead(source)) {
-            ungranted.remove(source);
-            try {
-                lanes.put(NodeId.of(source), new InboundLane(source, inbox.lane(source), this::resume));
-            } catch (PosixException | SpeedException error) {
-                context.stats.count("lanes_unreadable");
-                LOG.warn("lane of {} cannot be read: {}", source, error.getMessage());
-            }
-        } else if (now - ungranted.computeIfAbsent(source, any -> now) > GRACE_NANOS) {
-            ungranted.remove(source);
-            inbox.quarantine(source, "the sender has no grant");
-            context.stats.count("lanes_quarantined");
+    private void scan(Set<NodeId> rung, long now) throws PosixException {
+        nextScan = now + SCAN_NANOS;
+        boolean everything = rung == null || missedRings;
+        missedRings = false;
+        try {
+            lanes.list(now);
+        } finally { // lanes that are known can be read all the same
+            lanes.due(rung == null ? Set.of() : rung, everything, lane -> drain(lane, now, true));
         }
+        dispatch.lookAtLetters();
     }
 
     /** Has a lane read again that was left with something in it. */
@@ -258,26 +242,19 @@ final class Protocol implements Introspection.Lanes {
             for (Received envelope : batch.received()) {
                 deliver(lane, envelope);
             }
-            if (!batch.received().isEmpty()) {
+            if (batch.received().isEmpty() && !batch.more()) {
+                lanes.idle(lane, scan);
+            } else {
                 pollNanos = SHORTEST_POLL_NANOS;
+                lanes.used(lane);
             }
             if (batch.more()) {
                 resume(lane.id);
             }
         } catch (PosixException | RuntimeException | Error failure) { // what was read and not delivered would be lost
-            giveUp(lane);
+            lanes.giveUp(lane);
             LOG.warn("lane of {} failed, opened again at the next scan: {}", lane.source, failure.toString());
         }
-    }
-
-    /** Closes a lane in disorder; the next scan opens it at its last commit. */
-    private void giveUp(InboundLane lane) {
-        context.stats.count("lanes_failed");
-        lanes.remove(lane.id);
-        synchronized (closedCounts) {
-            lane.reader.counts().addTo(closedCounts);
-        }
-        lane.abandon();
     }
 
     private void deliver(InboundLane lane, Received envelope) {
@@ -296,29 +273,11 @@ final class Protocol implements Introspection.Lanes {
 
     /** Commits and releases all lanes and the bell; nobody holds the role any more. */
     void close() {
-        Collection<InboundLane> open = lanes.values();
-        open.forEach(InboundLane::close);
-        open.clear();
+        lanes.close();
         inbox.close();
         if (bell != null) {
             waker.close();
             bell.close();
-        }
-    }
-
-    @Override
-    public int openLanes() {
-        return lanes.size();
-    }
-
-    @Override
-    public void addCounts(Map<String, Object> total) {
-        synchronized (closedCounts) {
-            closedCounts.forEach(total::put);
-        }
-        lanes.values().forEach(lane -> lane.reader.counts().addTo(total));
-        if (inbox.junk() > 0) {
-            total.merge("foreign_files", (long) inbox.junk(), (old, more) -> (Long) old + (Long) more);
         }
     }
 }

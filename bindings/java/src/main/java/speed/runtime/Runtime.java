@@ -87,7 +87,7 @@ public final class Runtime {
         protocol = new Protocol(context, prepared.bell, prepared.inbox, dispatch);
         questions = new Questions(parts.calls());
         outbox = new Outbox(context, links, parts.calls(), messages, pool);
-        parts.introspection().about(protocol);
+        parts.introspection().about(protocol.lanes());
         context.onHeed(protocol::heed);
         context.onUnheard(protocol::nobodyHears);
         links.onOpen(protocol::watchReader);

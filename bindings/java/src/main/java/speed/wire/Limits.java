@@ -32,7 +32,8 @@ public final class Limits {
     public static final int MAX_REMEMBERED_JUNK = 4096;
     public static final int SEGMENT_BYTES = 8_388_608;
     public static final int LANE_WINDOW_BYTES = 67_108_864;
-    public static final int MAX_LANES = 4096;
+    public static final int MAX_LANES = 65_536;
+    public static final int LANES_AT_REST_A_SCAN = 64;
     public static final int MAX_LANE_SEGMENTS = 32_768;
     public static final int MAX_UNFINISHED = 64;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;

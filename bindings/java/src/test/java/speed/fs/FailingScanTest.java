@@ -29,6 +29,7 @@ class FailingScanTest {
             billing.register("one", request -> 1);
             assertEquals(1L, analytics.call("billing", "one", Map.of())); // both lanes are open
             FailingCall.during("getdents64", PosixException.EMFILE, () -> {
+                Directory.makeIfAbsent(root.path() + "/analytics/inbox/guest"); // else there is nothing to list
                 awaitFailure(analytics);
                 assertThrows(CallTimeoutException.class,
                         () -> analytics.call("billing", "hold", Map.of(), Duration.ofMillis(300)));

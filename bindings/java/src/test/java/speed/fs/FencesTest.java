@@ -80,7 +80,7 @@ class FencesTest extends OneLane {
     }
 
     private Fence fence(int generation) throws PosixException {
-        return new LaneFiles(Directory.open(lane().toString()), mac, null).readFence(generation);
+        return new LaneFiles(lane().toString(), mac, null).readFence(generation);
     }
 
     /** What is no lane file of an older generation bounds nothing. */

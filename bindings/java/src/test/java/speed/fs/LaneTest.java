@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import speed.errors.LeaseLostException;
 import speed.errors.StorageException;
@@ -210,7 +211,7 @@ class LaneTest extends OneLane {
         new Sender(1).send("one");
         Files.writeString(root.resolve("billing/inbox/file"), "foreign");
         Files.createDirectory(root.resolve("billing/inbox/näme"));
-        assertEquals(List.of("analytics"), inbox.scan());
+        assertEquals(Set.of("analytics"), inbox.scan());
         assertEquals(2, quarantined());
     }
 
@@ -219,12 +220,69 @@ class LaneTest extends OneLane {
     void aLaneThatWasPutAsideIsBegunAnew() throws IOException {
         Sender sender = new Sender(1);
         sender.send("one");
-        inbox(1).quarantine("analytics", "no grant");
+        Files.move(lane(), root.resolve("aside"));
         sender.writer.close();
         sender.send("two");
         assertTrue(Files.exists(lane()));
         assertThrows(StorageException.class, () -> new LaneWriter(
                 root.toString(), "analytics", "nobody", 1, mac, MANNER).hasRoom(1));
+    }
+
+    @Test
+    void anInboxIsListedOnlyIfLanesCameOrWent() throws IOException, PosixException {
+        Inbox inbox = inbox(1);
+        awaitNothingNew(inbox);
+        new Sender(1).send("one");
+        assertEquals(Set.of("analytics"), inbox.scan());
+        awaitNothingNew(inbox);
+        Files.move(lane(), root.resolve("aside"));
+        assertEquals(Set.of(), inbox.scan());
+    }
+
+    /** Until the clock passed the time of the directory it is listed again. */
+    private static void awaitNothingNew(Inbox inbox) throws PosixException {
+        long until = System.nanoTime() + 20_000_000_000L;
+        while (inbox.scan() != null) {
+            assertTrue(System.nanoTime() < until, "it is always listed again");
+        }
+    }
+
+    /** L-26. */
+    @Test
+    void aLaneAtRestHoldsNothingOpenAndGoesOnWhereItStood() throws IOException {
+        Sender sender = new Sender(1);
+        sender.send("one");
+        sender.send("two");
+        sender.writer.close();
+        LaneReader reader = inbox(1).lane("analytics");
+        List<Received> first = read(reader);
+        assertEquals(3, OpenFiles.below(lane()).size());
+        reader.rest();
+        assertEquals(List.of(), OpenFiles.below(lane()));
+        reader.finish(first.get(0).token());
+        assertTrue(reader.commit());
+        reader.rest();
+        sender.send("three");
+        sender.writer.close();
+        assertEquals(List.of("three"), texts(read(reader)));
+        reader.rest();
+        assertEquals(List.of(), OpenFiles.below(lane()));
+        reader.abandon();
+        assertEquals(List.of("two", "three"), texts(read(inbox(2).lane("analytics"))));
+    }
+
+    /** L-26: its position says nothing about another directory. */
+    @Test
+    void whatStandsInThePlaceOfALaneAtRestIsNotTakenForIt() throws IOException {
+        new Sender(1).send("one");
+        LaneReader reader = inbox(1).lane("analytics");
+        List<Received> received = read(reader);
+        reader.rest();
+        Files.move(lane(), root.resolve("aside"));
+        Files.createDirectory(lane());
+        assertThrows(PosixException.class, () -> read(reader));
+        reader.finish(received.get(0).token());
+        assertFalse(reader.commit());
     }
 
     /** L-6: leftovers count until a cursor lies behind them; an empty lane takes any one envelope. */

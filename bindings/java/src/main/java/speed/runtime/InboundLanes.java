@@ -1,0 +1,254 @@
+package speed.runtime;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
+import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import speed.core.Awake;
+import speed.errors.SpeedException;
+import speed.fs.Inbox;
+import speed.fs.PosixException;
+import speed.wire.Limits;
+import speed.wire.NodeId;
+
+/**
+ * All lanes of an inbox, by the id that their sender rings with: which are known, which hold files open, and which are
+ * looked at next (L-21, L-26). For the thread that reads; anybody may ask for the numbers.
+ *
+ * <p>A lane that was read to its end, and whose sender is gone, costs a name and a time; one that holds files open goes
+ * to rest when others need them.
+ */
+final class InboundLanes implements Introspection.Lanes {
+    private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
+    private static final long GRACE_NANOS = (long) (Limits.UNGRANTED_LANE_GRACE_SECONDS * 1e9);
+
+    private final Context context;
+    private final Inbox inbox;
+    private final Predicate<String> mayRead;
+    private final Consumer<NodeId> resume;
+    private final Map<NodeId, String> names = new ConcurrentHashMap<>();
+    private final Map<NodeId, InboundLane> lanes = new ConcurrentHashMap<>();
+    /** Lanes of senders that are gone, read to the end: when they were changed last. */
+    private final Map<NodeId, Long> passed = new HashMap<>();
+    private final Awake<NodeId> awake;
+    /** Who is looked at next; whoever comes new goes first. */
+    private final Deque<NodeId> turns = new ArrayDeque<>();
+    /** What failed: the next scan opens it again. */
+    private final Set<NodeId> failed = new LinkedHashSet<>();
+    /** What an earlier process left, while it waits for a grant; null before the first listing. */
+    private Set<NodeId> held;
+    private long heldUntil;
+    private final Map<String, Object> closedCounts = new HashMap<>();
+
+    InboundLanes(Context context, Inbox inbox, Predicate<String> mayRead, Consumer<NodeId> resume, int mostAwake) {
+        this.context = context;
+        this.inbox = inbox;
+        this.mayRead = mayRead;
+        this.resume = resume;
+        awake = new Awake<>(mostAwake);
+    }
+
+    // --- which to read ---
+
+    /** Whether all of these have a lane that was listed, or are this node itself. */
+    boolean know(Collection<NodeId> sources) {
+        return sources.stream().allMatch(source -> names.containsKey(source) || source.equals(context.id));
+    }
+
+    /** The lane of whoever rang; null if it is not known yet, waits for a grant, or cannot be opened. */
+    InboundLane of(NodeId source) {
+        InboundLane lane = lanes.get(source);
+        return lane != null ? lane : open(source);
+    }
+
+    /** Knows the senders that have a lane; what an earlier process found waits for its grants. */
+    void list(long now) throws PosixException {
+        Set<String> found = inbox.scan();
+        if (found != null) {
+            know(found);
+        }
+        if (held == null) {
+            held = new HashSet<>(names.keySet());
+            held.removeIf(source -> mayRead.test(names.get(source)));
+            heldUntil = now + GRACE_NANOS;
+        }
+        release(now);
+    }
+
+    private void know(Set<String> found) {
+        names.values().retainAll(found);
+        Set<String> known = new HashSet<>(names.values());
+        for (String name : found) {
+            if (!known.contains(name)) {
+                NodeId source = NodeId.of(name);
+                names.put(source, name);
+                turns.addFirst(source);
+            }
+        }
+        passed.keySet().retainAll(names.keySet());
+        lanes.values().stream().filter(lane -> !names.containsKey(lane.id)).forEach(this::abandon);
+    }
+
+    /** What was granted meanwhile, or waited long enough, is looked at next. */
+    private void release(long now) {
+        for (Iterator<NodeId> each = held.iterator(); each.hasNext();) {
+            NodeId source = each.next();
+            String name = names.get(source);
+            if (name == null || now - heldUntil >= 0 || mayRead.test(name)) {
+                each.remove();
+                turns.addFirst(source);
+            }
+        }
+    }
+
+    /**
+     * Reads what a scan reads: those that rang, those that hold files open, those that failed, and of the others some in
+     * turn, or all.
+     */
+    void due(Collection<NodeId> rung, boolean everything, Consumer<InboundLane> read) {
+        Set<NodeId> sources = new LinkedHashSet<>(rung);
+        awake.forEach(sources::add);
+        sources.addAll(failed);
+        failed.clear();
+        sources.addAll(everything ? names.keySet() : nextTurns());
+        for (NodeId source : sources) { // one after the other: each may need the files of one before it
+            InboundLane lane = rung.contains(source) || !isPassed(source) ? of(source) : null;
+            if (lane != null) {
+                read.accept(lane);
+            }
+        }
+    }
+
+    private List<NodeId> nextTurns() {
+        if (turns.isEmpty()) {
+            turns.addAll(names.keySet());
+        }
+        List<NodeId> next = new ArrayList<>();
+        while (next.size() < Limits.LANES_AT_REST_A_SCAN && !turns.isEmpty()) {
+            next.add(turns.removeFirst());
+        }
+        return next;
+    }
+
+    /** Whether a lane was read to its end, and nothing came or went since. */
+    private boolean isPassed(NodeId source) {
+        Long changedAt = passed.get(source);
+        return changedAt != null && inbox.changedAt(names.get(source)) == changedAt;
+    }
+
+    private InboundLane open(NodeId source) {
+        String name = names.get(source);
+        if (name == null || isHeld(source, name)) {
+            return null;
+        }
+        try {
+            InboundLane lane = new InboundLane(name, inbox.lane(name), resume);
+            passed.remove(source);
+            lanes.put(source, lane);
+            return lane;
+        } catch (PosixException | SpeedException error) {
+            failed.add(source);
+            context.stats.count("lanes_unreadable");
+            LOG.warn("lane of {} cannot be read: {}", name, error.getMessage());
+            return null;
+        }
+    }
+
+    private boolean isHeld(NodeId source, String name) {
+        return held != null && held.contains(source) && !mayRead.test(name);
+    }
+
+    // --- what holds files open ---
+
+    /** It had something: it holds its files open, and another one may have to rest. */
+    void used(InboundLane lane) {
+        for (NodeId source : awake.use(lane.id)) {
+            InboundLane other = lanes.get(source);
+            if (other != null) {
+                other.rest();
+            }
+        }
+    }
+
+    /** It had nothing: unless it was used of late it holds nothing open, and a scan lets go of it if its sender is gone. */
+    void idle(InboundLane lane, boolean scan) {
+        if (awake.contains(lane.id)) {
+            return;
+        }
+        lane.rest();
+        if (scan && hasEnded(lane)) {
+            lanes.remove(lane.id);
+            passed.put(lane.id, lane.changedAt);
+            lane.close();
+            remember(lane);
+        }
+    }
+
+    /**
+     * Whether its sender was gone before a scan that found nothing new: what it wrote just before its end is not passed
+     * over.
+     */
+    private boolean hasEnded(InboundLane lane) {
+        long before = lane.changedAt;
+        boolean isOver = lane.isRead() && context.registry.live(lane.source) == null;
+        lane.changedAt = isOver ? inbox.changedAt(lane.source) : Inbox.UNSETTLED;
+        return isOver && before != Inbox.UNSETTLED && before == lane.changedAt;
+    }
+
+    /** Closes a lane in disorder; the next scan opens it at its last commit. */
+    void giveUp(InboundLane lane) {
+        context.stats.count("lanes_failed");
+        abandon(lane);
+        failed.add(lane.id);
+    }
+
+    private void abandon(InboundLane lane) {
+        lanes.remove(lane.id);
+        awake.rest(lane.id);
+        remember(lane);
+        lane.abandon();
+    }
+
+    private void remember(InboundLane lane) {
+        synchronized (closedCounts) {
+            lane.reader.counts().addTo(closedCounts);
+        }
+    }
+
+    // --- the end, and the numbers ---
+
+    /** Commits and releases all. */
+    void close() {
+        Collection<InboundLane> open = lanes.values();
+        open.forEach(InboundLane::close);
+        open.clear();
+    }
+
+    @Override
+    public int openLanes() {
+        return names.size();
+    }
+
+    @Override
+    public void addCounts(Map<String, Object> total) {
+        synchronized (closedCounts) {
+            closedCounts.forEach(total::put);
+        }
+        lanes.values().forEach(lane -> lane.reader.counts().addTo(total));
+        if (inbox.junk() > 0) {
+            total.merge("foreign_files", (long) inbox.junk(), (old, more) -> (Long) old + (Long) more);
+        }
+    }
+}

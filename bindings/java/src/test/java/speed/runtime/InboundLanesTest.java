@@ -1,0 +1,244 @@
+package speed.runtime;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import speed.fs.Inbox;
+import speed.fs.LaneReader;
+import speed.fs.LaneWriter;
+import speed.fs.OpenFiles;
+import speed.fs.PosixException;
+import speed.fs.Received;
+import speed.tool.BenchRoot;
+import speed.wire.Block;
+import speed.wire.EnvelopeType;
+import speed.wire.Keyring;
+import speed.wire.LaneMac;
+import speed.wire.Limits;
+import speed.wire.LinkSealer;
+import speed.wire.NodeId;
+
+/** L-21, L-26: which lanes are read, and which hold files open; real files, a clock of the test. */
+@Timeout(60)
+class InboundLanesTest {
+    private static final int FEW = 4;
+    private static final long GRACE = (long) (Limits.UNGRANTED_LANE_GRACE_SECONDS * 1e9);
+
+    private BenchRoot root;
+    /** Lends its registry: none of the senders here is in it. */
+    private RunningNode host;
+    private Keyring ring;
+    private InboundLanes lanes;
+    private final Set<String> granted = new HashSet<>();
+    private final Map<String, Long> counters = new HashMap<>();
+
+    @BeforeEach
+    void open() throws IOException, PosixException {
+        root = new BenchRoot(null);
+        host = new RunningNode(root, "host");
+        ring = host.runtime.context().registry.keyring();
+        lanes = open(1);
+    }
+
+    @AfterEach
+    void close() throws IOException {
+        lanes.close();
+        host.close();
+        root.close();
+    }
+
+    private InboundLanes open(int generation) throws PosixException {
+        Inbox inbox = new Inbox(root.path().toString(), "billing", generation, ring);
+        inbox.prepare();
+        return new InboundLanes(host.runtime.context(), inbox, granted::contains, lane -> { }, FEW);
+    }
+
+    private void send(String source, String text) {
+        long counter = counters.merge(source, 1L, Long::sum);
+        NodeId from = NodeId.of(source);
+        NodeId to = NodeId.of("billing");
+        LaneWriter writer = new LaneWriter(root.path().toString(), source, "billing", 1,
+                new LaneMac(ring.laneKeys(from, to)), new LaneWriter.Manner(1 << 26, false, false));
+        Block block = new Block(text.length() + 104);
+        int bytes = new LinkSealer(ring, from, to, 1, nonce -> { }).seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1,
+                text.getBytes(StandardCharsets.UTF_8));
+        writer.append(block, List.of(bytes));
+        writer.close();
+    }
+
+    private static String text(Received received) {
+        return new String(received.payload(), StandardCharsets.UTF_8);
+    }
+
+    /** Reads and finishes what a lane has, as the protocol does. */
+    private List<String> read(InboundLane lane) {
+        try {
+            LaneReader.Batch batch = lane.read(100, 1 << 20, System.nanoTime(), true);
+            if (batch.received().isEmpty()) {
+                lanes.idle(lane, true);
+            } else {
+                lanes.used(lane);
+            }
+            lane.finish(batch.received().stream().map(Received::token).toList());
+            return batch.received().stream().map(InboundLanesTest::text).toList();
+        } catch (PosixException failure) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    private List<String> scan(boolean everything) throws PosixException {
+        List<String> texts = new ArrayList<>();
+        lanes.list(0);
+        lanes.due(Set.of(), everything, lane -> texts.addAll(read(lane)));
+        return texts;
+    }
+
+    private List<String> filesOf(String source) throws IOException {
+        return OpenFiles.below(Path.of(root.path().toString(), "billing", "inbox", source));
+    }
+
+    @Test
+    void whatLayThereAtTheStartWaitsForItsGrant() throws PosixException {
+        send("guest", "early");
+        assertEquals(List.of(), scan(true));
+        assertNull(lanes.of(NodeId.of("guest")));
+        lanes.list(GRACE - 1);
+        assertNull(lanes.of(NodeId.of("guest")));
+        granted.add("guest");
+        assertEquals(List.of("early"), scan(false));
+    }
+
+    @Test
+    void afterTheGraceWhatLayThereAtTheStartIsRead() throws PosixException {
+        send("guest", "early");
+        assertEquals(List.of(), scan(true));
+        lanes.list(GRACE);
+        assertNotNull(lanes.of(NodeId.of("guest")));
+    }
+
+    @Test
+    void whatComesLaterWaitsForNoGrant() throws PosixException {
+        assertEquals(List.of(), scan(true));
+        send("guest", "late");
+        assertEquals(List.of("late"), scan(false));
+    }
+
+    @Test
+    void ofManySendersFewHoldFilesOpen() throws IOException, PosixException {
+        scan(true);
+        for (int n = 0; n < 3 * FEW; n++) {
+            send("sender" + n, "text");
+        }
+        assertEquals(3 * FEW, scan(false).size());
+        assertEquals(3 * FEW, OpenFiles.below(root.path().resolve("billing/inbox")).size(), "three each");
+    }
+
+    @Test
+    void whatIsUnfinishedInALaneAtRestIsFinishedAndCommitted() throws IOException, PosixException {
+        scan(true);
+        send("guest", "slow");
+        lanes.list(0);
+        InboundLane lane = lanes.of(NodeId.of("guest"));
+        List<Received> received = lane.read(100, 1 << 20, System.nanoTime(), true).received();
+        lane.rest();
+        assertEquals(List.of(), filesOf("guest"));
+        assertTrue(lane.finish(received.stream().map(Received::token).toList()));
+        assertEquals(List.of(), filesOf("guest"));
+        lane.abandon();
+        lanes = open(2);
+        granted.add("guest");
+        assertEquals(List.of(), scan(true));
+    }
+
+    @Test
+    void aLaneWithSomethingUnfinishedIsNotLetGo() throws PosixException {
+        scan(true);
+        send("guest", "slow");
+        lanes.list(0);
+        InboundLane lane = lanes.of(NodeId.of("guest"));
+        List<Received> received = lane.read(100, 1 << 20, System.nanoTime(), true).received();
+        for (int look = 0; look < 3; look++) {
+            scan(true);
+        }
+        assertTrue(lane.finish(received.stream().map(Received::token).toList()));
+    }
+
+    /** Its sender is in no registry. */
+    private void awaitEnd(String source) throws PosixException {
+        InboundLane lane = lanes.of(NodeId.of(source));
+        long until = System.nanoTime() + 20_000_000_000L;
+        while (!lane.isClosed()) {
+            assertEquals(List.of(), scan(true));
+            assertTrue(System.nanoTime() < until, "it is kept");
+        }
+    }
+
+    @Test
+    void theLaneOfASenderThatIsGoneIsLetGoAndReadAgainWhenItChanges() throws IOException, PosixException {
+        scan(true);
+        for (int n = 0; n <= FEW; n++) { // so many that the first one rests
+            send("sender" + n, "one");
+            scan(false);
+        }
+        awaitEnd("sender0");
+        assertEquals(List.of(), filesOf("sender0"));
+        send("sender0", "two");
+        assertEquals(List.of("two"), scan(true));
+    }
+
+    @Test
+    void theLaneOfASenderThatIsGoneIsReadWhenItRings() throws PosixException {
+        scan(true);
+        for (int n = 0; n <= FEW; n++) {
+            send("sender" + n, "one");
+            scan(false);
+        }
+        awaitEnd("sender0");
+        send("sender0", "two");
+        assertEquals(List.of("two"), read(lanes.of(NodeId.of("sender0"))));
+    }
+
+    @Test
+    void aScanOfEverythingReadsThoseTooThatHadTheirTurn() throws PosixException {
+        scan(true);
+        int many = Limits.LANES_AT_REST_A_SCAN + FEW;
+        for (int n = 0; n < many; n++) {
+            send("sender" + n, "one");
+        }
+        List<String> first = scan(false);
+        assertEquals(Limits.LANES_AT_REST_A_SCAN, first.size());
+        for (int n = 0; n < many; n++) {
+            send("sender" + n, "two");
+        }
+        assertEquals(2 * many - first.size(), scan(true).size());
+    }
+
+    @Test
+    void lanesAtRestAreReadInTurn() throws PosixException {
+        scan(true);
+        int many = 2 * Limits.LANES_AT_REST_A_SCAN + FEW;
+        for (int n = 0; n < many; n++) {
+            send("sender" + n, "one");
+        }
+        int read = 0;
+        for (int look = 0; look < 3; look++) {
+            read += scan(false).size();
+        }
+        assertEquals(many, read);
+    }
+}
