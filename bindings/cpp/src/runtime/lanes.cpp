@@ -57,7 +57,7 @@ std::vector<wire::NodeId> InboundLanes::next_turns(bool everything) {
   }
   const std::size_t length = everything ? turns_.size() : std::min(wire::limits::lanes_at_rest_a_scan, turns_.size());
   const auto end = turns_.begin() + static_cast<std::ptrdiff_t>(length);
-  const std::vector<wire::NodeId> next(turns_.begin(), end);
+  std::vector<wire::NodeId> next(turns_.begin(), end);
   turns_.erase(turns_.begin(), end);
   return next;
 }
