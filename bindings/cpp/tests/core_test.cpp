@@ -1,6 +1,7 @@
 // Decisions without I/O: access, leases, sequences, cursors, lanes after damage.
 #include <gtest/gtest.h>
 
+#include "core/awake.hpp"
 #include "core/lane_decoder.hpp"
 #include "core/lease.hpp"
 #include "core/link_receiver.hpp"
@@ -144,6 +145,22 @@ TEST(Progress, finishing_twice_counts_once) {
   progress.dispatched(1, {1, 1, 0}, 10);
   EXPECT_EQ(progress.finish(1), 10U);
   EXPECT_EQ(progress.finish(1), 0U);
+}
+
+TEST(Awake, who_was_used_longest_ago_rests_first_l_26) {
+  Awake<int> awake;
+  for (const int one : {1, 2, 3, 1}) EXPECT_TRUE(awake.use(one, 3).empty());
+  EXPECT_EQ(awake.use(4, 3), std::vector<int>{2});
+  EXPECT_FALSE(awake.contains(2));
+  EXPECT_EQ(awake.keys(), (std::vector<int>{3, 1, 4}));
+}
+
+TEST(Awake, who_rests_by_itself_makes_room_l_26) {
+  Awake<int> awake;
+  awake.use(1, 2);
+  awake.use(2, 2);
+  awake.rest(1);
+  EXPECT_TRUE(awake.use(3, 2).empty());
 }
 
 TEST(PendingCalls, only_the_asked_node_can_answer_and_only_once_s_6_s_7) {

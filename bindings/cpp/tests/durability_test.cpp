@@ -1,5 +1,7 @@
 // Durability on disk: what was sent has been flushed when the send returns (L-7).
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "fabric.hpp"
+#include "one_lane.hpp"
 #include "wire/names.hpp"
 
 namespace speed {
@@ -41,8 +44,16 @@ class HeldFlushes {
   std::atomic<bool> failing = false;
 };
 
+std::atomic<int> directories_synced = 0;
+
 }  // namespace
 }  // namespace speed
+
+extern "C" int fsync(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) ++speed::directories_synced;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 extern "C" int fdatasync(int fildes) {
   speed::HeldFlushes* const held = speed::HeldFlushes::current;
@@ -106,6 +117,18 @@ TEST_F(DurabilityTest, a_flush_that_fails_is_told_to_all_whose_envelopes_it_was_
   flushes_.released = INT_MAX;
   for (auto& send : sends) EXPECT_THROW(send.get(), StorageError);
   EXPECT_NO_THROW(sender_->send("receiver", "later"));
+}
+
+// Whoever appended waits for a flush still, which finds the link at rest (L-26): no descriptor is left to be flushed.
+TEST(Durability, a_lane_that_is_closed_is_flushed_with_the_directories_that_name_it_l_7) {
+  const test::OneLane lane;
+  test::Sender sender(lane, 1, {.durable = true});
+  sender.send("hello");
+  const int before = directories_synced;
+  sender.writer.close();
+  EXPECT_EQ(directories_synced - before, 4);  // lane, inbox, node, root
+  sender.writer.close();
+  EXPECT_EQ(directories_synced - before, 4);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"segment_bytes", limits::segment_bytes},
                   {"lane_window_bytes", limits::lane_window_bytes},
                   {"max_lanes", limits::max_lanes},
+                  {"lanes_at_rest_a_scan", limits::lanes_at_rest_a_scan},
                   {"max_lane_segments", limits::max_lane_segments},
                   {"max_unfinished", limits::max_unfinished},
                   {"max_unfinished_bytes", limits::max_unfinished_bytes},

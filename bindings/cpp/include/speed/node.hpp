@@ -49,6 +49,9 @@ struct NodeOptions {
   OnError on_error = OnError::dead_letter;
   unsigned max_deliveries = 5;            // of one message, before it is given up
   std::uint64_t max_lane_bytes = 64 << 20;  // what may wait in a receiver's lane before a sender waits
+  // What may be open for lanes that are read and links that are written, together; others rest, and open their files again
+  // when they are used. 0: half of what the process may open when the node starts, at most 8192.
+  std::size_t max_open_files = 0;
   segment::Limits segment_limits = {};      // what may be kept of payloads that come in segments
   // How messages are signed, encrypted and checked; without it they are handed out as they came, for a program that
   // checks them itself.

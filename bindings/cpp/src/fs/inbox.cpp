@@ -4,7 +4,7 @@ namespace speed::fs {
 
 namespace {
 
-constexpr std::size_t max_entries = 4 * wire::limits::max_lanes;
+constexpr std::size_t max_entries = 2 * wire::limits::max_lanes;
 constexpr std::size_t max_junk_per_scan = 256;
 
 }  // namespace
@@ -22,36 +22,36 @@ void Inbox::prepare(const std::string& root, const std::string& name) {
   make_private_directory(wire::quarantine_dir(root, name));
 }
 
-std::vector<std::string> Inbox::scan() {
+std::optional<std::vector<std::string>> Inbox::scan() {
   const Fd directory = open_directory(wire::inbox_dir(root_, name_));
-  std::set<std::string> senders;
+  const std::int64_t changed_at = modified_ns(status_of(directory.get()));
+  if (changed_at == listed_at_) return std::nullopt;
+  std::vector<std::string> senders = sort_out(directory.get());
+  listed_at_ = is_settled(changed_at) ? changed_at : -1;
+  return senders;
+}
+
+// What is put aside changes the directory: it is listed again for what is left of that.
+std::vector<std::string> Inbox::sort_out(int directory) {
+  std::vector<std::string> senders;
   std::size_t junk = 0;
-  for (const DirectoryEntry& entry : list_directory(directory.get(), max_entries)) {
+  for (DirectoryEntry& entry : list_directory(directory, max_entries)) {
     if (wire::is_node_name(entry.name) && entry.is_directory) {
-      senders.insert(entry.name);
+      if (senders.size() < wire::limits::max_lanes) senders.push_back(std::move(entry.name));
     } else if (!wire::is_temporary(entry.name) && junk < max_junk_per_scan) {
       ++junk;
-      quarantine_.take(directory.get(), entry.name, "NO_LANE");
+      quarantine_.take(directory, entry.name, "NO_LANE");
     }
   }
   junk_ += junk;
-  std::erase_if(known_, [&](const std::string& name) { return !senders.contains(name); });
-  over_limit_ = 0;
-  for (const std::string& sender : senders) {
-    if (known_.contains(sender)) continue;
-    if (known_.size() < wire::limits::max_lanes) {
-      known_.insert(sender);
-    } else {
-      ++over_limit_;
-    }
-  }
-  return {known_.begin(), known_.end()};
+  return senders;
 }
 
-void Inbox::put_aside(const std::string& sender, std::string_view reason) {
-  const Fd directory = open_directory(wire::inbox_dir(root_, name_));
-  quarantine_.take(directory.get(), sender, reason);
-  known_.erase(sender);
+std::int64_t Inbox::changed_at(const std::string& sender) const {
+  struct stat status {};
+  if (lstat(wire::lane_dir(root_, name_, sender).c_str(), &status) != 0) return -1;
+  const std::int64_t modified = modified_ns(status);
+  return is_settled(modified) ? modified : -1;
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {

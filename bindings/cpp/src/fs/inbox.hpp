@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
+#include <optional>
 
 #include "fs/lane_reader.hpp"
 
@@ -17,30 +17,31 @@ class Inbox {
   // Makes the node's directories; RootError if something else is in their place.
   static void prepare(const std::string& root, const std::string& name);
 
-  // Names of the senders with a lane here, at most max_lanes; lanes known from earlier scans come first, so that
-  // newcomers oust nobody. Foreign things go to quarantine, a few a scan.
-  std::vector<std::string> scan();
+  // Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan.
+  // Foreign things go to quarantine, a few a scan.
+  std::optional<std::vector<std::string>> scan();
 
-  void put_aside(const std::string& sender, std::string_view reason);  // a whole lane (L-21)
+  // When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show.
+  std::int64_t changed_at(const std::string& sender) const;
 
   // Opens the lane of `sender`; std::system_error if it is gone, LeaseLostError if this node was replaced.
   std::unique_ptr<LaneReader> lane(const std::string& sender);
 
   void close() noexcept { quarantine_.close(); }  // nothing is put aside any more
 
-  std::uint64_t junk() const { return junk_; }              // foreign things put aside
-  std::size_t over_limit() const { return over_limit_; }    // lanes not looked at in the last scan
+  std::uint64_t junk() const { return junk_; }  // foreign things put aside
 
  private:
+  std::vector<std::string> sort_out(int directory);
+
   std::string root_;
   std::string name_;
   std::uint32_t generation_;
   const wire::Keyring& keyring_;
   Quarantine quarantine_;
   wire::Buffer buffer_;
-  std::set<std::string> known_;
+  std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns
   std::atomic<std::uint64_t> junk_ = 0;
-  std::size_t over_limit_ = 0;
 };
 
 }  // namespace speed::fs

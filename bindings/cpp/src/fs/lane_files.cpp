@@ -16,17 +16,6 @@ namespace {
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t clock_back_ns = 20'000'000;  // a time so far ahead is no tick that goes on: the clock was set back
 
-std::int64_t modified_ns(int fd) {
-  const struct stat status = status_of(fd);
-  return status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
-}
-
-// Whether every later change must show another time: the clock that stamps files has passed this one (L-18).
-bool is_settled(std::int64_t modified) {
-  const std::int64_t ahead = modified - file_clock_ns();
-  return ahead < 0 || ahead > clock_back_ns;
-}
-
 void sort_in(Listing& listing, const std::string& filename) {
   if (const auto segment = wire::parse_segment(filename)) {
     listing.segments.push_back(*segment);
@@ -43,20 +32,50 @@ void sort_in(Listing& listing, const std::string& filename) {
 
 }  // namespace
 
+std::int64_t modified_ns(const struct stat& status) {
+  return status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
+}
+
+bool is_settled(std::int64_t modified) {
+  const std::int64_t ahead = modified - file_clock_ns();
+  return ahead < 0 || ahead > clock_back_ns;
+}
+
 LaneFiles::LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine)
-    : directory_(open_directory(path)),
+    : path_(path),
+      directory_(open_directory(path)),
       owners_(owners_of(directory_.get())),
       keys_(std::move(lane_keys)),
       cursor_key_(keys_.front()),
-      quarantine_(quarantine) {}
+      quarantine_(quarantine) {
+  const struct stat status = status_of(directory_.get());
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+}
 
-bool LaneFiles::changed() const { return modified_ns(directory_.get()) != listed_mtime_; }
+int LaneFiles::directory() const {
+  if (directory_) return directory_.get();
+  Fd again = open_directory(path_);
+  const struct stat status = status_of(again.get());
+  if (status.st_dev != device_ || status.st_ino != inode_) {
+    throw std::system_error(ENOENT, std::generic_category(), "another lane stands in its place");
+  }
+  directory_ = std::move(again);
+  return directory_.get();
+}
+
+void LaneFiles::rest() noexcept {
+  cursor_.close();
+  directory_.close();
+}
+
+bool LaneFiles::changed() const { return modified_ns(status_of(directory())) != listed_mtime_; }
 
 Listing LaneFiles::list() {
   Listing listing;
-  const std::int64_t modified = modified_ns(directory_.get());
+  const std::int64_t modified = modified_ns(status_of(directory()));
   listed_mtime_ = is_settled(modified) ? modified : -1;
-  for (const DirectoryEntry& entry : list_directory(directory_.get(), max_lane_files)) sort_in(listing, entry.name);
+  for (const DirectoryEntry& entry : list_directory(directory(), max_lane_files)) sort_in(listing, entry.name);
   std::ranges::sort(listing.segments);
   std::ranges::sort(listing.fences, std::greater<>());
   std::ranges::sort(listing.cursors, std::greater<>());
@@ -65,13 +84,13 @@ Listing LaneFiles::list() {
 }
 
 Fd LaneFiles::open_segment(wire::SegmentName segment) const {
-  return open_regular(directory_.get(), wire::segment_name(segment), owners_);
+  return open_regular(directory(), wire::segment_name(segment), owners_);
 }
 
 std::uint64_t LaneFiles::segment_bytes(wire::SegmentName segment) const {
   struct stat status {};
   const std::string name = wire::segment_name(segment);
-  const bool there = fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool there = fstatat(directory(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!there && errno != ENOENT) throw_errno(name);
   return there ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
@@ -86,15 +105,21 @@ bool LaneFiles::has_segment(wire::SegmentName segment) const {
   }
 }
 
-void LaneFiles::remove(const std::string& filename) { unlink_quietly(directory_.get(), filename); }
+void LaneFiles::remove(const std::string& filename) {
+  try {
+    unlink_quietly(directory(), filename);
+  } catch (const std::system_error&) {
+    // Where it cannot be opened again nothing can be removed.
+  }
+}
 
 void LaneFiles::put_aside(const std::string& filename, std::string_view reason) {
-  quarantine_.take(directory_.get(), filename, reason);
+  quarantine_.take(directory(), filename, reason);
 }
 
 std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const {
   try {
-    const Bytes data = read_small(directory_.get(), wire::fence_name(generation), owners_, wire::fence_bytes + 1);
+    const Bytes data = read_small(directory(), wire::fence_name(generation), owners_, wire::fence_bytes + 1);
     const wire::Fence fence = wire::decode_fence(data, keys_);
     return fence.new_generation == generation ? std::optional(fence) : std::nullopt;
   } catch (const WireError&) {
@@ -108,7 +133,7 @@ std::optional<wire::Fence> LaneFiles::read_fence(std::uint32_t generation) const
 std::optional<wire::Deliveries> LaneFiles::read_deliveries(std::uint32_t generation) const {
   try {
     const std::string name = wire::deliveries_name(generation);
-    return wire::decode_deliveries(read_small(directory_.get(), name, owners_, wire::max_deliveries_bytes + 1), keys_);
+    return wire::decode_deliveries(read_small(directory(), name, owners_, wire::max_deliveries_bytes + 1), keys_);
   } catch (const WireError&) {
     return std::nullopt;
   } catch (const std::system_error& error) {
@@ -118,28 +143,29 @@ std::optional<wire::Deliveries> LaneFiles::read_deliveries(std::uint32_t generat
 }
 
 void LaneFiles::write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const {
-  replace_file(directory_.get(), wire::deliveries_name(generation), wire::encode_deliveries(deliveries, keys_.front()));
+  replace_file(directory(), wire::deliveries_name(generation), wire::encode_deliveries(deliveries, keys_.front()));
 }
 
 std::optional<wire::Cursor> LaneFiles::read_cursor(std::uint32_t generation) const {
-  return fs::read_cursor(directory_.get(), generation, keys_);
+  return fs::read_cursor(directory(), generation, keys_);
 }
 
 void LaneFiles::write_cursor(const wire::Cursor& cursor) {
   wire::Block<wire::max_cursor_bytes> block;
   const ByteView data = wire::encode_cursor(cursor, cursor_key_, block);
-  if (cursor_) {
-    write_at_start(cursor_.get(), data);
-    return;
+  if (has_cursor_) {
+    if (!cursor_) cursor_ = open_regular(directory(), wire::cursor_name(cursor.receiver_generation), owners_, true);
+    return write_at_start(cursor_.get(), data);
   }
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(data.size()), block.end(), std::byte{0});
-  cursor_ = replace_file(directory_.get(), wire::cursor_name(cursor.receiver_generation), block);  // full size (L-15)
+  cursor_ = replace_file(directory(), wire::cursor_name(cursor.receiver_generation), block);  // full size (L-15)
+  has_cursor_ = true;
 }
 
 void LaneFiles::rewrite_unclean(wire::Cursor cursor) const {
   cursor.clean = false;
   const std::string name = wire::cursor_name(cursor.receiver_generation);
-  write_at_start(open_regular(directory_.get(), name, owners_, true).get(), wire::encode_cursor(cursor, keys_.front()));
+  write_at_start(open_regular(directory(), name, owners_, true).get(), wire::encode_cursor(cursor, keys_.front()));
 }
 
 }  // namespace speed::fs

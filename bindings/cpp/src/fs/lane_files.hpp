@@ -18,7 +18,13 @@ struct Listing {
   std::vector<std::string> foreign;
 };
 
-// Held open, so that replacing its path changes nothing.
+// When the files of a directory were changed last, in ns.
+std::int64_t modified_ns(const struct stat& status);
+// Whether every later change must show another time: the clock that stamps files has passed this one (L-18).
+bool is_settled(std::int64_t modified);
+
+// Held open, so that replacing its path changes nothing. At rest it holds nothing open; what is done then opens it again:
+// std::system_error if another directory stands in its place by then.
 class LaneFiles {
  public:
   LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine);
@@ -29,7 +35,7 @@ class LaneFiles {
   Fd open_segment(wire::SegmentName segment) const;
   std::uint64_t segment_bytes(wire::SegmentName segment) const;  // 0 if there is none
   bool has_segment(wire::SegmentName segment) const;             // it can be opened now, whatever was listed
-  void remove(const std::string& filename);
+  void remove(const std::string& filename);  // if it is there
   void put_aside(const std::string& filename, std::string_view reason);
 
   std::optional<wire::Fence> read_fence(std::uint32_t generation) const;    // null: missing or not authentic
@@ -40,13 +46,21 @@ class LaneFiles {
   // The same bytes again where they lie, which needs no space, but for the mark of a clean end (L-15).
   void rewrite_unclean(wire::Cursor cursor) const;
 
+  void rest() noexcept;  // holds nothing open until the next use
+
  private:
-  Fd directory_;
+  int directory() const;
+
+  std::string path_;
+  mutable Fd directory_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
   Owners owners_;
   std::vector<wire::Key> keys_;
   wire::MacKey cursor_key_;
   Quarantine& quarantine_;
   Fd cursor_;
+  bool has_cursor_ = false;
   std::int64_t listed_mtime_ = -1;  // ns
 };
 

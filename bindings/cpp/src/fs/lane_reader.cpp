@@ -370,6 +370,12 @@ void LaneReader::remove_passed(const wire::Cursor& cursor) {
   });
 }
 
+void LaneReader::rest() {
+  if (dirty_ > 0) commit();
+  segment_.close();
+  files_.rest();
+}
+
 void LaneReader::close_cleanly() { write_cursor(progress_.cursor(generation_, unfinished() == 0)); }
 
 }  // namespace speed::fs

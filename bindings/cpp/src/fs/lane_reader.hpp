@@ -63,6 +63,7 @@ class LaneReader {
   std::uint32_t deliveries(std::uint64_t sequence) const;
   void begin_again(std::uint64_t sequence, std::uint32_t count);
 
+  void rest();           // commits what is not yet, and holds nothing open until the next use
   void close_cleanly();  // commits; says so if nothing is in anybody's hands
 
   std::size_t unfinished() const { return progress_.unfinished(); }

@@ -195,7 +195,17 @@ void LaneWriter::leave_segment() {
 
 void LaneWriter::close() {
   if (segment_fd_) leave_segment();
+  if (settings_.durable && created_ && lane_) sync_created();
   lane_.close();
+}
+
+// Whoever appended, and waits for a flush, finds no descriptor any more.
+void LaneWriter::sync_created() {
+  try {
+    begin_flush().run();
+  } catch (const std::system_error& error) {
+    flush_failed(error.code());
+  }
 }
 
 void LaneWriter::fail(const std::system_error& error, std::size_t envelopes_written) const {

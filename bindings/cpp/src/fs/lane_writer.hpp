@@ -55,6 +55,7 @@ class LaneWriter {
   void open_lane();
   void open_segment();
   void leave_segment();
+  void sync_created();
   void publish(ByteView batch, std::size_t envelopes);
   void grown(std::uint64_t written);
   [[noreturn]] void fail(const std::system_error& error, std::size_t envelopes_written) const;

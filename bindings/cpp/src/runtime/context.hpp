@@ -10,6 +10,7 @@
 //   all others    guard one table each and take no lock under them
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -94,6 +95,7 @@ struct Context {
   bool polling = false;
   std::uint64_t window_bytes = 0;
   double spin_seconds = 0;
+  std::size_t max_open_files = 512;  // of lanes and links together (L-26)
   segment::Limits segment_limits;
   OnError on_error = OnError::dead_letter;
   unsigned max_deliveries = wire::limits::max_deliveries;
@@ -104,6 +106,12 @@ struct Context {
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
+
+  // Lanes that may hold files open, and links: each has a directory and a segment, and a cursor or a bell.
+  std::size_t most_lanes() const { return std::max(min_awake, 2 * max_open_files / 3 / files_each); }
+  std::size_t most_links() const { return std::max(min_awake, max_open_files / 3 / files_each); }
+  static constexpr std::size_t files_each = 3;
+  static constexpr std::size_t min_awake = 4;
 };
 
 }  // namespace speed::runtime

@@ -15,16 +15,39 @@ constexpr double longest_pause_seconds = 0.3;
 
 void Departures::add(const std::string& name, std::uint64_t entered) {
   const std::lock_guard guard(lock_);
-  std::uint64_t& known = gone_[name];
-  known = std::max(known, entered);
+  Gone& known = gone_[name];
+  known = {std::max(known.entered, entered), false};
   any_gone_ = true;
 }
 
-std::map<std::string, std::uint64_t> Departures::take() {
-  if (!any_gone_) return {};
+std::vector<std::string> Departures::begin_scan() {
+  std::vector<std::string> names;
+  if (!any_gone_) return names;
   const std::lock_guard guard(lock_);
-  any_gone_ = false;
-  return std::exchange(gone_, {});
+  for (auto& [name, gone] : gone_) {
+    gone.scanned = true;
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::map<std::string, std::uint64_t> Departures::take() {
+  std::map<std::string, std::uint64_t> taken;
+  if (!any_gone_) return taken;
+  const std::lock_guard guard(lock_);
+  std::erase_if(gone_, [&](const auto& one) {
+    if (one.second.scanned) taken.emplace(one.first, one.second.entered);
+    return one.second.scanned;
+  });
+  any_gone_ = !gone_.empty();
+  return taken;
+}
+
+void Departures::put_back(const std::string& name, std::uint64_t entered) {
+  const std::lock_guard guard(lock_);
+  Gone& known = gone_.try_emplace(name, Gone{entered, true}).first->second;
+  known.entered = std::max(known.entered, entered);
+  any_gone_ = true;
 }
 
 bool Departures::suspect(const std::string& name) {

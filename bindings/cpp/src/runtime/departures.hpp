@@ -27,7 +27,10 @@ class Departures {
   std::vector<std::string> look(fs::Registry& registry, double now);
   double next_look() const { return next_look_; }  // monotonic seconds
 
-  std::map<std::string, std::uint64_t> take();  // those that are gone, and which calls are told
+  // A scan begins: returns those that are gone, whose lanes it is to read.
+  std::vector<std::string> begin_scan();
+  std::map<std::string, std::uint64_t> take();  // those that were scanned since, and which calls are told
+  void put_back(const std::string& name, std::uint64_t entered);  // one that was taken: its lane is not read yet
 
  private:
   struct Look {
@@ -36,11 +39,15 @@ class Departures {
   };
   std::map<std::string, Look> take_due(double now);
   void look_later(const std::string& name, const Look& next);
+  struct Gone {
+    std::uint64_t entered = 0;
+    bool scanned = false;
+  };
 
   std::atomic<double> next_look_ = never;
   std::atomic<bool> any_gone_ = false;
   std::mutex lock_;  // guards what follows
-  std::map<std::string, std::uint64_t> gone_;
+  std::map<std::string, Gone> gone_;
   std::map<std::string, Look> silent_;
 
   static constexpr double never = 1e300;

@@ -23,6 +23,7 @@ bool InboundLane::read(std::vector<fs::Received>& received, std::size_t most, do
   const std::lock_guard guard(lock_);
   received.clear();
   if (reader_ == nullptr) return false;
+  rests_ = false;
   paused_ = reader_->is_full();
   if (paused_) return false;
   more_ = reader_->read(received, most, now, scan);
@@ -38,6 +39,7 @@ void InboundLane::finish(std::span<const std::uint64_t> sequences) {
     const std::lock_guard guard(lock_);
     if (reader_ == nullptr || sequences.empty()) return;
     for (std::size_t at = 0; at < sequences.size(); ++at) reader_->finish(sequences[at], at + 1 < sequences.size());
+    stay_at_rest();
     resume = paused_ && !reader_->is_full();
   }
   if (resume) resume_(id_);
@@ -50,6 +52,7 @@ bool InboundLane::begin(std::uint64_t sequence) {
     const std::lock_guard guard(lock_);
     if (reader_ == nullptr) return false;
     written = reader_->begin(sequence);
+    stay_at_rest();
     resume = paused_ && !reader_->is_full();
   }
   if (resume) resume_(id_);
@@ -68,12 +71,19 @@ unsigned InboundLane::deliveries(std::uint64_t sequence) const {
 
 void InboundLane::begin_again(std::uint64_t sequence, unsigned count) {
   const std::lock_guard guard(lock_);
-  if (reader_ != nullptr) reader_->begin_again(sequence, count);
+  if (reader_ == nullptr) return;
+  reader_->begin_again(sequence, count);
+  stay_at_rest();
 }
 
 std::size_t InboundLane::unfinished() const {
   const std::lock_guard guard(lock_);
   return reader_ == nullptr ? 0 : reader_->unfinished();
+}
+
+bool InboundLane::is_read() const {
+  const std::lock_guard guard(lock_);
+  return reader_ != nullptr && !paused_ && !more_ && reader_->unfinished() == 0;
 }
 
 bool InboundLane::has_more() const {
@@ -88,7 +98,19 @@ bool InboundLane::grew() const {
 
 void InboundLane::drop(std::uint64_t sequence) {
   const std::lock_guard guard(lock_);
-  if (reader_ != nullptr) reader_->finish(sequence, true);
+  if (reader_ == nullptr) return;
+  reader_->finish(sequence, true);
+  stay_at_rest();
+}
+
+void InboundLane::rest() {
+  const std::lock_guard guard(lock_);
+  rests_ = true;
+  stay_at_rest();
+}
+
+void InboundLane::stay_at_rest() {
+  if (rests_ && reader_ != nullptr) reader_->rest();
 }
 
 void InboundLane::close(bool clean) {

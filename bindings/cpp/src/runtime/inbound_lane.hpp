@@ -36,6 +36,7 @@ class Lane {
   const std::string source_;
 };
 
+// At rest it holds no file open: what is finished meanwhile opens them for that long only (L-26).
 class InboundLane : public Lane {
  public:
   // `resume(id)` has a paused lane read again.
@@ -52,19 +53,24 @@ class InboundLane : public Lane {
   void begin_again(std::uint64_t sequence, unsigned count) override;
   void drop(std::uint64_t sequence) override;
   bool has_more() const;   // the last read left something, or was not made because too much is unfinished
+  bool is_read() const;    // nothing of it is unread or unfinished
   std::size_t unfinished() const;
   bool grew() const;       // bytes lie behind what was read; cheap enough to ask often
+  void rest();             // holds no file open until it is read again
   void close(bool clean);  // with `clean` its position is committed
 
   const wire::NodeId& id() const { return id_; }
   std::map<std::string, std::uint64_t> counts() const;
 
  private:
+  void stay_at_rest();
+
   const wire::NodeId id_;
   mutable std::mutex lock_;
   std::unique_ptr<fs::LaneReader> reader_;  // null once closed
   std::map<std::string, std::uint64_t> last_counts_;
   std::function<void(const wire::NodeId&)> resume_;
+  bool rests_ = false;
   bool paused_ = false;
   bool more_ = false;  // what the last read said
 };

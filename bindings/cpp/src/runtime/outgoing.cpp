@@ -56,11 +56,27 @@ class FullMark {
   std::condition_variable& turn_;
 };
 
+// However a write ends: a link that was put to rest meanwhile opened its files for that long only.
+class StayingAtRest {
+ public:
+  StayingAtRest(const std::atomic<bool>& rests, fs::LaneWriter& writer) : rests_(rests), writer_(writer) {}
+  StayingAtRest(const StayingAtRest&) = delete;
+  StayingAtRest& operator=(const StayingAtRest&) = delete;
+  ~StayingAtRest() {
+    if (rests_) writer_.close();
+  }
+
+ private:
+  const std::atomic<bool>& rests_;
+  fs::LaneWriter& writer_;
+};
+
 }  // namespace
 
-OutgoingLink::OutgoingLink(Context& context, const std::string& target)
+OutgoingLink::OutgoingLink(Context& context, const std::string& target, Woken woken)
     : context_(context),
       target_(target),
+      woken_(std::move(woken)),
       ringer_(wire::bell_path(context.root, target)),
       sealer_(*context.keyring, context.id, wire::node_id(target), context.generation),
       nonces_(fill_random),
@@ -130,7 +146,9 @@ std::shared_ptr<const segment::Splitter> OutgoingLink::splitter() const {
 OutgoingLink::Appended OutgoingLink::append(const Outgoing& outgoing) {
   std::uint64_t total = 0;
   for (const ByteView payload : outgoing.payloads) total += payload.size() + wire::envelope_overhead;
+  if (rests_ && rests_.exchange(false)) woken_(*this);
   Guard guard(lock_);
+  const StayingAtRest staying(rests_, writer_);
   check_open(outgoing);
   if (is_full_) wait_for_turn(guard, outgoing);
   if (!writer_.has_room(total)) wait_for_room(guard, total, outgoing);
@@ -218,14 +236,18 @@ void OutgoingLink::ring() {
   if (context_.polling) return;
   {
     const std::lock_guard guard(ring_lock_);
-    if (ringer_.ring(context_.id) != fs::RingResult::nobody) return;
+    const fs::RingResult result = ringer_.ring(context_.id);
+    if (rests_) ringer_.close();
+    if (result != fs::RingResult::nobody) return;
   }
   context_.stats.count("rings_unheard");
   context_.unheard(target_);
 }
 
-void OutgoingLink::reopen() {
+void OutgoingLink::rest() {
   const std::scoped_lock guard(lock_, ring_lock_);
+  rests_ = true;
+  sealed_.trim(0);
   writer_.close();
   ringer_.close();
 }
@@ -244,7 +266,7 @@ void OutgoingLink::shut() {
 
 int OutgoingLink::bell_fd() {
   const std::lock_guard guard(ring_lock_);
-  return ringer_.fd();
+  return rests_ ? -1 : ringer_.fd();
 }
 
 LinkPtr Links::granted(const std::string& target) {
@@ -254,7 +276,7 @@ LinkPtr Links::granted(const std::string& target) {
   wire::check_node_name(target);
   const fs::EntryPtr entry = context_.registry->live(target);
   if (entry == nullptr) {
-    if (const LinkPtr link = find(target)) link->reopen();
+    if (const LinkPtr link = find(target)) link->rest();
     throw UnknownNodeError(context_.registry->absence(target));
   }
   if (entry->status == "leaving") throw NodeLeftError("'" + target + "' is leaving: nothing was sent, use another node");
@@ -268,26 +290,38 @@ LinkPtr Links::granted(const std::string& target) {
 
 LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
   LinkPtr link;
-  bool is_new = false;
   {
     const std::lock_guard guard(lock_);
     if (has_ended_) throw NodeClosedError("node '" + context_.name + "' was closed: nothing was written");
     Row& row = links_[target];
-    if (row.link != nullptr && row.generation >= generation) return row.link;
-    is_new = row.link == nullptr;
-    // A new link is complete: nobody else may take it for one of an older generation, and close what is being opened.
-    if (is_new) row = {std::make_shared<OutgoingLink>(context_, target), generation};
-    if (const auto cutting = splitters_.find(target); is_new && cutting != splitters_.end()) {
-      row.link->cut(cutting->second);
-    }
+    if (row.link == nullptr) row = {make(target), generation};
     link = row.link;
+    if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
+    if (row.generation >= generation) return link;
   }
-  if (!is_new) link->reopen();  // takes the locks of the link, so the table is not locked
-  if (opened_) opened_(*link);
+  link->rest();  // takes the locks of the link, so the table is not locked
   const std::lock_guard guard(lock_);
   Row& row = links_[target];
   row.generation = std::max(row.generation, generation);
   return link;
+}
+
+// The lock is held.
+LinkPtr Links::make(const std::string& target) {
+  LinkPtr link = std::make_shared<OutgoingLink>(context_, target, [this](OutgoingLink& one) { woken(one); });
+  if (const auto cutting = splitters_.find(target); cutting != splitters_.end()) link->cut(cutting->second);
+  return link;
+}
+
+// Others that were used longer ago rest for it.
+void Links::woken(OutgoingLink& link) {
+  std::vector<OutgoingLink*> resting;
+  {
+    const std::lock_guard guard(lock_);
+    resting = awake_.use(&link, context_.most_links());
+  }
+  for (OutgoingLink* const other : resting) other->rest();
+  if (opened_) opened_(link);
 }
 
 LinkPtr Links::find(const std::string& target) const {

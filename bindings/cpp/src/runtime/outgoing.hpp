@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/awake.hpp"
 #include "fs/bell.hpp"
 #include "fs/lane_writer.hpp"
 #include "runtime/context.hpp"
@@ -27,10 +28,12 @@ struct Outgoing {
   bool is_last = false;                             // the leave notice, which goes out when nothing else does
 };
 
-// The link from this node to `target`: one sequence, one lane, one ringer.
+// The link from this node to `target`: one sequence, one lane, one ringer. At rest it holds no file open (L-26).
 class OutgoingLink {
  public:
-  OutgoingLink(Context& context, const std::string& target);
+  using Woken = std::function<void(OutgoingLink&)>;
+  // `woken` is called, without the locks of the link, before one at rest opens files.
+  OutgoingLink(Context& context, const std::string& target, Woken woken);
 
   // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError,
   // LeaseLostError: then nothing was accepted.
@@ -43,10 +46,10 @@ class OutgoingLink {
   void cut(std::shared_ptr<const segment::Splitter> splitter);
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
-  void reopen();     // the next envelope begins a new segment and opens the bell again
+  void rest();       // the next envelope begins a new segment and opens the bell again
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
-  int bell_fd();     // for polling POLLERR; -1 where nobody listens
+  int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
   const std::string& target() const { return target_; }
 
  private:
@@ -68,6 +71,8 @@ class OutgoingLink {
 
   Context& context_;
   std::string target_;
+  Woken woken_;
+  std::atomic<bool> rests_ = true;  // becomes true under all locks only
   std::mutex lock_;
   std::mutex ring_lock_;
   std::mutex sync_lock_;
@@ -98,7 +103,7 @@ class Links {
  public:
   explicit Links(Context& context) : context_(context) {}
 
-  // Called with each link when it is opened, and when its target has a new generation.
+  // Called with each link that is about to open its files.
   void on_open(std::function<void(OutgoingLink&)> opened) { opened_ = std::move(opened); }
 
   // The link to a live node that allows this one; nothing is written before this returns.
@@ -106,7 +111,7 @@ class Links {
   LinkPtr granted(const std::string& target);
 
   // The link to `target` whatever it grants: for replies, to which the request gave the right (S-10).
-  // A new generation of the target gets a new segment: it may have put the old lane into quarantine.
+  // A new generation of the target gets a new segment: another lane may lie there.
   LinkPtr open(const std::string& target, std::uint32_t generation);
 
   void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);
@@ -124,6 +129,8 @@ class Links {
     LinkPtr link;
     std::uint32_t generation = 0;
   };
+  LinkPtr make(const std::string& target);
+  void woken(OutgoingLink& link);
   LinkPtr find(const std::string& target) const;
   bool is_cut(const std::string& target) const;  // all that goes there goes in segments
   std::size_t most_bytes(const std::string& target) const;
@@ -132,6 +139,7 @@ class Links {
   std::function<void(OutgoingLink&)> opened_;
   mutable std::mutex lock_;
   bool has_ended_ = false;
+  core::Awake<OutgoingLink*> awake_;
   std::unordered_map<std::string, Row> links_;
   std::unordered_map<std::string, std::shared_ptr<const segment::Splitter>> splitters_;
 };

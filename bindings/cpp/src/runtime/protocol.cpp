@@ -34,6 +34,8 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
       bell_(std::move(bell)),
       inbox_(std::move(inbox)),
       scanned_(std::move(scanned)),
+      lanes_(context, *inbox_, [this](const std::string& source) { return dispatch_->may_read(source); },
+             [this](const wire::NodeId& id) { resume(id); }),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       polling_(context.spin_seconds),
       idle_seconds_(shortest_pause_seconds),
@@ -58,11 +60,12 @@ void Protocol::look_again() {
 }
 
 void Protocol::watch_reader(OutgoingLink& link) {
-  const int fd = bell_ == nullptr ? -1 : link.bell_fd();
+  const int fd = context_.polling ? -1 : link.bell_fd();
   if (fd < 0) return;
   epoll_event event{};  // EPOLLERR is always told
   event.data.fd = fd;
   const std::lock_guard guard(lock_);
+  if (!epoll_) return;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST) watched_[fd] = link.target();
 }
 
@@ -78,8 +81,8 @@ void Protocol::node_left(const std::string& name) {
 // The scan finds the answers to all calls that are told, and begins before they are.
 void Protocol::note_departed(const std::string& name) {
   const std::uint64_t entered = dispatch_->calls_entered();
-  next_scan_ = 0;
   departures_.add(name, entered);
+  next_scan_ = 0;
 }
 
 // Each part of a turn is tried whatever became of the others: no lane that cannot be read keeps a deadline from passing.
@@ -92,7 +95,7 @@ void Protocol::step(bool wait) {
   failed |= !guarded("deadlines", [&] { dispatch_->expire(now); });
   failing_ = failed;
   if (!failed) return;
-  next_scan_ = 0;  // the rings are taken: what they meant must be found without them
+  next_scan_ = 0;
   if (wait) context_.stop.wait_for(failing_pause_seconds);
 }
 
@@ -110,38 +113,28 @@ bool Protocol::guarded(const char* what, Part part) {
   }
 }
 
+// Rings are not lost to a scan, which looks at few of the lanes at rest.
 void Protocol::read_lanes(const fs::Rings& rings, double now) {
-  if (rings.everything || now >= next_scan_) {
-    full_scan(now);
-  } else {
-    for (const wire::NodeId& id : rings.sources) read_rung(id, now);
-  }
-}
-
-InboundLanePtr Protocol::find(const wire::NodeId& id) const {
-  const std::lock_guard guard(lock_);
-  const auto found = lanes_.find(id);
-  return found == lanes_.end() ? nullptr : found->second;
+  for (const wire::NodeId& id : rings.sources) read_rung(id, now);
+  if (rings.everything || now >= next_scan_) full_scan(rings.everything || failing_, now);
 }
 
 void Protocol::read_rung(const wire::NodeId& id, double now) {
-  if (const InboundLanePtr lane = find(id)) {
+  if (const InboundLanePtr lane = lanes_.of(id, now)) {
     drain(lane, now, false);
-  } else if (id != context_.id) {
+  } else if (id != context_.id && !lanes_.knows(id)) {
     next_scan_ = 0;  // a sender that is not known yet
   }
 }
 
-// Tells those who wait for nodes that left before the present scan, once their lanes are read to the end; a successor
+// Tells those who wait for nodes that left before the last scan, once their lanes are read to the end; a successor
 // answers what waits (S-7).
 void Protocol::tell_departed(double now) {
   for (const std::string& name : departures_.look(*context_.registry, now)) note_departed(name);
-  const auto gone = departures_.take();  // first: each of these asked for its scan before
-  const bool scanned = next_scan_ != 0;
-  for (const auto& [name, entered] : gone) {
-    const InboundLanePtr lane = find(wire::node_id(name));
-    if (!scanned || (lane != nullptr && lane->has_more())) {
-      departures_.add(name, entered);
+  for (const auto& [name, entered] : departures_.take()) {
+    const InboundLanePtr lane = lanes_.opened(wire::node_id(name));
+    if (lane != nullptr && lane->has_more()) {
+      departures_.put_back(name, entered);
     } else if (context_.registry->surely_live(name) == nullptr) {
       dispatch_->node_died(name, entered);
     }
@@ -245,48 +238,13 @@ void Protocol::reader_died(int fd) {
 
 // --- lanes ---
 
-void Protocol::full_scan(double now) {
+void Protocol::full_scan(bool everything, double now) {
   next_scan_ = now + wire::limits::full_scan_seconds;
-  const bool listed = guarded("inbox", [&] {
-    for (const std::string& source : inbox_->scan()) open_lane(source, now);
-  });
+  const std::vector<std::string> departed = departures_.begin_scan();
+  const bool listed = guarded("inbox", [&] { lanes_.list(now); });
   guarded("dead letters", scanned_);
-  std::vector<InboundLanePtr> lanes;
-  {
-    const std::lock_guard guard(lock_);
-    for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
-  }
-  for (const InboundLanePtr& lane : lanes) drain(lane, now, true);
+  lanes_.due(now, departed, everything, [&](const InboundLanePtr& lane) { drain(lane, now, true); });
   if (!listed) throw std::runtime_error("the inbox was not listed");
-}
-
-// Opens the lane of a sender that may write here; puts others aside after a time of grace (L-21), which lets a
-// restarted program grant what it granted before, without losing what waits.
-void Protocol::open_lane(const std::string& source, double now) {
-  const wire::NodeId id = wire::node_id(source);
-  {
-    const std::lock_guard guard(lock_);
-    if (lanes_.contains(id)) return;
-  }
-  if (dispatch_->may_read(source)) {
-    ungranted_.erase(source);
-    try {
-      auto lane = std::make_shared<InboundLane>(source, inbox_->lane(source),
-                                                [this](const wire::NodeId& one) { resume(one); });
-      const std::lock_guard guard(lock_);
-      lanes_.emplace(id, std::move(lane));
-    } catch (const std::exception&) {
-      context_.stats.count("lanes_unreadable");
-    }
-    return;
-  }
-  const double since = ungranted_.try_emplace(source, now).first->second;
-  if (now - since <= wire::limits::ungranted_lane_grace_seconds) return;
-  ungranted_.erase(source);
-  inbox_->put_aside(source, "the sender has no grant");
-  context_.stats.count("lanes_quarantined");
-  context_.log.rarely(LogLevel::warning, "speed.protocol", "lanes_quarantined",
-                      "the lane of '" + source + "' is put aside: it has no grant");
 }
 
 // Has a lane read again that was left with something in it.
@@ -317,7 +275,12 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   }
   received_.clear();  // a large one keeps its memory
   if (envelopes > 0) was_busy(lane);
-  if (more) unread_.push_back(lane->id());
+  if (envelopes > 0 || more) {
+    lanes_.used(*lane);
+  } else {
+    lanes_.idle(lane);
+  }
+  if (more && std::ranges::find(unread_, lane->id()) == unread_.end()) unread_.push_back(lane->id());
 }
 
 void Protocol::was_busy(const InboundLanePtr& lane) {
@@ -342,43 +305,21 @@ void Protocol::deliver(const LanePtr& lane, const fs::Received& received) {
   }
 }
 
-// Closes a lane in disorder; the next scan opens it at its last commit.
 void Protocol::give_up(const InboundLanePtr& lane) {
-  context_.stats.count("lanes_failed");
   context_.log.rarely(LogLevel::warning, "speed.protocol", "lanes_failed",
                       "the lane of '" + lane->source() + "' cannot be read, it is opened again");
-  lane->close(false);
   std::erase(busy_, lane);
-  const std::lock_guard guard(lock_);
-  for (const auto& [what, number] : lane->counts()) closed_counts_[what] += number;
-  lanes_.erase(lane->id());
+  lanes_.give_up(*lane);
 }
 
 void Protocol::close() {
-  const std::lock_guard guard(lock_);
-  for (const auto& [id, lane] : lanes_) lane->close(true);
-  lanes_.clear();
+  lanes_.close();
   busy_.clear();
+  inbox_->close();
+  const std::lock_guard guard(lock_);
   bell_.reset();
   watched_.clear();
   epoll_.close();
-  inbox_->close();
-}
-
-Introspection::LaneFacts Protocol::facts() const {
-  std::vector<InboundLanePtr> lanes;
-  Introspection::LaneFacts facts;
-  {
-    const std::lock_guard guard(lock_);
-    for (const auto& [id, lane] : lanes_) lanes.push_back(lane);
-    facts.counts = closed_counts_;
-  }
-  if (const std::uint64_t junk = inbox_->junk(); junk > 0) facts.counts["foreign_files"] += junk;
-  facts.lanes = lanes.size();
-  for (const InboundLanePtr& lane : lanes) {
-    for (const auto& [what, number] : lane->counts()) facts.counts[what] += number;
-  }
-  return facts;
 }
 
 }  // namespace speed::runtime

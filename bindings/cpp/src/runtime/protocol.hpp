@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <map>
-#include <unordered_map>
 
 #include "fs/bell.hpp"
 #include "fs/inbox.hpp"
 #include "runtime/departures.hpp"
 #include "runtime/dispatch.hpp"
+#include "runtime/lanes.hpp"
 #include "runtime/own_core.hpp"
 #include "runtime/polling.hpp"
 
@@ -37,7 +37,7 @@ class Protocol {
   void node_left(const std::string& name);  // what it already answered is read first, then who waits is told
   void leave() { leaving_ = true; }  // messages stay in their lanes, requests are refused, answers are still read
   void close();                     // commits and releases all lanes; nobody holds the role any more
-  Introspection::LaneFacts facts() const;
+  Introspection::LaneFacts facts() const { return lanes_.facts(); }
 
  private:
   template <class Part>
@@ -49,14 +49,12 @@ class Protocol {
   fs::Rings look_at_bell(double now);
   fs::Rings block(double seconds);
   void reader_died(int fd);
-  void full_scan(double now);
-  void open_lane(const std::string& source, double now);
+  void full_scan(bool everything, double now);
   void drain(const InboundLanePtr& lane, double now, bool scan);
   void deliver(const LanePtr& lane, const fs::Received& received);
   void give_up(const InboundLanePtr& lane);
   void resume(const wire::NodeId& lane_id);
   void was_busy(const InboundLanePtr& lane);
-  InboundLanePtr find(const wire::NodeId& id) const;
   void read_rung(const wire::NodeId& id, double now);
   void note_departed(const std::string& name);
   void tell_departed(double now);
@@ -66,6 +64,7 @@ class Protocol {
   std::unique_ptr<fs::Inbox> inbox_;
   std::function<void()> scanned_;
   Dispatch* dispatch_ = nullptr;
+  InboundLanes lanes_;
   fs::Fd epoll_;
   Polling polling_;
   OwnCore core_{getpid()};
@@ -73,16 +72,14 @@ class Protocol {
   std::vector<fs::Received> received_;
   std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
-  bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings
+  bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings,
+                                       // and looks at everything: what rings meant must be found without them
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
-  std::map<std::string, double> ungranted_;  // lanes without a grant, and since when
   std::atomic<double> next_scan_ = 0;        // monotonic seconds
   std::atomic<double> waits_until_;
   std::atomic<bool> leaving_ = false;
   Departures departures_;
   mutable std::mutex lock_;  // guards what follows
-  std::unordered_map<wire::NodeId, InboundLanePtr, wire::NodeIdHash> lanes_;
-  std::map<std::string, std::uint64_t> closed_counts_;
   std::map<int, std::string> watched_;  // bells of others by descriptor
 };
 

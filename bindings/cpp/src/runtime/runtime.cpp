@@ -1,6 +1,7 @@
 #include "runtime/runtime.hpp"
 
 #include <sodium.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 
@@ -22,6 +23,7 @@ constexpr double join_seconds = 5.0;
 constexpr double callback_seconds = 1.0;
 constexpr double callback_seconds_beside_hung_work = 0.5;
 constexpr double wait_pause_seconds = 0.01;
+constexpr rlim_t most_open_files = 8192;  // for lanes and links, however many the process may have; else half of those
 
 std::int64_t to_ms(double seconds) { return static_cast<std::int64_t>(seconds * 1000); }
 
@@ -36,6 +38,12 @@ void check(const std::string& name, const NodeOptions& options) {
   }
   if (options.max_deliveries < 1) throw ConfigurationError("max_deliveries is 0; use 1 or more");
   if (options.max_lane_bytes < 1) throw ConfigurationError("max_lane_bytes is 0; use a positive number of bytes");
+}
+
+std::size_t default_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return most_open_files;
+  return std::min(most_open_files, limit.rlim_cur / 2);
 }
 
 RegistrationError not_started(const std::string& name, const std::system_error& error) {
@@ -76,6 +84,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.name_space = options.name_space;
   context.window_bytes = options.max_lane_bytes;
   context.spin_seconds = options.spin_seconds;
+  context.max_open_files = options.max_open_files > 0 ? options.max_open_files : default_open_files();
   context.segment_limits = options.segment_limits;
   context.on_error = options.on_error;
   context.max_deliveries = options.max_deliveries;

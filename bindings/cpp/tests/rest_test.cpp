@@ -1,0 +1,306 @@
+// What others make a node hold open is bounded: lanes and links at rest (L-26). What comes without a grant (L-21).
+#include <gtest/gtest.h>
+
+#include <latch>
+
+#include "few_files.hpp"
+#include "one_lane.hpp"
+#include "open_files.hpp"
+#include "runtime/runtime.hpp"
+
+namespace speed {
+namespace {
+
+using runtime::InboundLanes;
+using runtime::Runtime;
+using test::counter;
+using test::echo;
+using test::eventually;
+using test::FewFiles;
+using test::OneLane;
+using test::open_under;
+using test::TestRoot;
+
+constexpr std::ptrdiff_t awake = 4;  // lanes, and links, of a node that may hold few files open
+
+class RestTest : public testing::Test {
+ protected:
+  NodeOptions few_files(std::vector<std::string> allow = {}) const {
+    NodeOptions options = root_.options(std::move(allow));
+    options.max_open_files = 1;
+    return options;
+  }
+
+  std::string inbox(const std::string& name) const { return wire::inbox_dir(root_.path, name) + "/"; }
+
+  // Lanes of `receiver` that hold files open: only a receiver opens cursors.
+  std::ptrdiff_t lanes_awake(const std::string& receiver) const { return open_under(inbox(receiver), "/cursor."); }
+
+  std::optional<wire::Cursor> cursor(const std::string& receiver, const std::string& sender) const {
+    const wire::Keyring keyring(fs::read_key_file(root_.path + "/speed.key"));
+    return fs::newest_cursor(fs::open_directory(wire::lane_dir(root_.path, receiver, sender)).get(),
+                             keyring.lane_keys(wire::node_id(sender), wire::node_id(receiver)));
+  }
+
+  std::vector<std::unique_ptr<Node>> nodes(const std::string& family, int number, const std::string& allow = "hub") {
+    std::vector<std::unique_ptr<Node>> all;
+    for (int n = 0; n < number; ++n) {
+      all.push_back(std::make_unique<Node>(family + "." + std::to_string(n), root_.options({allow})));
+    }
+    return all;
+  }
+
+  TestRoot root_;
+};
+
+TEST_F(RestTest, many_short_lived_senders_leave_few_files_open_l_26) {
+  Node hub("hub", few_files({"etl.*"}));
+  hub.serve("echo", echo);
+  const std::size_t before = test::open_files().size();
+  for (int n = 0; n < 60; ++n) {
+    Node sender("etl." + std::to_string(n), root_.options());
+    EXPECT_EQ(sender.call("hub", "echo", {{"data", n}}), Value(n));
+  }
+  EXPECT_LE(test::open_files().size(), before + 3 * (2 * awake + 1));
+}
+
+// With what a node takes of its own accord, where a process may have few files.
+TEST_F(RestTest, a_process_that_may_open_few_files_serves_any_number_of_names_l_26) {
+  const FewFiles few(110);
+  Node hub("hub", root_.options({"etl.*"}));
+  hub.serve("echo", echo);
+  for (int n = 0; n < 100; ++n) {
+    Node sender("etl." + std::to_string(n), root_.options());
+    EXPECT_EQ(sender.call("hub", "echo", {{"data", n}}), Value(n));
+  }
+}
+
+TEST_F(RestTest, a_lane_whose_sender_is_gone_is_closed_cleanly_and_opened_when_it_rings_l_26) {
+  Node hub("hub", few_files({"etl.*"}));
+  hub.serve("echo", echo);
+  const auto call = [&](const std::string& name) {
+    Node sender(name, root_.options());
+    EXPECT_EQ(sender.call("hub", "echo", {{"data", 7}}), Value(7));
+  };
+  for (int n = 0; n < 10; ++n) call("etl." + std::to_string(n));
+  EXPECT_TRUE(eventually([&] { return cursor("hub", "etl.0")->clean; }));
+  call("etl.0");
+  EXPECT_EQ(counter(hub, "lanes_failed"), 0);
+}
+
+TEST_F(RestTest, lanes_at_rest_are_read_when_they_ring_l_26) {
+  Node hub("hub", few_files({"etl.*"}));
+  hub.serve("echo", echo);
+  const auto senders = nodes("etl", 12);
+  for (int round = 0; round < 5; ++round) {
+    for (const auto& sender : senders) EXPECT_EQ(sender->call("hub", "echo", {{"data", round}}), Value(round));
+    EXPECT_LE(lanes_awake("hub"), awake + 2) << "with one that is being read, and one that is committed";
+  }
+}
+
+// Who polls rings nobody.
+TEST_F(RestTest, lanes_at_rest_that_do_not_ring_are_looked_at_in_turn_l_26) {
+  Node hub("hub", few_files({"etl.*"}));
+  std::atomic<int> handled = 0;
+  hub.on_message([&](const Message&) { ++handled; });
+  std::vector<std::unique_ptr<Node>> senders;
+  NodeOptions silent = root_.options();
+  silent.polling = true;
+  for (int n = 0; n < 8; ++n) senders.push_back(std::make_unique<Node>("etl." + std::to_string(n), silent));
+  for (int round = 1; round < 4; ++round) {
+    for (const auto& sender : senders) sender->send("hub", round);
+    EXPECT_TRUE(eventually([&] { return handled == 8 * round; }));
+  }
+}
+
+TEST_F(RestTest, what_is_unfinished_in_a_lane_at_rest_is_finished_and_committed_l_26) {
+  Node hub("hub", few_files({"etl.*", "slow"}));
+  std::latch begun(1);
+  std::latch release(1);
+  hub.on_message([&](const Message& message) {
+    if (message.source() != "slow") return;
+    begun.count_down();
+    release.wait();
+  });
+  Node slow("slow", root_.options());
+  slow.send("hub", "wait");
+  begun.wait();
+  const auto senders = nodes("etl", 8);
+  for (const auto& sender : senders) sender->send("hub", "other", {.ack = true});
+  const std::string cursors = inbox("hub") + "slow/cursor.";
+  EXPECT_TRUE(eventually([&] { return open_under(cursors) == 0; }));
+  EXPECT_EQ(cursor("hub", "slow")->last_sequence, 0U);
+  release.count_down();
+  EXPECT_TRUE(eventually([&] { return cursor("hub", "slow")->last_sequence == wire::make_sequence(1, 1); }));
+  EXPECT_TRUE(eventually([&] { return open_under(cursors) == 0; }));
+}
+
+TEST_F(RestTest, links_at_rest_go_on_in_their_order_l_26) {
+  Node hub("hub", few_files());
+  std::mutex lock;
+  std::map<std::string, std::vector<Value>> seen;
+  const auto targets = nodes("etl", 10);
+  for (const auto& target : targets) {
+    target->on_message([&, name = target->name()](const Message& message) {
+      const std::lock_guard guard(lock);
+      seen[name].push_back(message.payload());
+    });
+  }
+  for (int round = 0; round < 4; ++round) {
+    for (const auto& target : targets) hub.send(target->name(), round, {.ack = true});
+    EXPECT_LE(open_under(root_.path + "/etl.", "/bell"), 10 + awake) << "their owners' and the hub's";
+  }
+  const std::vector<Value> all{0, 1, 2, 3};
+  for (const auto& target : targets) EXPECT_EQ(seen[target->name()], all);
+}
+
+TEST_F(RestTest, the_bell_of_a_link_that_woke_again_is_watched_l_9_l_26) {
+  Node hub("hub", few_files());
+  const auto targets = nodes("etl", 8);
+  const std::string bell = wire::bell_path(root_.path, "etl.0");
+  hub.send("etl.0", 1);
+  EXPECT_EQ(test::watched(bell), 2U) << "by its owner and the hub";
+  for (const auto& target : targets) hub.send(target->name(), 2);
+  EXPECT_EQ(test::watched(bell), 1U);
+  hub.send("etl.0", 3);
+  EXPECT_EQ(test::watched(bell), 2U);
+}
+
+// --- one lane ---
+
+TEST(LaneAtRest, it_holds_nothing_open_and_goes_on_where_it_was_l_26) {
+  OneLane lane;
+  test::Sender sender(lane);
+  sender.send("one");
+  const auto reader = lane.reader();
+  EXPECT_EQ(test::texts(test::read_all(*reader)), std::vector<std::string>{"one"});
+  sender.send("two");
+  sender.writer.close();
+  reader->rest();
+  EXPECT_EQ(open_under(lane.place()), 0);
+  EXPECT_EQ(test::texts(test::read_all(*reader, false)), std::vector<std::string>{"two"});
+}
+
+TEST(LaneAtRest, what_was_to_be_committed_later_is_committed_first_l_15) {
+  OneLane lane;
+  test::Sender sender(lane);
+  sender.send("one");
+  const auto reader = lane.reader();
+  const auto all = test::read_all(*reader);
+  reader->finish(all.at(0).sequence, true);
+  reader->rest();
+  const fs::Fd directory = fs::open_directory(lane.place());
+  EXPECT_EQ(fs::newest_cursor(directory.get(), lane.lane_keys())->last_sequence, all[0].sequence);
+}
+
+TEST(LaneAtRest, another_lane_in_its_place_is_not_taken_for_it_l_26) {
+  OneLane lane;
+  test::Sender sender(lane);
+  sender.send("one");
+  const auto reader = lane.reader();
+  const auto all = test::read_all(*reader);
+  reader->rest();
+  std::filesystem::rename(lane.place(), lane.root.path + "/aside");
+  std::filesystem::create_directory(lane.place());
+  EXPECT_NO_THROW(reader->finish(all.at(0).sequence, false));
+  EXPECT_EQ(test::counted(*reader, "commits_failed"), 1U);
+  EXPECT_THROW(test::read_all(*reader), std::system_error);
+  EXPECT_TRUE(std::filesystem::is_empty(lane.place()));
+}
+
+TEST(Inbox, it_is_listed_again_once_it_changed_l_26) {
+  const OneLane lane;
+  const std::string path = wire::inbox_dir(lane.root.path, "billing");
+  std::filesystem::create_directory(path + "/etl");
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring);
+  EXPECT_EQ(inbox.scan(), std::vector<std::string>{"etl"});
+  EXPECT_EQ(inbox.scan(), std::nullopt);
+  std::filesystem::create_directory(path + "/web");
+  EXPECT_EQ(inbox.scan()->size(), 2U);
+}
+
+// --- without a grant ---
+
+class UngrantedTest : public RestTest {
+ protected:
+  // A receiver that grants nothing, though its entry says so: what is sent to it was granted when that was looked at.
+  std::shared_ptr<Runtime> receiver() const {
+    auto node = Runtime::make("receiver", root_.options({"sender"}));
+    node->context.policy.deny({"sender"});
+    node->delivery.on_message([this](const Message&) { ++handled_; });
+    node->start();
+    return node;
+  }
+
+  // A message that waits for the next life of the receiver: this one has no handler.
+  void leave_a_message() const {
+    Node before("receiver", root_.options({"sender"}));
+    Node("sender", root_.options()).send("receiver", "early");
+    before.close(0);
+  }
+
+  // The lanes of a node that reads none itself as long as this is used.
+  void with_lanes(Runtime& node, const std::function<void(InboundLanes&)>& use) const {
+    fs::Inbox inbox(root_.path, node.context.name, node.context.generation, *node.context.keyring);
+    InboundLanes lanes(node.context, inbox, [](const std::string&) { return false; }, [](const wire::NodeId&) {});
+    use(lanes);
+    lanes.close();
+    node.start();
+    node.leave(0);
+  }
+
+  mutable std::atomic<int> handled_ = 0;
+};
+
+TEST_F(UngrantedTest, a_message_without_a_grant_is_discarded_at_once_and_no_later_grant_delivers_it_l_21) {
+  const auto node = receiver();
+  Node sender("sender", root_.options());
+  sender.send("receiver", "too early");
+  EXPECT_TRUE(eventually([&] { return node->context.stats.counters()["unauthorised"] == 1; }));
+  node->context.policy.allow({"sender"});
+  sender.send("receiver", "in time", {.ack = true});
+  EXPECT_EQ(handled_, 1);
+  node->leave(0);
+}
+
+TEST_F(UngrantedTest, a_request_without_a_grant_is_answered_at_once_a_6) {
+  const auto node = receiver();
+  Node sender("sender", root_.options());
+  EXPECT_THROW(sender.call("receiver", "echo", {}, {.timeout_seconds = 20}), AccessDeniedError);
+  node->leave(0);
+}
+
+TEST_F(UngrantedTest, what_lay_there_at_start_waits_for_its_grant_l_21) {
+  leave_a_message();
+  Node node("receiver", root_.options());
+  node.on_message([this](const Message&) { ++handled_; });
+  EXPECT_TRUE(eventually([&] { return node.stats().find("lanes")->as<std::int64_t>() == 1; }));
+  std::this_thread::sleep_for(std::chrono::duration<double>(2 * wire::limits::full_scan_seconds));
+  EXPECT_EQ(counter(node, "unauthorised"), 0);
+  node.allow({"sender"});
+  EXPECT_TRUE(eventually([&] { return handled_ == 1; }));
+}
+
+TEST_F(UngrantedTest, what_lay_there_at_start_waits_no_longer_than_the_grace_l_21) {
+  leave_a_message();
+  with_lanes(*Runtime::make("receiver", root_.options()), [](InboundLanes& lanes) {
+    const wire::NodeId sender = wire::node_id("sender");
+    lanes.list(100);
+    EXPECT_TRUE(lanes.knows(sender));
+    EXPECT_EQ(lanes.of(sender, 99 + wire::limits::ungranted_lane_grace_seconds), nullptr);
+    EXPECT_NE(lanes.of(sender, 100 + wire::limits::ungranted_lane_grace_seconds), nullptr);
+  });
+}
+
+TEST_F(UngrantedTest, a_lane_that_came_later_waits_for_nothing_l_21) {
+  with_lanes(*Runtime::make("receiver", root_.options({"sender"})), [this](InboundLanes& lanes) {
+    lanes.list(100);
+    Node("sender", root_.options()).send("receiver", "hello");
+    lanes.list(100);
+    EXPECT_NE(lanes.of(wire::node_id("sender"), 100), nullptr);
+  });
+}
+
+}  // namespace
+}  // namespace speed
