@@ -57,6 +57,8 @@ class Node(Messaging):
         on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
             ``"retry"`` hands it over again after a pause, ``"drop"`` counts and logs it.
         max_deliveries: how often a message is begun at most, processes that died over it included.
+        ephemeral: the name will not come back, as that of a worker for one job: nothing waits for the node when it is
+            gone, and all that is left of it is removed.
         security: how messages are signed, encrypted and checked (M-18); without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
@@ -86,6 +88,7 @@ class Node(Messaging):
         security: MessageSecurity | None = None,
         on_error: str = "dead-letter",
         max_deliveries: int = 5,
+        ephemeral: bool = False,
     ) -> None:
         self._forked = False
         self._closed = True  # until it runs
@@ -108,6 +111,7 @@ class Node(Messaging):
             segment_limits=segment_limits,
             on_error=on_error,
             max_deliveries=max_deliveries,
+            ephemeral=ephemeral,
         )
         fork.prepare()
         self._loop = EventLoop(name)

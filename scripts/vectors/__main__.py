@@ -12,6 +12,7 @@ from scripts.vectors.dead_letters import dead_letters
 from scripts.vectors.encryption import encryption
 from scripts.vectors.envelopes import envelopes
 from scripts.vectors.files import cursors, entries
+from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
 from scripts.vectors.journal import journal
 from scripts.vectors.messages import messages
@@ -30,6 +31,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         envelopes,
         entries,
         cursors,
+        floors,
         values,
         columns,
         payloads,

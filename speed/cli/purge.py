@@ -17,10 +17,6 @@ from speed.wire import names
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
 
-LEASE_MS = 600_000
-"""As long as nobody else can have the name: by far longer than removing takes."""
-HEARTBEAT_MS = 5_000
-
 
 class Left(NamedTuple):
     """So many files of one kind."""
@@ -28,10 +24,6 @@ class Left(NamedTuple):
     what: str
     files: int
     size: int
-
-
-class _PurgedError(Exception):
-    """The claim did its work: nothing is published."""
 
 
 @click.command("purge")
@@ -117,10 +109,11 @@ def remove(registry: Registry, node: str) -> None:
     An entry of another boot is watched for its lease before. NameTakenError if the node started, StorageError if
     something cannot be removed.
     """
-    import contextlib
     import shutil
 
-    def under_the_claim(_generation: int) -> None:
+    from speed.fs.claiming import hold
+
+    with hold(registry, node, waits=True):
         path = names.node_dir(registry.root, node)
         try:
             shutil.rmtree(path)
@@ -128,8 +121,4 @@ def remove(registry: Registry, node: str) -> None:
             pass
         except OSError as error:
             raise StorageError(f"{path} cannot be removed: {error.strerror}; see `speed doctor`") from error
-        registry.remove_stale(name=node)
-        raise _PurgedError
-
-    with contextlib.suppress(_PurgedError):
-        registry.register(node, lease_ms=LEASE_MS, heartbeat_ms=HEARTBEAT_MS, before_publish=under_the_claim)
+        registry.remove_stale_entry(node)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from speed.fs.identity import Identity, process_alive
 from speed.fs.open import sync_directory, write_all
 from speed.wire import names
+from speed.wire.entry import entry_mac
+
+MAX_CLAIM_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,11 @@ class Claimant:
     lease_ms: int
     made_ms: int | None = None
     """CLOCK_MONOTONIC of its boot when the claim was made; None in a claim that does not tell."""
+    above: int | None = None
+    """What earlier lives up to this generation left is forgotten; None in a claim that does not tell."""
+    ephemeral: bool = False
+    sweeps: bool = False
+    """Whether no node starts here: somebody removes what is left of the name."""
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether a claim of this boot has stood a whole lease (R-5)."""
@@ -43,7 +55,18 @@ def _generations(root: str, name: str) -> list[int]:
     return [claim[1] for claim in found if claim and claim[0] == name]
 
 
-def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
+def newest_of_all(root: str) -> dict[str, int]:
+    """The highest claimed generation of each name that has claims."""
+    found: dict[str, int] = {}
+    with os.scandir(names.claims_dir(root)) as files:
+        for file in files:
+            claimed = names.parse_claim(file.name)
+            if claimed is not None:
+                found[claimed[0]] = max(claimed[1], found.get(claimed[0], 0))
+    return found
+
+
+def take(root: str, name: str, generation: int, claimant: Claimant, registry_key: bytes) -> bool:
     """Create the claim; False if somebody else has it. It survives a power cut: no generation is used twice."""
     path = names.claim_path(root, name, generation)
     try:
@@ -51,10 +74,9 @@ def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
     except FileExistsError:
         return False
     try:
-        write_all(fd, _encode(claimant))
-        os.fsync(fd)
-        for directory in (names.claims_dir(root), names.registry_dir(root), root):
-            sync_directory(directory)
+        write_all(fd, encode_claim(claimant, registry_key))
+        if not claimant.sweeps:
+            _make_durable(root, fd)
     except OSError:
         os.fchmod(fd, 0o400)  # no entry will follow it: see ``release``
         raise
@@ -63,7 +85,13 @@ def take(root: str, name: str, generation: int, claimant: Claimant) -> bool:
     return True
 
 
-def read(root: str, name: str, generation: int) -> Claimant | None:
+def _make_durable(root: str, fd: int) -> None:
+    os.fsync(fd)
+    for directory in (names.claims_dir(root), names.registry_dir(root), root):
+        sync_directory(directory)
+
+
+def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
     """Who made a claim; None while it is empty or if it is unreadable."""
     try:
         fd = os.open(
@@ -73,20 +101,44 @@ def read(root: str, name: str, generation: int) -> Claimant | None:
     except OSError:
         return None
     try:
-        values = json.loads(os.read(fd, 4096))
-        maker = Identity(
-            pid=int(values["pid"]),
-            pid_start=int(values["pid_start"]),
-            pid_namespace=str(values["pid_namespace"]),
-            host=str(values["host"]),
-            boot_id=str(values["boot_id"]),
-        )
-        made = values.get("made_monotonic_ms")
-        return Claimant(maker, int(values["lease"]), None if made is None else int(made))
-    except (OSError, ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
+        return decode_claim(os.read(fd, MAX_CLAIM_BYTES), registry_keys)
+    except OSError:
         return None
     finally:
         os.close(fd)
+
+
+def decode_claim(data: bytes, registry_keys: Sequence[bytes]) -> Claimant | None:
+    """What a claim's file says; None if it does not say who made it.
+
+    Without the MAC of an accepted key it tells of its maker only.
+    """
+    line, _, rest = data.partition(b"\n")
+    mac = rest.partition(b"\n")[0]
+    is_authentic = any(hmac.compare_digest(mac, entry_mac(key, line)) for key in registry_keys)
+    try:
+        return _claimant(json.loads(line), is_authentic)
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _claimant(values: dict[str, Any], is_authentic: bool) -> Claimant:
+    maker = Identity(
+        pid=int(values["pid"]),
+        pid_start=int(values["pid_start"]),
+        pid_namespace=str(values["pid_namespace"]),
+        host=str(values["host"]),
+        boot_id=str(values["boot_id"]),
+    )
+    made, above = values.get("made_monotonic_ms"), values.get("above")
+    return Claimant(
+        maker,
+        int(values["lease"]),
+        None if made is None else int(made),
+        int(above) if is_authentic and above is not None else None,
+        is_authentic and values.get("ephemeral") is True,
+        values.get("sweeps") is True,
+    )
 
 
 def release(root: str, name: str, generation: int) -> None:
@@ -105,13 +157,24 @@ def is_released(root: str, name: str, generation: int) -> bool:
         return True
 
 
-def _encode(claimant: Claimant) -> bytes:
+def encode_claim(claimant: Claimant, registry_key: bytes) -> bytes:
+    """The two lines of a claim's file."""
     fields = {**asdict(claimant.identity), "lease": claimant.lease_ms, "made_monotonic_ms": claimant.made_ms}
-    return json.dumps(fields).encode() + b"\n"
+    if claimant.above is not None:
+        fields["above"] = claimant.above
+    fields.update({what: True for what in ("ephemeral", "sweeps") if getattr(claimant, what)})
+    line = json.dumps(fields).encode()
+    return line + b"\n" + entry_mac(registry_key, line) + b"\n"
+
+
+def remove(root: str, name: str, generation: int) -> None:
+    """Take a claim back that nothing was published under; OSError but where it is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(names.claim_path(root, name, generation))
 
 
 def remove_older(root: str, name: str, generation: int) -> int:
-    """Remove claims below ``generation``; the newest one stays for ever. Returns how many went."""
+    """Remove claims below ``generation``. Returns how many went."""
     removed = 0
     for older in _generations(root, name) if generation > 1 else ():
         if older < generation:

@@ -125,9 +125,10 @@ class LaneAhead:
         """The same for who goes there."""
         return self._nearest((position.generation, position.segment + 1), self.successor(position))
 
-    def first_segment(self) -> Segment | None:
-        """Where a lane without a cursor begins."""
-        return self._nearest((0, 0), self._listing.segments[0] if self._listing.segments else None)
+    def first_segment(self, above: int) -> Segment:
+        """Where a lane without a cursor begins: with the first life above a generation."""
+        listed = next((segment for segment in self._listing.segments if segment[0] > above), None)
+        return self._nearest((above + 1, 0), listed) or (above + 1, 0)
 
     def _nearest(self, wanted: Segment, listed: Segment | None) -> Segment | None:
         """``listed``, unless ``wanted`` or the first segment of its generation is there and comes before it (L-17).

@@ -11,6 +11,7 @@ from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
 from speed.fs.envelope_reader import CHUNK_BYTES, EnvelopeReader, Received, read_at
+from speed.fs.floor import forgotten_up_to
 from speed.fs.lane_ahead import LaneAhead, Segment
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
@@ -42,6 +43,8 @@ class LaneReader:
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
+        self._root = root
+        self._keyring = keyring
         self._source = source
         self._quarantine = quarantine
         self._envelopes = EnvelopeReader(source_id, target_id, keyring)
@@ -78,7 +81,7 @@ class LaneReader:
             raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
         cursor, damaged = self._ahead.newest_cursor()
         if cursor is None:
-            first = self._ahead.first_segment() or (0, 0)
+            first = self._ahead.first_segment(forgotten_up_to(self._root, self._source, self._keyring))
             cursor = Cursor(self._generation, *first, 0, 0, (), clean=True)
         self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)

@@ -7,15 +7,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from speed.core.lease import OwnLease, Verdict, check_lease
-from speed.core.log import logger
-from speed.errors import LeaseLostError, NameTakenError, RegistrationError, SpeedError, StorageError
+from speed.core.lease import OwnLease, check_lease
+from speed.errors import LeaseLostError, RegistrationError, SpeedError, StorageError, WireError
 from speed.fs import claim
-from speed.fs.entry_file import check_reachable, is_file, remove_entry_file
-from speed.fs.identity import boot_id, identity
+from speed.fs.claiming import Won, win
+from speed.fs.entry_file import is_file, remove_entry_file
+from speed.fs.identity import identity
 from speed.fs.open import put_in_place, unlink_quietly, write_all, write_at_start
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
@@ -23,12 +23,6 @@ from speed.wire.entry import Entry, encode_entry
 if TYPE_CHECKING:
     from speed.fs.registry import Registry
 
-log = logger("speed.registry")
-
-WATCH_SECONDS = 0.05
-UNCLEAR_LEASE_MS = 30_000
-"""How long a claim that tells nothing about its maker is respected without an entry."""
-MAX_ATTEMPTS = 64
 FEATURES = ("segments", "withdraw")
 """What this implementation can take (R-2)."""
 _MEND = "make room in the root, or choose another"
@@ -38,174 +32,75 @@ def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def register(
-    registry: Registry,
-    name: str,
-    *,
-    lease_ms: int,
-    heartbeat_ms: int,
-    fabrics: tuple[str, ...],
-    allow: tuple[str, ...],
-    before_publish: Callable[[int], None],
-) -> Registration:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a node wants to be in the registry."""
+
+    name: str
+    lease_ms: int
+    heartbeat_ms: int
+    fabrics: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    ephemeral: bool = False
+
+
+def register(registry: Registry, asked: Asked, before_publish: Callable[[Won], None]) -> Registration:
     """See ``Registry.register``."""
-    check_lease(lease_ms, heartbeat_ms, registry.late_ms)
+    check_lease(asked.lease_ms, asked.heartbeat_ms, registry.late_ms)
     try:
-        return _register(registry, name, lease_ms, heartbeat_ms, fabrics, allow, before_publish)
+        return _register(registry, asked, before_publish)
+    except WireError as error:
+        raise RegistrationError(
+            f"cannot register {asked.name!r}: {names.claims_dir(registry.root)}/{names.FLOOR}: {error}: "
+            "use the key of this root, or restore that file from a backup of the root"
+        ) from None
     except OSError as error:
         if isinstance(error, SpeedError):
             raise
-        raise RegistrationError(f"cannot register {name!r}: {error.strerror}: {_MEND}") from None
+        raise RegistrationError(f"cannot register {asked.name!r}: {error.strerror}: {_MEND}") from None
 
 
-def _register(
-    registry: Registry,
-    name: str,
-    lease_ms: int,
-    heartbeat_ms: int,
-    fabrics: tuple[str, ...],
-    allow: tuple[str, ...],
-    before_publish: Callable[[int], None],
-) -> Registration:
-    claimant, generation = _claim(registry, name, claim.Claimant(identity(), lease_ms))
+def _register(registry: Registry, asked: Asked, before_publish: Callable[[Won], None]) -> Registration:
+    name = asked.name
+    won = win(registry, name, claim.Claimant(identity(), asked.lease_ms, ephemeral=asked.ephemeral))
     registration = None
     try:
-        before_publish(generation)
-        registration = Registration(registry, _first_entry(name, generation, claimant, heartbeat_ms, fabrics, allow))
+        before_publish(won)
+        registration = Registration(registry, _first_entry(asked, won))
         registration.publish()
-        if claimant.is_expired(_now_ms()):
+        if won.claimant.is_expired(_now_ms()):
             raise LeaseLostError(f"registering {name!r} took longer than its lease: try again")
     except BaseException:
         if registration is not None:
             registration.remove()
-        claim.release(registry.root, name, generation)  # or this process would keep the name from itself
+        claim.release(registry.root, name, won.generation)  # or this process would keep the name from itself
         raise
     with contextlib.suppress(OSError):  # those that stay are in nobody's way
-        claim.remove_older(registry.root, name, generation)
+        claim.remove_older(registry.root, name, won.generation)
     return registration
 
 
-def _first_entry(
-    name: str,
-    generation: int,
-    claimant: claim.Claimant,
-    heartbeat_ms: int,
-    fabrics: tuple[str, ...],
-    allow: tuple[str, ...],
-) -> Entry:
+def _first_entry(asked: Asked, won: Won) -> Entry:
     """The entry as it is first published, with the time of now."""
+    maker = won.claimant.identity
     return Entry(
-        name=name,
-        generation=generation,
-        pid=claimant.identity.pid,
-        pid_start=claimant.identity.pid_start,
-        pid_namespace=claimant.identity.pid_namespace,
-        host=claimant.identity.host,
-        boot_id=claimant.identity.boot_id,
+        name=asked.name,
+        generation=won.generation,
+        pid=maker.pid,
+        pid_start=maker.pid_start,
+        pid_namespace=maker.pid_namespace,
+        host=maker.host,
+        boot_id=maker.boot_id,
         startup_timestamp=time.time_ns() // 1_000_000,
         last_heartbeat=time.time_ns() // 1_000_000,
         heartbeat_monotonic_ms=_now_ms(),
-        lease=claimant.lease_ms,
-        heartbeat_interval=heartbeat_ms,
-        fabrics=fabrics,
-        allow=allow,
+        lease=asked.lease_ms,
+        heartbeat_interval=asked.heartbeat_ms,
+        fabrics=asked.fabrics,
+        allow=asked.allow,
         features=FEATURES,
+        ephemeral=asked.ephemeral,
     )
-
-
-def _claim(registry: Registry, name: str, claimant: claim.Claimant) -> tuple[claim.Claimant, int]:
-    """Win the next generation of ``name``, or NameTakenError."""
-    for _ in range(MAX_ATTEMPTS):
-        newest = registry.newest_generation(name)
-        entry = _wait_until_stale(registry, name)
-        if newest and (entry is None or entry.generation < newest):
-            _respect_claim(registry, name, newest)
-        if registry.read(name) != entry:
-            continue  # published since it was judged: judge that entry
-        if newest != registry.newest_generation(name):
-            continue
-        check_reachable(registry.root, name)
-        claimant = replace(claimant, made_ms=_now_ms())
-        if not claim.take(registry.root, name, newest + 1, claimant):
-            continue
-        if registry.newest_generation(name) == newest + 1:
-            return claimant, newest + 1
-        claim.release(registry.root, name, newest + 1)  # what was seen before was old (R-21): look again
-    raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
-
-
-def _wait_until_stale(registry: Registry, name: str) -> Entry | None:
-    """Return the entry once it is absent (None) or stale; NameTakenError when it is live.
-
-    An entry of another host or boot is watched for at most its lease (R-10).
-    """
-    while True:
-        entry, verdict = registry.verdict(name)
-        if entry is None or verdict is Verdict.STALE or registry.process_gone(entry):
-            return entry
-        first = entry if verdict is Verdict.LIVE else None
-        while verdict is Verdict.WATCH and first is None:
-            time.sleep(WATCH_SECONDS)  # another host's heartbeat cannot be waited for in any other way
-            again, verdict = registry.verdict(name)
-            if again != entry:
-                first = again
-        if first is None:
-            continue
-        raise NameTakenError(
-            f"{name!r} is held by process {first.pid} on {first.host} (generation {first.generation}): "
-            "choose another name, or stop that node"
-        )
-
-
-def _respect_claim(registry: Registry, name: str, generation: int) -> None:
-    """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4).
-
-    Returns when it need not be respected any longer; NameTakenError when it must be. A claim that says nothing may be
-    one that its maker has only just created: it is read again.
-    """
-    began, has_told = _now_ms(), False
-    while True:
-        claimant = claim.read(registry.root, name, generation)
-        if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
-            return
-        if claimant is not None and claimant.identity.boot_id == boot_id():
-            _respect_neighbour(registry, name, claimant)
-            return
-        lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
-        entry = registry.read(name)
-        if entry is not None and entry.generation >= generation:
-            return
-        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
-            return
-        time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
-        if not has_told and _now_ms() < began + lease_ms:
-            _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
-        has_told = True
-
-
-def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
-    """Once, and not of a claim that was only being written as it was looked at."""
-    maker = (
-        f"is of process {claimant.identity.pid} on {claimant.identity.host}" if claimant else "does not tell its maker"
-    )
-    log.warning(
-        "%s waits up to %d s for its name: the claim %s %s, which may be starting; if nobody is, `chmod 400` it",
-        name,
-        -(-lease_ms // 1000),
-        path,
-        maker,
-    )
-
-
-def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) -> None:
-    """The same for a claimant of this boot, which lives."""
-    maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
-    if registry.is_unreadable(name):
-        raise NameTakenError(
-            f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
-        )
-    if not claimant.is_expired(_now_ms()):
-        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
 
 
 class Registration:
@@ -328,6 +223,13 @@ class Registration:
                 remove_entry_file(self._registry.root, self.entry.name, self._is_at)
             claim.release(self._registry.root, self.entry.name, self.entry.generation)
             self._close()
+
+    def expire(self) -> None:
+        """Leave as one whose name will not come back: the entry stays, stale for everybody, until it is swept."""
+        with contextlib.suppress(SpeedError):  # or it is stale after a lease
+            self.update(status="leaving", lease=1, heartbeat_interval=1, heartbeat_monotonic_ms=0)
+        claim.release(self._registry.root, self.entry.name, self.entry.generation)
+        self.let_go()
 
     def let_go(self) -> None:
         """The name is lost: release the descriptor; the entry, if it is there, is no longer this one's to touch."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from speed.core.lease import Verdict, judge
 from speed.errors import RootError, StorageError, WireError
 from speed.fs import claim
+from speed.fs.claiming import Won
 from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, process_alive
-from speed.fs.registration import Registration, register
+from speed.fs.registration import Asked, Registration, register
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
@@ -182,6 +183,15 @@ class Registry:
             return None
         return entry
 
+    def is_abandoned(self, name: str) -> bool:
+        """Whether an entry has been stale for a lease (R-27)."""
+        known = self._look(name)
+        if known is None or known.entry is None or self._judge(known, known.seen_ms) is not Verdict.STALE:
+            return False
+        age = known.seen_ms - known.entry.heartbeat_monotonic_ms
+        is_neighbour = known.entry.boot_id == self._boot_id and age >= 0
+        return (age if is_neighbour else known.seen_ms - known.since_ms) > 2 * known.entry.lease
+
     def process_gone(self, entry: Entry) -> bool:
         return process_alive(entry.pid, entry.pid_start, entry.pid_namespace, entry.boot_id) is False
 
@@ -277,37 +287,40 @@ class Registry:
         heartbeat_ms: int,
         fabrics: Iterable[str] = (),
         allow: Iterable[str] = (),
-        before_publish: Callable[[int], None] = lambda generation: None,
+        ephemeral: bool = False,
+        before_publish: Callable[[Won], None] = lambda won: None,
     ) -> Registration:
-        """Claim ``name`` and publish its entry; ``before_publish(generation)`` runs in between (R-5).
+        """Claim ``name`` and publish its entry; ``before_publish`` runs in between (R-5).
 
-        Raises NameTakenError, LeaseLostError, ConfigurationError.
+        Raises NameTakenError, LeaseLostError, ConfigurationError, RegistrationError.
         """
-        return register(
-            self,
-            name,
-            lease_ms=lease_ms,
-            heartbeat_ms=heartbeat_ms,
-            fabrics=tuple(fabrics),
-            allow=tuple(allow),
-            before_publish=before_publish,
-        )
+        asked = Asked(name, lease_ms, heartbeat_ms, tuple(fabrics), tuple(allow), ephemeral)
+        return register(self, asked, before_publish)
 
     def newest_generation(self, name: str) -> int:
         """The highest claimed generation of ``name``; 0 if it was never claimed."""
         return claim.newest(self.root, name)
 
-    def remove_stale(self, *, dry_run: bool = False, name: str = "") -> list[Entry]:
-        """Remove entries of nodes that are gone, or of one, never their claims (R-13); returns them."""
-        removed: list[Entry] = []
-        for entry, verdict in self.entries():
-            if name and entry.name != name:
-                continue
-            if verdict is Verdict.STALE or self.process_gone(entry):
-                removed.append(entry)
-                if not dry_run:
-                    self._remove(entry)
-        return removed
+    def remove_stale(self, *, dry_run: bool = False) -> list[Entry]:
+        """Remove entries of nodes that are gone, never their claims (R-13); returns them.
+
+        Those of names that do not come back stay: all that is left of such a name goes together (`forget`).
+        """
+        stale = [entry for entry, verdict in self.entries() if self._is_over(entry, verdict) and not entry.ephemeral]
+        for entry in () if dry_run else stale:
+            self._remove(entry)
+        return stale
+
+    def remove_stale_entry(self, name: str) -> bool:
+        """The same for one node, whatever it says of its name."""
+        entry, verdict = self.verdict(name)
+        if entry is None or not self._is_over(entry, verdict):
+            return False
+        self._remove(entry)
+        return True
+
+    def _is_over(self, entry: Entry, verdict: Verdict) -> bool:
+        return verdict is Verdict.STALE or self.process_gone(entry)
 
     def _remove(self, entry: Entry) -> None:
         """Remove a stale entry unless its owner changed it, or a new one published, meanwhile (R-13)."""

@@ -62,6 +62,7 @@ class Options:
     segment_limits: Limits | None = None
     on_error: str = "dead-letter"
     max_deliveries: int = 5
+    ephemeral: bool = False
 
 
 def open_files(asked: int | None) -> int:

@@ -12,6 +12,7 @@ from speed.errors import LeaseLostError, RegistrationError, SpeedError
 from speed.fs.watch import RegistryWatch
 from speed.runtime import locks
 from speed.runtime.context import Context
+from speed.runtime.sweeper import Sweeper
 from speed.wire.entry import Entry
 
 log = logger("speed.registry")
@@ -32,6 +33,7 @@ class Registrar:
         run: Callable[..., None],
         callers: Callable[[], list[str]],
         replaced: Callable[[str, int], None],
+        sweeper: Sweeper,
     ) -> None:
         """``callers()`` are nodes whose requests wait or run here; ``replaced(name, generation)`` has a successor."""
         self._context = context
@@ -41,6 +43,7 @@ class Registrar:
         self._run_task = run
         self._callers = callers
         self._replaced = replaced
+        self._sweeper = sweeper
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
@@ -113,6 +116,7 @@ class Registrar:
                 if not self._renew():
                     return
             self._check_others()
+            self._sweeper.turn()
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""

@@ -14,11 +14,13 @@ from speed.core.log import logger
 from speed.core.pending import PendingCalls
 from speed.errors import ConfigurationError, DurabilityError, RootError, SpeedError
 from speed.fs.bell import Bell
+from speed.fs.claiming import Won
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
+from speed.fs.sweep import sweep
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
@@ -38,6 +40,7 @@ from speed.runtime.outbox import Outbox
 from speed.runtime.protocol import Protocol
 from speed.runtime.registrar import Registrar
 from speed.runtime.serving import Serving
+from speed.runtime.sweeper import Sweeper
 from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, names
@@ -83,9 +86,25 @@ class Parts:
         for work in self.pool.close():
             self.serving.refuse_leaving(work.item.call)
         self.delivery.finish_in_hand()
-        self._end(reason, context.registration.remove)
+        self._end(reason, self._leave_registry)
         self._say_leave()
         self._let_go()
+        if context.registration.entry.ephemeral:
+            self._forget()
+
+    def _leave_registry(self) -> None:
+        registration = self.context.registration
+        if registration.entry.ephemeral:
+            registration.expire()
+        else:
+            registration.remove()
+
+    def _forget(self) -> None:
+        """What is left of a name that will not come back goes now, but for what lies in the inboxes of others."""
+        try:
+            sweep(self.context.registry, self.context.name)
+        except (OSError, SpeedError):
+            self.context.stats.count("sweeps_failed")  # others do it later
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
@@ -186,8 +205,11 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
+    sweeper = Sweeper(context, options.lease_seconds)
+
     def left(name: str) -> None:
         protocol.node_left(name)
+        sweeper.heard(name)
 
     registrar = Registrar(
         context,
@@ -197,6 +219,7 @@ def _begin(
         pool.submit,
         serving.callers,
         serving.forget_older,
+        sweeper,
     )
     introspection = Introspection(context, serving.services)
     dispatch = Dispatch(
@@ -280,9 +303,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             heartbeat_ms=_milliseconds("heartbeat_seconds", options.heartbeat_seconds),
             fabrics=options.fabrics,
             allow=policy.allowed(),
-            before_publish=lambda generation: prepared.append(
-                _prepare(root, options.name, generation, keyring, polling)
-            ),
+            ephemeral=options.ephemeral,
+            before_publish=lambda won: prepared.append(_prepare(root, options.name, won, keyring, polling)),
         )
     except BaseException:
         for bell, _ in prepared:
@@ -312,12 +334,12 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     return context, bell, inbox
 
 
-def _prepare(root: str, name: str, generation: int, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
+def _prepare(root: str, name: str, won: Won, keyring: Keyring, polling: bool) -> tuple[Bell | None, Inbox]:
     """Bell and inbox, and fences behind all that older generations of this name wrote (L-18)."""
-    inbox = Inbox(root, name, generation, keyring)
+    inbox = Inbox(root, name, won.generation, keyring)
     inbox.prepare()
-    if generation > 1:
-        fence_lanes(root, name, generation, keyring)
+    if won.former:
+        fence_lanes(root, name, won.generation, keyring)
     return None if polling else Bell.open_own(names.bell_path(root, name)), inbox
 
 

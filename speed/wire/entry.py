@@ -40,6 +40,8 @@ class Entry:
     language: str = "python"
     version: str = "1"
     features: tuple[str, ...] = ()
+    ephemeral: bool = False
+    """Whether the name will not come back."""
 
     @property
     def id(self) -> bytes:
@@ -52,11 +54,11 @@ def _camel(name: str) -> str:
 
 
 _MAX_INT = (1 << 63) - 1
-_OPTIONAL = frozenset({"features"})
-"""Fields that older nodes do not write; absent reads as empty."""
+_OPTIONAL: dict[str, Any] = {"features": [], "ephemeral": False}
+"""Fields that may be absent, and what that means."""
 _KEYS = {field.name: _camel(field.name) for field in fields(Entry)}
 _TYPES: dict[str, type] = {
-    name: int if kind == "int" else str if kind == "str" else tuple
+    name: {"int": int, "str": str, "bool": bool}.get(str(kind), tuple)
     for name, kind in ((field.name, field.type) for field in fields(Entry))
 }
 
@@ -65,6 +67,8 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0) -> bytes:
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
+    if not entry.ephemeral:
+        del values["ephemeral"]
     line = json.dumps(values, separators=(",", ":")).encode()
     data = line + b"\n" + entry_mac(registry_key, line) + b"\n"
     needed = max(capacity, MIN_ENTRY_BYTES)
@@ -105,7 +109,7 @@ def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:
 def _entry_of(values: dict[str, Any]) -> Entry:
     picked: dict[str, Any] = {}
     for name, key in _KEYS.items():
-        value = values.get(key, []) if name in _OPTIONAL else values[key]
+        value = values.get(key, _OPTIONAL[name]) if name in _OPTIONAL else values[key]
         if _TYPES[name] is tuple:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise TypeError(key)

@@ -12,6 +12,7 @@ from speed.wire.limits import GENERATION_BITS, MAX_NAME_BYTES, MAX_TOPIC_BYTES, 
 RESERVED_NAMES = frozenset({"speed_registry", "bell", "inbox", "quarantine"})
 REGISTRY = "speed_registry"
 CLAIMS = ".claims"
+FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
 JOURNAL_LOCK = "journal.lock"
 JOURNAL_DESCRIPTION = "description"
@@ -131,6 +132,11 @@ def claim_name(name: str, generation: int) -> str:
 
 def claim_path(root: str, name: str, generation: int) -> str:
     return f"{claims_dir(root)}/{claim_name(name, generation)}"
+
+
+def floor_lock(root: str) -> str:
+    """Held by whoever raises the floor of generations."""
+    return f"{claims_dir(root)}/.{FLOOR}.lock"
 
 
 def parse_claim(filename: str) -> tuple[str, int] | None:

@@ -22,10 +22,10 @@ MINE = claim.Claimant(identity(), 30_000, 7)
 
 def test_a_claim_is_won_once_and_read_back(registry: Registry) -> None:
     """R-4."""
-    assert claim.take(registry.root, "billing", 1, MINE)
-    assert not claim.take(registry.root, "billing", 1, MINE)
-    assert claim.read(registry.root, "billing", 1) == MINE
-    assert claim.read(registry.root, "billing", 2) is None
+    assert claim.take(registry.root, "billing", 1, MINE, registry.keyring.registry_key)
+    assert not claim.take(registry.root, "billing", 1, MINE, registry.keyring.registry_key)
+    assert claim.read(registry.root, "billing", 1, registry.keyring.registry_keys) == MINE
+    assert claim.read(registry.root, "billing", 2, registry.keyring.registry_keys) is None
 
 
 def test_a_claim_that_is_not_on_the_disk_is_given_back(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_a_claim_that_is_not_on_the_disk_is_given_back(registry: Registry, monke
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="broken"):
         patch.setattr(os, "fsync", broken)
-        claim.take(registry.root, "billing", 1, MINE)
+        claim.take(registry.root, "billing", 1, MINE, registry.keyring.registry_key)
     assert claim.is_released(registry.root, "billing", 1)
 
 
@@ -49,7 +49,7 @@ def test_a_claim_that_a_newer_one_replaced_is_released(registry: Registry) -> No
 def test_an_older_claim_that_cannot_be_removed_stays_and_is_not_counted(registry: Registry) -> None:
     """R-4: it is in nobody's way."""
     for generation in (2, 3):
-        assert claim.take(registry.root, "billing", generation, MINE)
+        assert claim.take(registry.root, "billing", generation, MINE, registry.keyring.registry_key)
     pathlib.Path(names.claim_path(registry.root, "billing", 1)).mkdir()
     assert claim.remove_older(registry.root, "billing", 3) == 1
     assert claim.newest(registry.root, "billing") == 3

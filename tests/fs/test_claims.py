@@ -25,7 +25,9 @@ def make_claim(registry: Registry, generation: int, **changes: Any) -> None:
     made = changes.pop("made_ms", now_ms())
     lease = changes.pop("lease_ms", 30_000)
     maker = dataclasses.replace(identity(), **changes)
-    assert claim.take(registry.root, "billing", generation, claim.Claimant(maker, lease, made))
+    assert claim.take(
+        registry.root, "billing", generation, claim.Claimant(maker, lease, made), registry.keyring.registry_key
+    )
 
 
 def test_the_claim_of_a_dead_process_is_passed_at_once(registry: Registry):
@@ -87,7 +89,7 @@ def test_an_unreadable_claim_is_waited_for_and_then_passed(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, content: bytes
 ):
     """R-5: as another language, or a torn write, may leave it."""
-    monkeypatch.setattr("speed.fs.registration.UNCLEAR_LEASE_MS", 60)
+    monkeypatch.setattr("speed.fs.claiming.UNCLEAR_LEASE_MS", 60)
     pathlib.Path(names.claim_path(registry.root, "billing", 1)).write_bytes(content)
     began = now_ms()
     assert registry.register("billing", **LONG).entry.generation == 2

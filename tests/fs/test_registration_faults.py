@@ -120,4 +120,4 @@ def test_a_claim_with_a_number_that_is_none_tells_nothing(registry: Registry, nu
     path = pathlib.Path(names.claim_path(registry.root, "billing", 1))
     rest = b'"pid_start":1,"pid_namespace":"","host":"","boot_id":"","lease":1}'
     path.write_bytes(b'{"pid":' + number + b"," + rest)
-    assert claim.read(registry.root, "billing", 1) is None
+    assert claim.read(registry.root, "billing", 1, registry.keyring.registry_keys) is None

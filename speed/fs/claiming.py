@@ -1,0 +1,184 @@
+"""Winning a name: the next generation of it, once nobody holds it any more (R-4, R-5, R-26)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from speed.core.lease import Verdict
+from speed.core.log import logger
+from speed.errors import NameTakenError
+from speed.fs import claim
+from speed.fs.entry_file import check_reachable
+from speed.fs.floor import floor_of
+from speed.fs.identity import boot_id, identity
+from speed.wire import names
+from speed.wire.entry import Entry
+from speed.wire.limits import SWEEP_SECONDS
+
+if TYPE_CHECKING:
+    from speed.fs.registry import Registry
+
+log = logger("speed.registry")
+
+WATCH_SECONDS = 0.05
+UNCLEAR_LEASE_MS = 30_000
+"""How long a claim that tells nothing about its maker is respected without an entry."""
+SWEEPING_LEASE_MS = 600_000
+"""By far longer than sweeping takes: on another host, whoever waits so long takes the name."""
+SWEEP_LOOK_SECONDS = 0.005
+MAX_ATTEMPTS = 64
+
+
+class Won(NamedTuple):
+    """A claim of this process, and the highest number that was claimed before; 0 where there was none."""
+
+    claimant: claim.Claimant
+    generation: int
+    former: int
+
+
+@contextlib.contextmanager
+def hold(registry: Registry, name: str, *, waits: bool = False) -> Iterator[Won]:
+    """Keep everybody from starting under ``name``, to remove what is left of it.
+
+    NameTakenError if it is alive, starting, or, unless this ``waits``, nobody can tell at once.
+    """
+    won = win(registry, name, claim.Claimant(identity(), SWEEPING_LEASE_MS, sweeps=True), waits=waits)
+    try:
+        yield won
+    finally:
+        claim.remove(registry.root, name, won.generation)
+
+
+def win(registry: Registry, name: str, claimant: claim.Claimant, *, waits: bool = True) -> Won:
+    """Claim the next generation of ``name``, or NameTakenError. WireError if the floor is not authentic."""
+    for _ in range(MAX_ATTEMPTS):
+        newest = registry.newest_generation(name)
+        entry = _wait_until_stale(registry, name, waits)
+        if newest and (entry is None or entry.generation < newest):
+            _respect_claim(registry, name, newest, waits)
+        if registry.read(name) != entry:
+            continue  # published since it was judged: judge that entry
+        if newest != registry.newest_generation(name):
+            continue
+        won = _take(registry, name, newest, claimant)
+        if won is not None:
+            return won
+    raise NameTakenError(f"{name!r} is being claimed by others again and again: try later")
+
+
+def _take(registry: Registry, name: str, newest: int, claimant: claim.Claimant) -> Won | None:
+    """The first claim above ``newest`` and the floor; None if others were quicker."""
+    root, keyring = registry.root, registry.keyring
+    check_reachable(root, name)
+    floor = floor_of(root, name, keyring)
+    former = claim.read(root, name, newest, keyring.registry_keys) if newest else None
+    generation = max(newest, floor) + 1
+    claimant = replace(claimant, made_ms=_now_ms(), above=floor)
+    if former is not None:
+        above = floor if former.above is None else former.above
+        is_ephemeral = former.ephemeral if claimant.sweeps else claimant.ephemeral
+        claimant = replace(claimant, above=above, ephemeral=is_ephemeral)
+    if not claim.take(root, name, generation, claimant, keyring.registry_key):
+        return None
+    if registry.newest_generation(name) == generation and floor_of(root, name, keyring) < generation:
+        return Won(claimant, generation, newest)
+    claim.remove(root, name, generation)  # others were quicker (R-21), or it may have been forgotten meanwhile
+    return None
+
+
+def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | None:
+    """Return the entry once it is absent (None) or stale; NameTakenError when it is live.
+
+    An entry of another host or boot is watched for at most its lease (R-10).
+    """
+    while True:
+        entry, verdict = registry.verdict(name)
+        if entry is None or verdict is Verdict.STALE or registry.process_gone(entry):
+            return entry
+        first = entry if verdict is Verdict.LIVE or not waits else None
+        while verdict is Verdict.WATCH and first is None:
+            time.sleep(WATCH_SECONDS)  # another host's heartbeat cannot be waited for in any other way
+            again, verdict = registry.verdict(name)
+            if again != entry:
+                first = again
+        if first is None:
+            continue
+        raise NameTakenError(
+            f"{name!r} is held by process {first.pid} on {first.host} (generation {first.generation}): "
+            "choose another name, or stop that node"
+        )
+
+
+def _respect_claim(registry: Registry, name: str, generation: int, waits: bool) -> None:
+    """A claim without an entry: a starting node's, a dead one's, or one that left in order (R-4).
+
+    Returns when it need not be respected any longer; NameTakenError when it must be. A claim that says nothing may be
+    one that its maker has only just created: it is read again.
+    """
+    began, has_told = _now_ms(), False
+    while True:
+        claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys)
+        if claim.is_released(registry.root, name, generation) or (claimant is not None and claimant.is_dead):
+            return
+        if claimant is not None and claimant.identity.boot_id == boot_id():
+            if claimant.sweeps and waits:
+                _wait_for_sweeper(registry, name, generation, claimant)
+            else:
+                _respect_neighbour(registry, name, claimant)
+            return
+        if not waits:
+            raise NameTakenError(f"{name!r} is claimed by a process that cannot be seen from here")
+        lease_ms = UNCLEAR_LEASE_MS if claimant is None else claimant.lease_ms
+        entry = registry.read(name)
+        if entry is not None and entry.generation >= generation:
+            return
+        if registry.newest_generation(name) > generation or _now_ms() >= began + lease_ms + registry.late_ms:
+            return
+        time.sleep(WATCH_SECONDS)  # the claimant may be on another host: only its entry tells
+        if not has_told and _now_ms() < began + lease_ms:
+            _tell_of_wait(names.claim_path(registry.root, name, generation), name, claimant, lease_ms)
+        has_told = True
+
+
+def _tell_of_wait(path: str, name: str, claimant: claim.Claimant | None, lease_ms: int) -> None:
+    """Once, and not of a claim that was only being written as it was looked at."""
+    maker = (
+        f"is of process {claimant.identity.pid} on {claimant.identity.host}" if claimant else "does not tell its maker"
+    )
+    log.warning(
+        "%s waits up to %d s for its name: the claim %s %s, which may be starting; if nobody is, `chmod 400` it",
+        name,
+        -(-lease_ms // 1000),
+        path,
+        maker,
+    )
+
+
+def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) -> None:
+    """The same for a claimant of this boot, which lives."""
+    maker = f"process {claimant.identity.pid} on {claimant.identity.host}"
+    if registry.is_unreadable(name):
+        raise NameTakenError(
+            f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
+        )
+    if claimant.sweeps or not claimant.is_expired(_now_ms()):
+        raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
+
+
+def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: claim.Claimant) -> None:
+    """Until it is done; it is not pushed aside, for it would remove what its successor makes."""
+    until = _now_ms() + SWEEP_SECONDS * 1000
+    while registry.newest_generation(name) == generation and not claimant.is_dead:
+        if _now_ms() >= until:
+            sweeper = claimant.identity.pid
+            raise NameTakenError(f"process {sweeper} is removing what is left of {name!r}: try again later")
+        time.sleep(SWEEP_LOOK_SECONDS)  # it is gone within milliseconds, and nothing tells
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

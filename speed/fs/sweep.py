@@ -1,0 +1,114 @@
+"""Sweeping: what nodes that are gone left in a root, removed by whoever comes by (R-26, R-27)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+
+from speed.core.lease import Verdict
+from speed.errors import NameTakenError
+from speed.fs import claim
+from speed.fs.claiming import hold
+from speed.fs.floor import raise_floor
+from speed.fs.registry import Registry
+from speed.wire import names
+
+
+def leftovers(registry: Registry, ordinary: dict[str, int], untouched_seconds: float = 0.0) -> Iterator[str]:
+    """Names that something may be left of, one at a time.
+
+    ``ordinary`` remembers generations that stay, between two looks. Entries that were written in the last
+    ``untouched_seconds`` are not read: most nodes are alive.
+    """
+    claims = claim.newest_of_all(registry.root)
+    for name in registry.names():
+        claims.pop(name, None)
+        if _untouched_for(names.entry_path(registry.root, name)) >= untouched_seconds:
+            yield name
+    for name in ordinary.keys() - claims.keys():
+        del ordinary[name]
+    for name, newest in claims.items():
+        if ordinary.get(name) == newest:
+            continue
+        if _is_ephemeral(registry, name, newest):
+            yield name
+        else:
+            ordinary[name] = newest
+
+
+def _untouched_for(path: str) -> float:
+    """Seconds since a file was written, by the wall clock: good for a hint only."""
+    try:
+        return abs(time.time() - os.lstat(path).st_mtime)
+    except OSError:
+        return 0.0
+
+
+def sweep(registry: Registry, name: str) -> bool:
+    """Remove an entry that has been stale for a lease, or all of a name that does not come back; whether it was.
+
+    OSError, StorageError or WireError if it cannot be done now: it is done another time, from wherever it ended.
+    """
+    if not is_forgettable(registry, name):
+        entry = registry.read(name)
+        goes_alone = entry is not None and not entry.ephemeral and registry.is_abandoned(name)
+        return goes_alone and registry.remove_stale_entry(name)
+    try:
+        return forget(registry, name)
+    except NameTakenError:
+        return False  # somebody else sweeps, or starts
+
+
+def is_forgettable(registry: Registry, name: str) -> bool:
+    """Whether the last life of a name was ephemeral, and is over."""
+    newest = registry.newest_generation(name)
+    if not _is_ephemeral(registry, name, newest):
+        return False
+    entry, verdict = registry.verdict(name)
+    if entry is not None and entry.generation == newest:
+        return verdict is Verdict.STALE or registry.process_gone(entry)
+    claimant = claim.read(registry.root, name, newest, registry.keyring.registry_keys)
+    return claim.is_released(registry.root, name, newest) or (claimant is not None and claimant.is_dead)
+
+
+def _is_ephemeral(registry: Registry, name: str, generation: int) -> bool:
+    claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys) if generation else None
+    return claimant is not None and claimant.ephemeral
+
+
+def forget(registry: Registry, name: str) -> bool:
+    """Remove all that is left of an ephemeral name; False while an inbox holds a lane of it.
+
+    NameTakenError if somebody has the name, or takes it.
+    """
+    with hold(registry, name) as held:
+        if not _is_ephemeral(registry, name, held.former):
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(names.node_dir(registry.root, name))
+        if has_lanes(registry.root, name):
+            return False
+        raise_floor(registry.root, name, held.former, registry.keyring)
+        registry.remove_stale_entry(name)
+        claim.remove_older(registry.root, name, held.generation)
+        return True
+
+
+def has_lanes(root: str, name: str) -> bool:
+    """Whether any inbox holds a lane of a name; one that cannot be looked into counts as one that does."""
+    with os.scandir(root) as found:
+        targets = [one.name for one in found if names.is_node_name(one.name)]
+    return any(_is_there(names.lane_dir(root, target, name)) for target in targets)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,63 @@
+"""A node's share of sweeping: what others left in the root, a little at a time (R-27)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from time import monotonic
+
+from speed.core.log import logger
+from speed.errors import SpeedError
+from speed.fs.sweep import leftovers, sweep
+from speed.runtime.context import Context
+
+log = logger("speed.registry")
+
+FIRST_SECONDS = 1.0
+TURN_SECONDS = 0.1
+"""How long is swept at most before the lease is looked after again."""
+UNTOUCHED_SECONDS = 10.0
+"""An entry that was written since is left to the next round."""
+MAX_GONE = 65_536
+
+
+class Sweeper:
+    """Looks through the registry about once a lease, and soon at names that are said to be gone.
+
+    ``heard`` may be called from any thread; ``turn`` is for the thread that renews the lease.
+    """
+
+    def __init__(self, context: Context, lease_seconds: float) -> None:
+        self._context = context
+        self._lease_seconds = lease_seconds
+        self._next_round = monotonic() + random.uniform(0, min(FIRST_SECONDS, lease_seconds))
+        self._round: Iterator[str] = iter(())
+        self._gone: dict[str, None] = {}
+        self._ordinary: dict[str, int] = {}
+
+    def heard(self, name: str) -> None:
+        """A node is gone, or its lane is: if its name does not come back, it is forgotten soon."""
+        if len(self._gone) < MAX_GONE:
+            self._gone[name] = None
+
+    def turn(self) -> None:
+        """Sweep for a short time; what is left is for the next turns."""
+        until = monotonic() + TURN_SECONDS
+        try:
+            for name in self._due():
+                sweep(self._context.registry, name)
+                if monotonic() >= until:
+                    return
+        except (OSError, SpeedError) as error:
+            self._context.stats.count("sweeps_failed")
+            self._context.said.failed(log, "sweeping the root", error)
+
+    def _due(self) -> Iterator[str]:
+        while self._gone:
+            name = next(iter(self._gone))
+            del self._gone[name]
+            yield name
+        if monotonic() >= self._next_round:
+            self._next_round = monotonic() + random.uniform(0.5, 1.0) * self._lease_seconds
+            self._round = leftovers(self._context.registry, self._ordinary, UNTOUCHED_SECONDS)
+        yield from self._round
