@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import os
+from collections.abc import Callable
 
 from speed.fs.lane_files import is_settled
 from speed.fs.lane_reader import LaneReader
@@ -45,10 +47,11 @@ class Inbox:
             self._quarantine = Quarantine(self._root, self._name)
         return self._quarantine
 
-    def scan(self) -> set[str] | None:
+    def scan(self, first: Callable[[str], bool] = lambda _: False) -> set[str] | None:
         """Names of the senders with a lane here, at most ``max_lanes``; None if none came or went since the last scan.
 
-        Foreign things are moved to quarantine, a few a scan.
+        If there are more, these are the ones that are ``first``, and then those that changed last: such a listing is
+        made again each time. Foreign things are moved to quarantine, a few a scan.
         """
         directory = open_directory(self._path)
         try:
@@ -59,16 +62,17 @@ class Inbox:
             for filename in junk[:_MAX_JUNK_PER_SCAN]:
                 self.junk += 1
                 self.quarantine_store.take(directory, filename, "NO_LANE")
-            self._listed_at = changed_at if is_settled(changed_at) and len(junk) <= _MAX_JUNK_PER_SCAN else -1
+            is_whole = len(junk) <= _MAX_JUNK_PER_SCAN and len(senders) <= MAX_LANES
+            self._listed_at = changed_at if is_settled(changed_at) and is_whole else -1
+            return _cut(senders, first, directory)
         finally:
             os.close(directory)
-        return senders
 
     def changed_at(self, sender: str) -> int:
         """When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show."""
         try:
             modified = os.stat(names.lane_dir(self._root, self._name, sender), follow_symlinks=False).st_mtime_ns
-        except FileNotFoundError:
+        except OSError:
             return -1
         return modified if is_settled(modified) else -1
 
@@ -99,3 +103,17 @@ def _sorted_out(directory: int) -> tuple[set[str], list[str]]:
         elif not entry.name.startswith(names.TEMPORARY_PREFIX):
             junk.append(entry.name)
     return senders, junk
+
+
+def _cut(senders: set[str], first: Callable[[str], bool], directory: int) -> set[str]:
+    """As many as may be: those that are ``first``, then those whose lane changed last."""
+    if len(senders) <= MAX_LANES:
+        return senders
+    return set(heapq.nlargest(MAX_LANES, senders, key=lambda name: (first(name), _changed_at(name, directory))))
+
+
+def _changed_at(name: str, directory: int) -> int:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns
+    except OSError:  # it is just being removed
+        return -1

@@ -338,9 +338,13 @@ class LaneReader:
             self.abandon()
 
     def rest(self) -> None:
-        """Hold nothing open until the next use; all else stays as it is."""
-        self._release()
-        self._files.rest()
+        """Hold nothing open until the next use; what was finished is committed first, all else stays as it is."""
+        try:
+            if self._dirty:
+                self.commit()
+        finally:
+            self._release()
+            self._files.rest()
 
     def abandon(self) -> None:
         """Release the descriptors without writing."""

@@ -30,6 +30,7 @@ from speed.runtime.options import (
     SPIN_SECONDS,
     WRITE_MESSAGES,
     Options,
+    open_files,
 )
 from speed.runtime.published import Published, Sent
 from speed.runtime.tracing import current_traceparent
@@ -264,6 +265,7 @@ def _checked(options: Options) -> dict[str, Any]:
         "polling": options.bell == "polling",
         "namespace": options.namespace,
         "max_lane_bytes": options.max_lane_bytes,
+        "max_open_files": open_files(options.max_open_files),
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
         "on_error": options.on_error,
         "max_deliveries": options.max_deliveries,

@@ -37,7 +37,19 @@ class InboundLane:
     At rest it holds no file open: what is finished meanwhile opens them for that long only.
     """
 
-    __slots__ = ("_closed", "_paused", "_rests", "_resume", "_stats", "id", "lock", "reader", "source", "unread")
+    __slots__ = (
+        "_closed",
+        "_paused",
+        "_rests",
+        "_resume",
+        "_stats",
+        "ended_at",
+        "id",
+        "lock",
+        "reader",
+        "source",
+        "unread",
+    )
 
     def __init__(self, source: str, reader: LaneReader, stats: Stats, resume: Callable[[bytes], None]) -> None:
         self.source = source
@@ -51,6 +63,8 @@ class InboundLane:
         self._rests = False
         self.unread = False
         """Whether the last ``read`` may have left something, by its bounds or because too much is unfinished."""
+        self.ended_at = -1
+        """When its directory was changed last, if its sender was gone at the last scan; else -1."""
 
     def read(self, max_envelopes: int, max_bytes: int, now: float, scan: bool) -> tuple[list[Received], bool]:
         """What the reader has now, nothing while too much is unfinished; OSError if the filesystem fails."""
@@ -106,8 +120,7 @@ class InboundLane:
                     self.reader.finish(token, lazy=True)
                 self.reader.finish(last)
             except OSError as error:
-                self._stats.count("commits_failed")
-                log.warning("lane of %s: cursor not written: %s", self.source, error)
+                self._commit_failed(error)
             self._stay_at_rest()
             resume = self._paused and not self.reader.is_full
         if resume:
@@ -126,8 +139,16 @@ class InboundLane:
             self._stay_at_rest()
 
     def _stay_at_rest(self) -> None:
-        if self._rests and not self._closed:
+        if not self._rests or self._closed:
+            return
+        try:
             self.reader.rest()
+        except OSError as error:
+            self._commit_failed(error)
+
+    def _commit_failed(self, error: OSError) -> None:
+        self._stats.count("commits_failed")
+        log.warning("lane of %s: cursor not written: %s", self.source, error)
 
     def close(self, *, clean: bool) -> None:
         """Release the lane; with ``clean`` its position is committed first."""

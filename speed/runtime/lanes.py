@@ -41,6 +41,10 @@ class InboundLanes:
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
         self._awake: Awake[bytes] = Awake(most_awake)
+        self._failed: dict[bytes, None] = {}
+        """What could not be opened or read: the next scan tries again."""
+        self._sought: set[bytes] = set()
+        """Who rang, and is not known yet."""
         self._turns: deque[bytes] = deque()
         """Who is looked at next; whoever comes new goes first."""
         self._held: frozenset[bytes] = frozenset()
@@ -50,32 +54,39 @@ class InboundLanes:
     # --- which to read ---
 
     def of(self, source_id: bytes, now: float) -> InboundLane | None:
-        """The lane of whoever rang; None if it is not known yet, or waits for a grant."""
+        """The lane of whoever rang; None if it is not known yet, waits for a grant, or cannot be opened."""
         lane = self._lanes.get(source_id)
         return self._open(source_id, now) if lane is None and source_id in self._names else lane
+
+    def seek(self, source_id: bytes) -> bool:
+        """Whether whoever rang is to be looked for by a scan: it is not known yet."""
+        is_unknown = source_id not in self._names and source_id != self._context.id
+        if is_unknown:
+            self._sought.add(source_id)
+        return is_unknown
 
     def opened(self, source: str) -> InboundLane | None:
         """The lane of a sender, if it was read since it last ended."""
         return self._lanes.get(node_id(source))
 
     def due(self, now: float, urgent: Iterable[str], *, everything: bool) -> Iterator[InboundLane]:
-        """What a scan reads: those that hold files open, ``urgent`` senders, and of the others some in turn, or all."""
-        self._list(now)
-        first = dict.fromkeys((*self._awake, *map(node_id, urgent)))
-        turns = list(self._turns) if everything else [self._turns.popleft() for _ in range(self._turn_length())]
-        for source_id in (*first, *(one for one in turns if one not in first)):
+        """What a scan reads: those that hold files open or failed, ``urgent`` senders, and others in turn, or all."""
+        failed, self._failed = self._failed, {}
+        turns = list(self._names) if everything else self._next_turns()
+        for source_id in dict.fromkeys((*self._awake, *failed, *map(node_id, urgent), *turns)):
             lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
             if lane is not None:
                 yield lane
 
-    def _turn_length(self) -> int:
+    def _next_turns(self) -> list[bytes]:
         if not self._turns:
             self._turns.extend(self._names)
-        return min(LANES_AT_REST_A_SCAN, len(self._turns))
+        return [self._turns.popleft() for _ in range(min(LANES_AT_REST_A_SCAN, len(self._turns)))]
 
-    def _list(self, now: float) -> None:
+    def learn(self, now: float) -> None:
         """Know the senders that have a lane; what an earlier process found waits for its grants (L-21)."""
-        found = self._inbox.scan()
+        found = self._inbox.scan(self._is_wanted)
+        self._sought.clear()
         if found is not None:
             names = {node_id(source): source for source in found}
             self._turns.extendleft(one for one in names if one not in self._names)
@@ -85,11 +96,24 @@ class InboundLanes:
         if self._held_until is None:
             self._held, self._held_until = frozenset(self._names), now + UNGRANTED_LANE_GRACE_SECONDS
 
+    def _is_wanted(self, source: str) -> bool:
+        """Whether a sender is listed though there are too many: it rang, or its lane is in use."""
+        source_id = node_id(source)
+        return source_id in self._sought or source_id in self._lanes
+
     def _open_if_changed(self, source_id: bytes, now: float) -> InboundLane | None:
         source = self._names.get(source_id)
-        if source is None or (source_id in self._passed and self._passed[source_id] == self._inbox.changed_at(source)):
-            return None
-        return self._open(source_id, now)
+        return None if source is None or self._is_passed(source_id, source) else self._open(source_id, now)
+
+    def _is_passed(self, source_id: bytes, source: str) -> bool:
+        """Whether nothing came since a lane was read to its end.
+
+        A sender that is live again may go on in the segment that it had, which does not show in the directory.
+        """
+        passed = self._passed.get(source_id)
+        if passed is None or passed != self._inbox.changed_at(source):
+            return False
+        return self._context.registry.live(source) is None
 
     def _open(self, source_id: bytes, now: float) -> InboundLane | None:
         source = self._names[source_id]
@@ -100,7 +124,8 @@ class InboundLanes:
             lane = InboundLane(source, self._inbox.lane(source), self._context.stats, self._resume)
         except (OSError, SpeedError) as error:
             self._context.stats.count("lanes_unreadable")
-            log.warning("lane of %s cannot be read: %s", source, error)
+            self._context.said.warn(log, f"unreadable {source}", "lane of %s cannot be read: %s", source, error)
+            self._failed[source_id] = None
             return None
         self._passed.pop(source_id, None)
         self._lanes[source_id] = lane
@@ -115,22 +140,27 @@ class InboundLanes:
             if other is not None:
                 other.rest()
 
-    def idle(self, lane: InboundLane) -> None:
-        """It had nothing: unless it was used of late it holds nothing open, and is let go of if its sender is gone."""
+    def idle(self, lane: InboundLane, *, scan: bool) -> None:
+        """It had nothing: unless it was used of late it holds nothing open, and a scan may let go of it."""
         if lane.id in self._awake:
             return
         lane.rest()
-        if lane.is_read and self._context.registry.live(lane.source) is None:
-            changed_at = self._inbox.changed_at(lane.source)
-            if changed_at >= 0:
-                self._let_go(lane, clean=True)
-                self._passed[lane.id] = changed_at
+        if scan and self._has_ended(lane):
+            self._let_go(lane, clean=True)
+            self._passed[lane.id] = lane.ended_at
+
+    def _has_ended(self, lane: InboundLane) -> bool:
+        """Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read."""
+        before = lane.ended_at
+        is_over = lane.is_read and self._context.registry.live(lane.source) is None
+        lane.ended_at = self._inbox.changed_at(lane.source) if is_over else -1
+        return before >= 0 and before == lane.ended_at
 
     def give_up(self, lane: InboundLane) -> None:
         """Close a lane in disorder; the next scan opens it at its last commit."""
         self._context.stats.count("lanes_failed")
         self._let_go(lane, clean=False)
-        self._turns.appendleft(lane.id)
+        self._failed[lane.id] = None
 
     def _let_go(self, lane: InboundLane, *, clean: bool) -> None:
         self._lanes.pop(lane.id, None)

@@ -75,13 +75,14 @@ class Links:
 
         A new generation of the target gets a new segment: it may have put the old lane into quarantine.
         """
-        link = self._links.get(target)
-        if link is not None and self._generations[target] == generation:
-            return link
         with self.lock:
+            link = self._links.get(target)
+            if target in self._awake:
+                self._awake.use(target)
+            if link is not None and self._generations[target] == generation:
+                return link
             if self._is_closed:
                 raise NodeClosedError("the node was closed: nothing was written")
-            link = self._links.get(target)
             if link is None:
                 link = OutgoingLink(self._context, target, self._woken)
                 link.splitter = self._splitters.get(target)

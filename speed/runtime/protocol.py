@@ -53,7 +53,7 @@ class _Departed:
     def __init__(self, waiting: list[PendingCall]) -> None:
         self.waiting = waiting
         self.scanned = False
-        """Whether a full scan began since."""
+        """Whether a scan read its lane since."""
 
 
 class Protocol:
@@ -251,23 +251,30 @@ class Protocol:
     # --- lanes ---
 
     def _read(self, rung: set[bytes] | None, now: float) -> None:
-        if rung is None or now >= self._next_scan:
-            self._full_scan(now, everything=rung is None)
-            return
-        for source_id in rung:
+        """Rings are not lost to a scan, which looks at few of the lanes at rest."""
+        for source_id in rung or ():
             lane = self._lanes.of(source_id, now)
             if lane is not None:
                 self._drain(lane, now)
-            elif source_id != self._context.id:
-                self._scan_soon()
+            elif self._lanes.seek(source_id):
+                self._next_scan = 0.0
+        if rung is None or now >= self._next_scan:
+            self._full_scan(now, everything=rung is None)
 
     def _full_scan(self, now: float, *, everything: bool) -> None:
+        """Lanes that are known are read also where the inbox cannot be listed."""
         self._next_scan = now + FULL_SCAN_SECONDS
-        for departed in list(self._departed.values()):
-            departed.scanned = True
-        for lane in self._lanes.due(now, self._departed, everything=everything):
+        departed = list(self._departed.items())
+        listed = self._guarded("listing the inbox", self._list, now)
+        for lane in self._lanes.due(now, [name for name, _ in departed], everything=everything):
             self._drain(lane, now, scan=True)
+        for _, one in departed:
+            one.scanned = listed is True
         self._scanned()
+
+    def _list(self, now: float) -> bool:
+        self._lanes.learn(now)
+        return True
 
     def _resume(self, lane_id: bytes) -> None:
         """Have a lane read again that was left with something in it."""
@@ -281,20 +288,24 @@ class Protocol:
             received, more = lane.read(READ_ENVELOPES, READ_BYTES, now, scan)
             for envelope in received:
                 self._deliver(lane, envelope)
-        except OSError as error:
-            log.warning("lane of %s failed, opened again at the next scan: %s", lane.source, error)
-            self._lanes.give_up(lane)
+        except Exception as error:  # what was read and not delivered would be lost
+            self._give_up(lane, error)
             return
-        except BaseException:
-            self._lanes.give_up(lane)
-            raise
         if received or more:
             self._idle_seconds = POLLING_SECONDS[0]
             self._lanes.used(lane)
-        elif scan:
-            self._lanes.idle(lane)
+        else:
+            self._lanes.idle(lane, scan=scan)
         if more:
             self._resume(lane.id)
+
+    def _give_up(self, lane: InboundLane, error: Exception) -> None:
+        self._lanes.give_up(lane)
+        if isinstance(error, OSError):
+            text = "lane of %s failed, opened again at the next scan: %s"
+            self._context.said.warn(log, f"lane {lane.source}", text, lane.source, error)
+        else:
+            self._context.said.failed(log, f"reading the lane of {lane.source}", error)
 
     def _deliver(self, lane: InboundLane, envelope: Received) -> None:
         try:

@@ -126,6 +126,20 @@ def test_a_listing_that_may_miss_what_comes_next_is_made_again(lane: Lane) -> No
     assert lane.inbox.scan() == {"m"}
 
 
+def test_of_more_lanes_than_may_be_listed_those_that_are_asked_for_and_the_newest_are(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-21."""
+    monkeypatch.setattr("speed.fs.inbox.MAX_LANES", 3)
+    path = Path(names.inbox_dir(lane.root, TARGET))
+    for age, name in enumerate("abcdef"):
+        (path / name).mkdir()
+        os.utime(path / name, ns=(0, 100 - age))
+    os.utime(path, ns=(0, 1))
+    assert lane.inbox.scan() == {"a", "b", "c"}
+    assert lane.inbox.scan(lambda name: name in "ef") == {"a", "e", "f"}
+
+
 def test_when_a_lane_was_changed_is_told_only_once_that_is_sure(lane: Lane) -> None:
     """L-26."""
     lane.writer().append(sealed(1))

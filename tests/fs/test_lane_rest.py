@@ -46,6 +46,18 @@ def test_what_is_finished_at_rest_is_committed(lane: Lane) -> None:
     assert [(one.header.sequence & 0xFF, one.redelivered) for one in again] == [(3, True)]
 
 
+def test_what_was_to_be_committed_later_is_committed_before_the_rest(lane: Lane) -> None:
+    """L-15, L-26."""
+    writer = lane.writer()
+    writer.append(sealed(1))
+    reader = lane.reader()
+    for envelope in lane.read_all(reader, finish=False):
+        reader.finish(envelope.token, lazy=True)
+    reader.rest()
+    writer.append(sealed(2))
+    assert counters(lane.read_all(lane.reader(generation=2))) == [2]
+
+
 def test_a_commit_at_rest_needs_no_space(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     """L-15: it is written over the last one."""
     lane.writer().append(sealed(1))

@@ -20,7 +20,8 @@ SERVER = f"""
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))
 import speed
-node = speed.Node("billing", root=sys.argv[1], engine=sys.argv[2], allow=["etl.*"])
+most = int(sys.argv[3]) if len(sys.argv) > 3 else None
+node = speed.Node("billing", root=sys.argv[1], engine=sys.argv[2], allow=["etl.*"], max_open_files=most)
 node.register("double", lambda x: 2 * x)
 node.register("files", lambda: len(os.listdir("/proc/self/fd")))
 print("up", flush=True)
@@ -52,6 +53,17 @@ def test_more_senders_than_may_be_awake_are_all_answered(node: Make, kind: str, 
     for turn in range(3):
         for number, sender in enumerate(senders):
             assert sender.call("billing", "double", {"x": number + turn}, timeout=PATIENCE) == 2 * (number + turn)
+
+
+def test_a_node_holds_no_more_files_open_than_its_program_lets_it(
+    root: str, node: Make, kind: str, child: Start
+) -> None:
+    assert child(SERVER, root, kind, "24").line() == "up"
+    held = []
+    for number in range(16):
+        sender = node(f"etl.{number}", engine="python", allow=["billing"])
+        held.append(sender.call("billing", "files", timeout=PATIENCE))
+    assert max(held) <= held[0] + 24 + 6
 
 
 def test_what_runs_for_a_lane_at_rest_is_answered_and_not_repeated(node: Make, kind: str) -> None:
