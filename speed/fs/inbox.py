@@ -5,7 +5,10 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from speed.errors import SpeedError
+from speed.fs.claiming import hold
 from speed.fs.lane_files import is_settled
 from speed.fs.lane_reader import LaneReader
 from speed.fs.open import make_private_directory, names_in, open_directory
@@ -13,6 +16,9 @@ from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.limits import MAX_LANES
 from speed.wire.seal import Keyring
+
+if TYPE_CHECKING:
+    from speed.fs.registry import Registry
 
 _MAX_ENTRIES = 2 * MAX_LANES
 _MAX_JUNK_PER_SCAN = 256
@@ -76,6 +82,23 @@ class Inbox:
             return -1
         return modified if is_settled(modified) else -1
 
+    def remove_lane(self, sender: str, changed_at: int, registry: Registry) -> bool:
+        """Remove the lane of a sender that will not come back, unless files came to it or went since ``changed_at``.
+
+        Its reader read it to the end after the sender was gone. Nobody starts under the sender's name meanwhile (L-27).
+        """
+        try:
+            with hold(registry, sender):
+                if changed_at < 0 or self.changed_at(sender) != changed_at:
+                    return False
+                path = names.lane_dir(self._root, self._name, sender)
+                for filename in sorted(os.listdir(path), key=_is_cursor):
+                    os.unlink(names.child_path(path, filename))
+                os.rmdir(path)
+                return True
+        except (OSError, SpeedError):
+            return False  # it is tried again in its next turn
+
     def lane(self, sender: str) -> LaneReader:
         """Open the lane of ``sender`` for reading; OSError if it is gone, LeaseLostError if replaced."""
         return LaneReader(
@@ -91,6 +114,11 @@ class Inbox:
         """Let go of the quarantine, if it was needed."""
         if self._quarantine is not None:
             self._quarantine.close()
+
+
+def _is_cursor(filename: str) -> bool:
+    """The cursor goes last: without it what else lies there would be taken again."""
+    return names.parse_cursor(filename) is not None
 
 
 def _sorted_out(directory: int) -> tuple[set[str], list[str]]:

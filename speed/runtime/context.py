@@ -67,6 +67,8 @@ class Context:
     """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
     unheard: Callable[[str], None] = lambda target: None
     """Tells of a node whose bell nobody hears."""
+    lane_removed: Callable[[str], None] = lambda source: None
+    """Tells of a sender that will not come back, and of which this node has no lane any more."""
 
     @property
     def most_lanes(self) -> int:

@@ -9,6 +9,7 @@ from speed.core.awake import Awake
 from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.inbox import Inbox
+from speed.fs.sweep import is_forgettable
 from speed.runtime.context import Context
 from speed.runtime.inbound import InboundLane
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
@@ -45,6 +46,8 @@ class InboundLanes:
         """What could not be opened or read: the next scan tries again."""
         self._sought: set[bytes] = set()
         """Who rang, and is not known yet."""
+        self._doubted: set[bytes] = set()
+        """Whose senders this scan looks at: they may be gone."""
         self._turns: deque[bytes] = deque()
         """Who is looked at next; whoever comes new goes first."""
         self._held: frozenset[bytes] = frozenset()
@@ -73,7 +76,8 @@ class InboundLanes:
         """What a scan reads: those that hold files open or failed, ``urgent`` senders, and others in turn, or all."""
         failed, self._failed = self._failed, {}
         turns = list(self._names) if everything else self._next_turns()
-        for source_id in dict.fromkeys((*self._awake, *failed, *map(node_id, urgent), *turns)):
+        self._doubted = {*map(node_id, urgent), *turns}
+        for source_id in dict.fromkeys((*self._awake, *failed, *self._doubted)):
             lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
             if lane is not None:
                 yield lane
@@ -142,12 +146,16 @@ class InboundLanes:
 
     def idle(self, lane: InboundLane, *, scan: bool) -> None:
         """It had nothing: unless it was used of late it holds nothing open, and a scan may let go of it."""
-        if lane.id in self._awake:
+        if lane.id not in self._awake:
+            lane.rest()
+        if not scan or lane.id not in self._doubted or not self._has_ended(lane):
             return
-        lane.rest()
-        if scan and self._has_ended(lane):
+        if not is_forgettable(self._context.registry, lane.source):
             self._let_go(lane, clean=True)
             self._passed[lane.id] = lane.ended_at
+        elif self._inbox.remove_lane(lane.source, lane.ended_at, self._context.registry):
+            self._let_go(lane, clean=False)
+            self._context.lane_removed(lane.source)
 
     def _has_ended(self, lane: InboundLane) -> bool:
         """Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read."""

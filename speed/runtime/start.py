@@ -206,6 +206,7 @@ def _begin(
         parts.abort(error)
 
     sweeper = Sweeper(context, options.lease_seconds)
+    context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:
         protocol.node_left(name)
