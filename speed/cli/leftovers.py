@@ -13,8 +13,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from speed.errors import NameTakenError
+from speed.fs.claiming import hold
 from speed.fs.lane_files import LaneFiles
 from speed.fs.registry import Registry
+from speed.fs.sweep import forget, has_lanes, is_forgettable, leftovers
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
 
@@ -35,17 +38,21 @@ class Leftover:
     sender: str = ""
 
 
-KINDS = ("stale entry", "old claim", "temporary file", "quarantined file", "lane", "node directory")
+KINDS = ("ephemeral node", "stale entry", "old claim", "temporary file", "quarantined file", "lane", "node directory")
 
 
 def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[Leftover]:
     """Everything left behind; quarantined files are removable after ``quarantine_seconds``."""
+    forgettable = sorted(name for name in leftovers(registry, {}) if is_forgettable(registry, name))
     stale = {entry.name for entry in registry.remove_stale(dry_run=True)}
-    present = set(registry.names()) - stale
-    found = [_stale_entry(registry, name) for name in sorted(stale)]
+    present = set(registry.names()) - stale - set(forgettable)
+    found = [_ephemeral_node(registry, name) for name in forgettable]
+    found += [_stale_entry(registry, name) for name in sorted(stale)]
     found += _old_claims(registry.root)
     found += _temporaries(registry.root)
     for name in _node_directories(registry.root):
+        if name in forgettable:
+            continue
         refused = list(_quarantined(registry.root, name, quarantine_seconds))
         found += refused
         if name not in present:
@@ -54,24 +61,22 @@ def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[
 
 
 def remove(registry: Registry, leftover: Leftover) -> bool:
-    """Remove it if it still can go; False when it cannot any more."""
-    if leftover.kind == "stale entry":
-        registry.remove_stale()
-        return not os.path.lexists(leftover.path)
-    if leftover.kind in ("lane", "node directory") and _may_be_alive(registry, leftover):
-        return False
-    with contextlib.suppress(OSError):
-        if leftover.kind == "lane":
-            return _remove_lane(registry, leftover)
-        if leftover.kind == "node directory":
-            return _remove_node_directory(registry.root, leftover.node)
-        _unlink(leftover.path)
-        return True
+    """Remove it if it still can go; False when it cannot any more. Nobody starts under its names meanwhile."""
+    removing = {
+        "ephemeral node": lambda: forget(registry, leftover.node),
+        "stale entry": lambda: registry.remove_stale_entry(leftover.node),
+        "lane": lambda: _remove_lane(registry, leftover),
+        "node directory": lambda: _remove_node_directory(registry, leftover.node),
+    }
+    with contextlib.suppress(OSError, NameTakenError):
+        return removing.get(leftover.kind, lambda: _unlink(leftover.path))()
     return False
 
 
-def _may_be_alive(registry: Registry, leftover: Leftover) -> bool:
-    return any(registry.live(name, sure=True) for name in (leftover.node, leftover.sender) if name)
+def _ephemeral_node(registry: Registry, name: str) -> Leftover:
+    waits = has_lanes(registry.root, name)
+    reason = "a live node has yet to read what it sent" if waits else "it is gone, and its name does not come back"
+    return Leftover("ephemeral node", names.node_dir(registry.root, name), 0, not waits, reason, name)
 
 
 def _stale_entry(registry: Registry, name: str) -> Leftover:
@@ -164,27 +169,30 @@ def _unread_bytes(registry: Registry, name: str, sender: str) -> int:
 
 
 def _remove_lane(registry: Registry, lane: Leftover) -> bool:
-    if _unread_bytes(registry, lane.node, lane.sender):
-        return False
-    for filename in _listed(lane.path):
-        _unlink(names.child_path(lane.path, filename))
-    os.rmdir(lane.path)
-    return True
+    with hold(registry, lane.node), hold(registry, lane.sender):
+        if _unread_bytes(registry, lane.node, lane.sender):
+            return False
+        for filename in _listed(lane.path):
+            _unlink(names.child_path(lane.path, filename))
+        os.rmdir(lane.path)
+        return True
 
 
-def _remove_node_directory(root: str, name: str) -> bool:
+def _remove_node_directory(registry: Registry, name: str) -> bool:
     """Remove the directory while it is empty of lanes; ``rmdir`` itself refuses one that is not."""
-    segments = names.segments_dir(root, name)
-    for filename in _listed(segments):
-        if names.is_segment_file(filename):
-            _unlink(names.child_path(segments, filename))
-    for path in (segments, names.inbox_dir(root, name), names.quarantine_dir(root, name)):
+    root = registry.root
+    with hold(registry, name):
+        segments = names.segments_dir(root, name)
+        for filename in _listed(segments):
+            if names.is_segment_file(filename):
+                _unlink(names.child_path(segments, filename))
+        for path in (segments, names.inbox_dir(root, name), names.quarantine_dir(root, name)):
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(path)
         with contextlib.suppress(FileNotFoundError):
-            os.rmdir(path)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(names.bell_path(root, name))
-    os.rmdir(names.node_dir(root, name))
-    return True
+            os.unlink(names.bell_path(root, name))
+        os.rmdir(names.node_dir(root, name))
+        return True
 
 
 def _node_directories(root: str) -> list[str]:
@@ -216,7 +224,7 @@ def _age(path: str) -> float:
         return 0.0
 
 
-def _unlink(path: str) -> None:
+def _unlink(path: str) -> bool:
     """Remove a file, or an empty or quarantined directory, without following links."""
     if stat.S_ISDIR(os.lstat(path).st_mode):
         import shutil
@@ -224,3 +232,4 @@ def _unlink(path: str) -> None:
         shutil.rmtree(path)
     else:
         os.unlink(path)
+    return True

@@ -66,11 +66,11 @@ class Settings:
         with node:
             yield node
 
-    def _open(self, name: str, allow: tuple[str, ...]) -> Node:
+    def _open(self, name: str, allow: tuple[str, ...], *, ephemeral: bool = False) -> Node:
         from speed import Node
 
         self.registry()  # says clearly what is missing before a root is made by accident
-        return Node(name, root=self.root, key=self.key, workers=2, allow=allow)
+        return Node(name, root=self.root, key=self.key, workers=2, allow=allow, ephemeral=ephemeral)
 
     def _open_numbered(self, allow: tuple[str, ...]) -> Node:
         """The first free number. Process ids would leave a claim behind for every command ever run."""
@@ -79,7 +79,7 @@ class Settings:
             name = f"{family}.{number}"
             if registry.live(name, sure=True) is None:
                 try:
-                    return self._open(name, allow)
+                    return self._open(name, allow, ephemeral=True)
                 except NameTakenError:
                     continue  # another command was quicker
         raise NameTakenError(f"{MAX_COMMANDS} commands of {family}.* are running; use --as NAME")

@@ -8,6 +8,7 @@ from time import monotonic
 
 from speed.core.log import logger
 from speed.errors import SpeedError
+from speed.fs.floor import seal_anew
 from speed.fs.sweep import leftovers, sweep
 from speed.runtime.context import Context
 
@@ -59,5 +60,6 @@ class Sweeper:
             yield name
         if monotonic() >= self._next_round:
             self._next_round = monotonic() + random.uniform(0.5, 1.0) * self._lease_seconds
+            seal_anew(self._context.root, self._context.keyring)
             self._round = leftovers(self._context.registry, self._ordinary, UNTOUCHED_SECONDS)
         yield from self._round

@@ -58,6 +58,7 @@ def driver_node(
     context (Spark Connect), and whatever ``speed.Node`` raises.
     """
     context = _context(spark)
+    node_options.setdefault("ephemeral", name is None)  # the id of an application does not come back
     node = speed.Node(name or node_name(str(context.applicationId)), root=root, key=key, **node_options)
     _close_with(context, node)
     return node

@@ -116,6 +116,7 @@ def _start(settings: NodeSettings) -> speed.Node:
             workers=1,
             durability=settings.durability,
             engine=settings.engine,
+            ephemeral=True,
         )
     except ConfigurationError as error:
         raise type(error)(f"executor {executor_id()} on {socket.gethostname()}: {error}") from None

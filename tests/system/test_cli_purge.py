@@ -87,10 +87,12 @@ def test_a_node_that_starts_meanwhile_is_refused(run: Command) -> None:
     """Its claim stands and its entry does not yet."""
     from speed.fs import claim
     from speed.fs.identity import identity
+    from speed.fs.keyfile import load_key_file
 
     (run.root / "starting").mkdir(mode=0o700)
     (run.root / "starting" / "bell").touch()
-    assert claim.take(str(run.root), "starting", 1, claim.Claimant(identity(), 30_000, None))
+    key = load_key_file(run.root / "speed.key").registry_key
+    assert claim.take(str(run.root), "starting", 1, claim.Claimant(identity(), 30_000, None), key)
     refused = run("purge", "starting", "--yes")
     assert (refused.status, "being claimed" in refused.err) == (3, True)
     assert (run.root / "starting").is_dir()
