@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 import speed
+from speed.cli.leftovers import find_leftovers, remove
+from speed.fs.keyfile import load_key_file
+from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
 from tests.system.commands import PATIENCE, Command, Result
@@ -49,9 +53,10 @@ def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
     assert any(finding["check"] == "left: quarantined file" for finding in found)
 
 
-def _die(root: Path) -> None:
+def _die(root: Path, *, ephemeral: bool = False) -> None:
     """A process that makes a node and dies without leaving."""
-    code = "import os, sys, speed\nnode = speed.Node('dead', root=sys.argv[1], key=sys.argv[2])\nos._exit(1)"
+    made = f"speed.Node('dead', root=sys.argv[1], key=sys.argv[2], ephemeral={ephemeral})"
+    code = f"import os, sys, speed\nnode = {made}\nos._exit(1)"
     subprocess.run([sys.executable, "-c", code, str(root), str(root / "speed.key")], check=False)
 
 
@@ -72,6 +77,37 @@ def test_gc_removes_what_a_dead_node_left_and_a_dry_run_removes_nothing(run: Com
     assert not (run.root / "dead").exists()
     assert names.parse_claim("dead.000001") == ("dead", 1)
     assert Path(names.claim_path(str(run.root), "dead", 1)).exists(), "the newest claim stays for ever"
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+def test_nodes_start_beside_gc_as_if_it_were_not_there(run: Command, kind: str, ephemeral: bool) -> None:
+    """Under names that it finds left behind."""
+    registry = Registry(str(run.root), load_key_file(run.root / "speed.key"))
+    stopping = threading.Event()
+
+    def collect() -> None:
+        while not stopping.is_set():
+            for one in find_leftovers(registry):
+                if one.removable:
+                    remove(registry, one)
+
+    collector = threading.Thread(target=collect, name="gc")
+    collector.start()
+    try:
+        for number in range(120):
+            name = f"n.{number % 5}"
+            with speed.Node(name, root=run.root, key=run.root / "speed.key", engine=kind, ephemeral=ephemeral):
+                assert (run.root / name / "inbox").is_dir()
+                assert (run.root / name / "bell").exists()
+    finally:
+        stopping.set()
+        collector.join()
+
+
+def test_gc_removes_all_of_an_ephemeral_node_that_was_killed(run: Command) -> None:
+    _die(run.root, ephemeral=True)
+    assert {"ephemeral node"} <= _left(run("gc", "--json"))["removed"]
+    assert [one for one in run.root.rglob("*") if one.name.startswith("dead")] == []
 
 
 def test_gc_keeps_segments_of_a_dead_node_as_long_as_they_may_be_put_together(run: Command) -> None:
