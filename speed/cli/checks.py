@@ -101,7 +101,7 @@ def _writing(root: str, *, is_known: bool) -> Iterator[Finding]:
         if not is_known:
             yield refused("writing", error, root)
         return
-    yield from _filesystem(root)
+    yield from _seen("filesystem", root, partial(_filesystem, root))
     if abs(away) > CLOCK_TOLERANCE_SECONDS:
         yield Finding("clock", "warning", f"the filesystem's clock is {away:+.1f} s away", "set both clocks by NTP")
     else:

@@ -132,6 +132,11 @@ def put_in_place(temporary: str, name: str, dir_fd: int | None = None) -> None:
         raise
 
 
+def unique_name(token: str) -> str:
+    """A temporary name that nobody else has, whatever the process, its threads and its namespace."""
+    return temporary_name(f"{token}-{os.getpid()}-{os.urandom(8).hex()}")
+
+
 def replace_file(name: str, data: bytes, dir_fd: int) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 

@@ -21,7 +21,7 @@ from speed.errors import (
 from speed.fs.keyfile import load_key_file
 from speed.fs.lock import try_lock
 from speed.fs.open import make_private_directory, open_directory, replace_file, unlink_quietly
-from speed.fs.probe import filesystem_of
+from speed.fs.probe import lies_in_memory
 from speed.journal.lane_files import lanes_in, try_subject
 from speed.journal.lane_writer import Incoming, LaneWriter
 from speed.journal.reader import Journal
@@ -210,7 +210,7 @@ def _make(directory: str) -> None:
 def _is_durable(durability: str, directory: str) -> bool:
     if durability not in ("process", "disk"):
         raise ConfigurationError(f"durability is {durability!r}; use 'process' or 'disk'")
-    if durability == "disk" and filesystem_of(directory).is_memory:
+    if durability == "disk" and lies_in_memory(directory):
         raise DurabilityError(f"{directory} lies in memory: 'disk' cannot be given there; use 'process' or a disk")
     return durability == "disk"
 

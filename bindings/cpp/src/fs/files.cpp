@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "speed/error.hpp"
@@ -163,6 +165,12 @@ void put_in_place(int dir_fd, const std::string& temporary, const std::string& n
   if (!old && errno == ENOENT) return;
   if (!old) throw UnclearRenameError(error);
   throw std::system_error(error, std::generic_category(), name);
+}
+
+std::string unique_name(const std::string& token) {
+  std::array<std::byte, 8> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) throw_errno("getrandom");
+  return wire::temporary_name(token + "-" + std::to_string(getpid()) + "-" + wire::to_hex(random));
 }
 
 Fd replace_file(int dir_fd, const std::string& name, ByteView data) {

@@ -75,6 +75,9 @@ class UnclearRenameError : public std::system_error {
 // and report the failure of the repetition: opening the old name tells (L-24).
 void put_in_place(int dir_fd, const std::string& temporary, const std::string& name);
 
+// A temporary name that nobody else has, whatever the process, its threads and its namespace.
+std::string unique_name(const std::string& token);
+
 // Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file.
 Fd replace_file(int dir_fd, const std::string& name, ByteView data);
 bool unlink_quietly(int dir_fd, const std::string& name);

@@ -4,6 +4,7 @@ import com.sun.jna.Native;
 import java.io.Closeable;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
@@ -26,6 +27,7 @@ final class Directory implements Closeable {
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
     private static final byte DIRECTORY_TYPE = 4;
+    private static final SecureRandom RANDOM = new SecureRandom();
     private static final ThreadLocal<Block> LISTING = ThreadLocal.withInitial(() -> {
         Block block = new Block(LISTING_BYTES);
         block.bytes.order(ByteOrder.nativeOrder());
@@ -181,6 +183,11 @@ final class Directory implements Closeable {
             removeQuietly(temporary);
             throw error;
         }
+    }
+
+    /** A temporary name that nobody else has, whatever the process, its threads and its namespace. */
+    static String uniqueName(String token) {
+        return Names.temporary(token + "-" + Posix.pid() + "-" + Long.toHexString(RANDOM.nextLong()));
     }
 
     void rename(String name, Directory to, String newName) throws PosixException {
