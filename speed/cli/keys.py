@@ -18,13 +18,12 @@ from speed.wire.limits import KEY_BYTES
 def init_command(settings: Settings) -> None:
     """Prepare a root: make the directory, its registry and a key where they are missing."""
     from speed.fs.keyfile import ensure_key_file, load_key_file
-    from speed.fs.registry import Registry
+    from speed.fs.root import prepare_root
 
     root, key = settings.root, os.path.abspath(settings.key)
-    os.makedirs(root, mode=0o700, exist_ok=True)
+    prepare_root(root)
     made_key = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
     keyring = load_key_file(key)
-    Registry(root, keyring).prepare()
     answer = {"root": root, "key": key, "keyId": keyring.key_id.hex(), "madeKey": made_key}
     if settings.as_json:
         print_value(answer, True)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from speed.errors import KeyFileError
-from speed.fs.key_path import followed
 from speed.fs.lock import try_lock
 from speed.fs.open import sync_directory, unlink_quietly, write_all
+from speed.fs.root import is_private
+from speed.fs.way import UntrustedError, followed
 from speed.wire import names
 from speed.wire.keyfile import format_key_file, parse_key_file
 from speed.wire.seal import Keyring
@@ -25,11 +26,10 @@ def default_root() -> str:
     configured = os.environ.get("SPEED_ROOT")
     if configured:
         return configured
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
-        return names.child_path(runtime, "speed")
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
-    return names.child_path(shared, f"speed-{os.geteuid()}")
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    if session and is_private(session):
+        return names.child_path(session, "speed")
+    return names.child_path("/dev/shm" if os.path.isdir("/dev/shm") else "/tmp", f"speed-{os.geteuid()}")
 
 
 def default_key(root: str) -> str:
@@ -46,6 +46,8 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
         fd = os.open(followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except UntrustedError as error:
+        raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
     except OSError as error:

@@ -24,10 +24,10 @@ public final class KeyFiles {
             return configured;
         }
         String session = environment.get("XDG_RUNTIME_DIR");
-        if (session != null && isDirectory(session)) {
+        if (session != null && Root.isPrivate(session)) {
             return session + "/speed";
         }
-        String shared = isDirectory("/dev/shm") ? "/dev/shm" : System.getProperty("java.io.tmpdir");
+        String shared = Files.isDirectory(Path.of("/dev/shm")) ? "/dev/shm" : "/tmp";
         return shared + "/speed-" + Posix.uid();
     }
 
@@ -66,13 +66,15 @@ public final class KeyFiles {
 
     private static int open(String path) {
         try {
-            return Posix.open(KeyPath.followed(path), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+            return Posix.open(Way.followed(path), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        } catch (UntrustedException error) {
+            throw new KeyFileException(error.told("use a key file of your own, elsewhere"));
         } catch (PosixException error) {
             throw unreadable(path, error);
         }
     }
 
-    static KeyFileException unreadable(String path, PosixException error) {
+    private static KeyFileException unreadable(String path, PosixException error) {
         if (error.is(PosixException.ENOENT)) {
             return new KeyFileException(
                     "there is no key file " + path + ": make one with `speed init` or `speed key new`");
@@ -95,10 +97,6 @@ public final class KeyFiles {
 
     /** Whether this user is in the group of a file. A file of root's own group is one whose readers root chose. */
     private static boolean isOwnGroup(FileStatus status) {
-        return (status.uid() == 0 && status.gid() == 0) || Posix.isOwnGroup(status.gid());
-    }
-
-    private static boolean isDirectory(String path) {
-        return Files.isDirectory(Path.of(path));
+        return (status.uid() == 0 && status.gid() == 0) || Posix.who().groups().contains(status.gid());
     }
 }

@@ -60,6 +60,8 @@ final class Libc {
 
     static native int fdatasync(int descriptor);
 
+    static native long lgetxattr(String path, String name, long value, long bytes);
+
     static native int geteuid();
 
     static native int getegid();
