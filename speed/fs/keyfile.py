@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from speed.errors import KeyFileError
 from speed.fs.lock import try_lock
-from speed.fs.open import sync_directory, unlink_quietly, write_all
+from speed.fs.open import is_groups, sync_directory, unlink_quietly, write_all
 from speed.fs.root import is_private
 from speed.fs.way import UntrustedError, followed
 from speed.wire import names
@@ -125,6 +125,18 @@ def alone_with(path: str) -> Iterator[str]:
         lock.release()
 
 
+def _give_rights(fd: int, path: str) -> None:
+    """Those of the file before: a group goes on reading it. A first one in the root of a group is its group's."""
+    try:
+        before = os.stat(path)
+    except FileNotFoundError:
+        os.fchmod(fd, 0o640 if is_groups(os.path.dirname(path)) else 0o600)
+        return
+    if before.st_mode & 0o040:
+        os.fchown(fd, -1, before.st_gid)
+        os.fchmod(fd, 0o640)
+
+
 def _put(path: str, keys: tuple[bytes, ...]) -> None:
     """Write beside and rename: the file is whole at every moment. What a killed process left is taken away."""
     temporary = names.beside(path)
@@ -132,6 +144,7 @@ def _put(path: str, keys: tuple[bytes, ...]) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            _give_rights(fd, path)
             write_all(fd, format_key_file(keys))
             os.fsync(fd)
         finally:

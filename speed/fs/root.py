@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from speed.core.trust import Trust, judge_root
 from speed.errors import RootError
-from speed.fs.open import PRIVATE_DIRECTORY
+from speed.fs.open import SHARED_DIRECTORY, make_directory, open_directory
 from speed.fs.way import UntrustedError, followed, step_of, who
 from speed.wire import names
 
@@ -25,6 +25,22 @@ def prepare_root(root: str) -> None:
     for path in (names.registry_dir(root), names.claims_dir(root)):
         _make(path)
         _check_usable(path)
+
+
+def share_root(root: str, group: int) -> None:
+    """Give a root that is there to a group (R-25). Only uid 0 can: nobody trusts the root of another user."""
+    place = followed(root)
+    for path, mode in (
+        (place, SHARED_DIRECTORY | stat.S_ISVTX),  # nobody but its maker takes away what lies there: key and registry
+        (names.registry_dir(place), SHARED_DIRECTORY),
+        (names.claims_dir(place), SHARED_DIRECTORY),
+    ):
+        fd = open_directory(path)
+        try:
+            os.fchown(fd, -1, group)
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
 
 
 def check_root(root: str) -> None:
@@ -92,7 +108,7 @@ def _make(path: str, *, parents: bool = False) -> None:
     try:
         if parents and not os.path.isdir(parent := os.path.dirname(path)):
             _make(parent, parents=True)
-        os.mkdir(path, PRIVATE_DIRECTORY)
+        make_directory(path)
     except FileExistsError:
         pass
     except OSError as error:

@@ -80,8 +80,10 @@ void check_root(const std::string& root) {
 }
 
 void make(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw RootError("cannot make " + path + ": " + std::generic_category().message(errno) + "; choose another root");
+  try {
+    make_directory(path);
+  } catch (const std::system_error& error) {
+    throw RootError("cannot make " + path + ": " + error.code().message() + "; choose another root");
   }
 }
 

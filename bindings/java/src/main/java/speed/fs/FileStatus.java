@@ -22,6 +22,11 @@ record FileStatus(int mode, int uid, int gid, long links, long inode, long size,
         return new Trust.Step(uid, gid, mode, accessLists);
     }
 
+    /** Whether it is a directory of a group root. */
+    boolean isShared() {
+        return isDirectory() && Trust.isShared(mode);
+    }
+
     boolean isRegular() {
         return (mode & TYPE) == REGULAR;
     }

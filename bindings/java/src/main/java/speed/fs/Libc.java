@@ -52,6 +52,8 @@ final class Libc {
 
     static native int chmod(String path, int mode);
 
+    static native int fchmod(int descriptor, int mode);
+
     static native int faccessat(int directory, String path, int mode, int flags);
 
     static native int fcntl(int descriptor, int command, int argument);

@@ -344,6 +344,10 @@ public final class Posix {
         check(Libc.chmod(spelled(AT_FDCWD, path), mode), path);
     }
 
+    static void changeMode(int descriptor, int mode) throws PosixException {
+        check(Libc.fchmod(descriptor, mode), "fchmod");
+    }
+
     static boolean isWritable(String path) {
         return Libc.faccessat(AT_FDCWD, spelled(AT_FDCWD, path), W_OK_X_OK, AT_EACCESS) == 0;
     }
