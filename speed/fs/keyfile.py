@@ -45,7 +45,8 @@ def default_key(root: str) -> str:
 def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
-        fd = os.open(followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        place = followed(path)
+        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except UntrustedError as error:
         raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
@@ -53,7 +54,7 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     except OSError as error:
         raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     try:
-        _check_private(fd, path)
+        _check_private(fd, path, os.path.dirname(place))
         text = os.read(fd, _MAX_BYTES + 1)
     finally:
         os.close(fd)
@@ -67,20 +68,21 @@ def load_key_file(path: str) -> Keyring:
     return Keyring(read_keys(path))
 
 
-def _check_private(fd: int, path: str) -> None:
+def _check_private(fd: int, path: str, directory: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
-    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status)):
+    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status, directory)):
         raise KeyFileError(f"others can reach {path}: run `chmod 600 {path}`, and rotate the key if they may have")
 
 
-def _is_own_group(status: os.stat_result) -> bool:
-    """Whether this user is in the group of a file. A file of root's own group is one whose readers root chose."""
-    is_roots = status.st_uid == status.st_gid == 0
-    return is_roots or status.st_gid in (os.getegid(), *os.getgroups())
+def _is_own_group(status: os.stat_result, directory: str) -> bool:
+    """Whether this user is in the group of a file. Root chose the readers of its own group, and a root's."""
+    if status.st_uid == status.st_gid == 0 or status.st_gid in (os.getegid(), *os.getgroups()):
+        return True
+    return os.geteuid() == 0 and is_groups(directory) and os.stat(directory).st_gid == status.st_gid
 
 
 def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:

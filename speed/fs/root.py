@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from speed.core.trust import Trust, judge_root
 from speed.errors import RootError
-from speed.fs.open import SHARED_DIRECTORY, make_directory, open_directory
+from speed.fs.open import SHARED_DIRECTORY, make_directory, open_directory, open_or_make
 from speed.fs.way import UntrustedError, followed, step_of, who
 from speed.wire import names
 
@@ -41,12 +41,19 @@ def share_root(root: str, group: int) -> None:
             os.fchmod(fd, mode)
         finally:
             os.close(fd)
+    for lock in (names.daemon_lock(place), names.lock_beside(names.default_key_path(place))):
+        os.close(open_or_make(lock, os.O_RDWR))  # or a member's would stand there, which nobody else could use
 
 
 def check_root(root: str) -> None:
-    """RootError unless only root and this user can change what is at ``root``, or a group that shares it."""
+    """RootError unless only root and this user can change what is at ``root``, or a group that shares it.
+
+    One that is not there yet can be made.
+    """
     try:
         trust_of(root)
+    except FileNotFoundError:
+        return
     except UntrustedError as error:
         raise RootError(error.told(_OTHERWISE)) from None
     except OSError as error:

@@ -19,6 +19,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
+from speed.fs.root import check_root
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
@@ -265,6 +266,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     policy = _checked(options)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
+    check_root(root)  # before the key: why that is out of reach is told by the root
     keyring = load_key_file(key)
     registry = Registry(root, keyring)
     registry.prepare()

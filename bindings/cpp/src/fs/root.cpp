@@ -69,16 +69,6 @@ void check_whole(const std::string& root) {
   }
 }
 
-void check_root(const std::string& root) {
-  try {
-    check_whole(root);
-  } catch (const UntrustedError& error) {
-    throw RootError(error.told("choose another root"));
-  } catch (const std::system_error& error) {
-    throw RootError("cannot use the root " + root + ": " + error.code().message() + "; choose another root");
-  }
-}
-
 void make(const std::string& path) {
   try {
     make_directory(path);
@@ -94,6 +84,17 @@ void check_usable(const std::string& path) {
 }
 
 }  // namespace
+
+void check_root(const std::string& root) {
+  try {
+    check_whole(root);
+  } catch (const UntrustedError& error) {
+    throw RootError(error.told("choose another root"));
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::no_such_file_or_directory) return;
+    throw RootError("cannot use the root " + root + ": " + error.code().message() + "; choose another root");
+  }
+}
 
 void prepare_root(const std::string& root) {
   for (std::size_t at = root.find('/', 1); at != std::string::npos; at = root.find('/', at + 1)) {

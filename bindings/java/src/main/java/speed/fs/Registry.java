@@ -65,6 +65,11 @@ public final class Registry {
         this.keyring = keyring;
     }
 
+    /** RootException for a root that others can change. */
+    public static void check(String root) {
+        Root.check(root);
+    }
+
     public String root() {
         return root;
     }

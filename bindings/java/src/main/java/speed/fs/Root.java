@@ -19,17 +19,31 @@ final class Root {
     static void prepare(String root) {
         try {
             makeWithParents(root);
-            checkWhole(root);
+            check(root);
             for (String path : List.of(Names.registryDirectory(root), Names.claimsDirectory(root))) {
                 Directory.makeIfAbsent(path);
                 if (!Posix.isWritable(path)) {
                     throw new RootException(path + " is not writable for this user: " + OTHERWISE);
                 }
             }
+        } catch (PosixException error) {
+            throw new RootException("cannot make " + error.getMessage() + "; " + OTHERWISE);
+        }
+    }
+
+    /**
+     * RootException unless only root and this user can change what is there, or a group that shares it. One that is not
+     * there yet can be made.
+     */
+    static void check(String root) {
+        try {
+            checkWhole(root);
         } catch (UntrustedException error) {
             throw new RootException(error.told(OTHERWISE));
         } catch (PosixException error) {
-            throw new RootException("cannot make or use " + error.getMessage() + "; " + OTHERWISE);
+            if (!error.is(PosixException.ENOENT)) {
+                throw new RootException("cannot use " + error.getMessage() + "; " + OTHERWISE);
+            }
         }
     }
 
