@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 
 from speed.core.awake import Awake
+from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.inbox import Inbox
 from speed.runtime.context import Context
@@ -14,7 +14,7 @@ from speed.runtime.inbound import InboundLane
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
-log = logging.getLogger("speed.protocol")
+log = logger("speed.protocol")
 
 
 class InboundLanes:
