@@ -1,4 +1,4 @@
-"""Whether only root and this user, or a group that was asked for, can change a step of a way, or a root (R-24)."""
+"""Whether only root and this user, or a group that was asked for, can change a step of a way, or a root (R-28)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def case(name: str, bug: str, owner: int, mode: str, verdict: str, **more: Any) 
 def trust() -> dict[str, Any]:
     """Owner, group, mode and access lists, and what is made of them."""
     return {
-        "about": "R-24: `mode` is st_mode in octal digits; `lists`: values of system.posix_acl_access and _default; "
+        "about": "R-28: `mode` is st_mode in octal digits; `lists`: values of system.posix_acl_access and _default; "
         "`user` and `groups` are those of the process; `inside`: the directory lies in the root of a group.",
         "steps": _steps(),
         "roots": [*_roots(), *_groups(), *_lists()],

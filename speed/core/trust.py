@@ -1,4 +1,4 @@
-"""Whether only root and this user can change a directory, or a group that was asked for as well (R-24)."""
+"""Whether only root and this user can change a directory, or a group that was asked for as well (R-28)."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _untrusted(status: os.stat_result, owners: Owners) -> str:
 
 
 def is_groups(directory: int | str) -> bool:
-    """Whether a directory is one of a group root: then what is made in it is the group's as well (R-25)."""
+    """Whether a directory is one of a group root: then what is made in it is the group's as well (R-29)."""
     return is_shared(os.stat(directory).st_mode)
 
 

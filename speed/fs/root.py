@@ -1,4 +1,4 @@
-"""A root is made private, and trusted only whole: with all that lies above it, and its registry (R-1, R-24)."""
+"""A root is made private, and trusted only whole: with all that lies above it, and its registry (R-1, R-28)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def prepare_root(root: str) -> None:
 
 
 def share_root(root: str, group: int) -> None:
-    """Give a root that is there to a group (R-25). Only uid 0 can: nobody trusts the root of another user."""
+    """Give a root that is there to a group (R-29). Only uid 0 can: nobody trusts the root of another user."""
     place = followed(root)
     for path, mode in (
         (place, SHARED_DIRECTORY | stat.S_ISVTX),  # nobody but its maker takes away what lies there: key and registry

@@ -1,4 +1,4 @@
-"""The way to a root or a key file: each step of it is one that no other user can change (R-24)."""
+"""The way to a root or a key file: each step of it is one that no other user can change (R-28)."""
 
 from __future__ import annotations
 

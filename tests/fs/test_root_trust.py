@@ -75,7 +75,7 @@ def a_link_made_first(root: pathlib.Path) -> None:
 def test_a_root_that_another_user_made_first_is_refused(
     place: pathlib.Path, make: Callable[[pathlib.Path], None]
 ) -> None:
-    """R-24: in /dev/shm, say, where anybody may make the root that this user would have by default."""
+    """R-28: in /dev/shm, say, where anybody may make the root that this user would have by default."""
     root = place / "speed-0"
     make(root)
     assert f"{root} belongs to another user (uid {NOBODY})" in refusal(root)
@@ -83,14 +83,14 @@ def test_a_root_that_another_user_made_first_is_refused(
 
 
 def test_a_root_in_a_sticky_directory_is_made_private(place: pathlib.Path) -> None:
-    """R-24."""
+    """R-28."""
     prepare_root(str(place / "speed"))
     assert stat.S_IMODE((place / "speed").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o2775])
 def test_a_root_below_a_directory_that_others_can_change_is_refused(place: pathlib.Path, mode: int) -> None:
-    """R-24: they could put another in its place."""
+    """R-28: they could put another in its place."""
     (place / "open" / "private").mkdir(parents=True)
     (place / "open").chmod(mode)
     assert f"others can write to {place / 'open'}" in refusal(place / "open" / "private" / "root")
@@ -99,7 +99,7 @@ def test_a_root_below_a_directory_that_others_can_change_is_refused(place: pathl
 
 @pytest.mark.parametrize("name", ["system.posix_acl_access", "system.posix_acl_default"])
 def test_a_root_whose_access_list_lets_another_user_write_is_refused(place: pathlib.Path, name: str) -> None:
-    """R-24: `chmod 700` hides such a list, and the next chmod brings it back."""
+    """R-28: `chmod 700` hides such a list, and the next chmod brings it back."""
     root = place / "root"
     root.mkdir()
     listing(root, SOMEBODY, name)
@@ -108,7 +108,7 @@ def test_a_root_whose_access_list_lets_another_user_write_is_refused(place: path
 
 
 def test_an_access_list_above_a_root_counts_by_what_it_gives(place: pathlib.Path) -> None:
-    """R-24."""
+    """R-28."""
     (place / "above").mkdir()
     listing(place / "above", SOMEBODY)
     assert f"others can write to {place / 'above'}" in refusal(place / "above" / "root")
@@ -119,7 +119,7 @@ def test_an_access_list_above_a_root_counts_by_what_it_gives(place: pathlib.Path
 @pytest.mark.parametrize("inner", ["speed_registry", "speed_registry/.claims"])
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777])
 def test_a_registry_that_others_can_change_is_refused(place: pathlib.Path, inner: str, mode: int) -> None:
-    """R-24."""
+    """R-28."""
     root = place / "root"
     prepare_root(str(root))
     (root / inner).chmod(mode)
@@ -127,7 +127,7 @@ def test_a_registry_that_others_can_change_is_refused(place: pathlib.Path, inner
 
 
 def test_a_registry_that_is_a_link_is_refused(place: pathlib.Path) -> None:
-    """R-24."""
+    """R-28."""
     root = place / "root"
     root.mkdir(mode=0o700)
     (place / "elsewhere").mkdir(mode=0o700)
@@ -137,21 +137,21 @@ def test_a_registry_that_is_a_link_is_refused(place: pathlib.Path) -> None:
 
 @as_root
 def test_a_user_has_a_root_below_a_directory_of_root(place: pathlib.Path) -> None:
-    """R-24."""
+    """R-28."""
     as_nobody(lambda: prepare_root(str(place / "of-nobody")))
     assert (place / "of-nobody").stat().st_uid == NOBODY
 
 
 @as_root
 def test_root_trusts_no_root_of_a_user(place: pathlib.Path) -> None:
-    """R-24: what the user puts there, root would write to."""
+    """R-28: what the user puts there, root would write to."""
     as_nobody(lambda: prepare_root(str(place / "of-nobody")))
     with pytest.raises(RootError, match=f"uid {NOBODY}"):
         check_root(str(place / "of-nobody"))
 
 
 def test_links_of_this_user_to_a_root_are_followed(place: pathlib.Path) -> None:
-    """R-24."""
+    """R-28."""
     prepare_root(str(place / "root"))
     (place / "link").symlink_to("root")
     prepare_root(str(place / "link"))

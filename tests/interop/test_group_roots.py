@@ -1,4 +1,4 @@
-"""A root that a group shares: nodes of different users meet there, in all languages (R-25)."""
+"""A root that a group shares: nodes of different users meet there, in all languages (R-29)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def what_the_group_lacks(root: str) -> list[str]:
 
 @pairs("shares a root with")
 def test_members_of_a_group_exchange_messages_and_calls(members: Members, source: str, target: str) -> None:
-    """R-25: also payloads in segments, whatever the umask; all that they make is the group's."""
+    """R-29: also payloads in segments, whatever the umask; all that they make is the group's."""
     alice = members.start(source, ALICE, f"m.alice.{source}")
     bob = members.start(target, BOB, f"m.bob.{target}").ready()
     alice.ready()
@@ -86,7 +86,7 @@ def test_members_of_a_group_exchange_messages_and_calls(members: Members, source
 
 @pairs("takes over from")
 def test_a_member_takes_over_the_name_of_a_killed_node_of_another(members: Members, source: str, target: str) -> None:
-    """R-25: claim, fences, lanes and bell of another user; what it had not received comes to the successor."""
+    """R-29: claim, fences, lanes and bell of another user; what it had not received comes to the successor."""
     sender = members.start("python", ALICE, "m.sender").ready()
     first = members.start(target, ALICE, "m.worker").ready()
     first.call(sender, "echo", {"data": 1})  # a lane that the successor must fence
@@ -103,14 +103,14 @@ def test_a_member_takes_over_the_name_of_a_killed_node_of_another(members: Membe
 
 @pytest.mark.parametrize("language", CHOSEN)
 def test_who_is_no_member_is_refused(members: Members, language: str) -> None:
-    """R-24."""
+    """R-28."""
     with pytest.raises(AgentError, match=f"ROOT: .*gid {GROUP}.*no member"):
         members.start(language, BOB, "stranger", group=STRANGERS).ready()
 
 
 @pytest.mark.parametrize("language", CHOSEN)
 def test_an_ordinary_root_of_another_user_is_refused(members: Members, language: str) -> None:
-    """R-24."""
+    """R-28."""
     for path in (members.root, f"{members.root}/speed_registry"):
         os.chown(path, ALICE, GROUP)
         os.chmod(path, 0o755)

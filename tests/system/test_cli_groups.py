@@ -44,7 +44,7 @@ def rights(path: Path) -> tuple[int, int]:
 
 
 def test_init_makes_the_root_of_a_group_and_keeps_it_the_second_time(run: Command, shared: Path) -> None:
-    """R-25."""
+    """R-29."""
     key = (shared / "speed.key").read_bytes()
     for _ in range(2):
         assert rights(shared) == (0o3770, GROUP.gr_gid)
@@ -98,7 +98,7 @@ def test_doctor_tells_who_is_no_member(shared: Path) -> None:
 
 
 def test_a_member_replaces_neither_key_nor_locks_nor_registry(shared: Path) -> None:
-    """R-25: each member goes on with the key that root gave, and takes the locks that root made."""
+    """R-29: each member goes on with the key that root gave, and takes the locks that root made."""
 
     def attack() -> None:
         for name in ("speed.key", ".speed.key.lock", ".speedd.lock", "speed_registry"):

@@ -1,4 +1,4 @@
-// a root is used only if nobody else can change it or what lies above it.
+// a root is used only if nobody else can change it or what lies above it.
 #include "core/trust.hpp"
 
 #include <gtest/gtest.h>

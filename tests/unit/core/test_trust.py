@@ -1,4 +1,4 @@
-"""Who can change a directory is told by its owner, mode and access lists (R-24)."""
+"""Who can change a directory is told by its owner, mode and access lists (R-28)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit);
 // All names, one at a time: there may be a million.
 void for_each_name(int dir_fd, const std::function<void(const char* name)>& take);
 
-// Whether a directory is one of a group root: then what is made in it is the group's as well.
+// Whether a directory is one of a group root: then what is made in it is the group's as well.
 bool is_groups(const std::string& directory);
 // Makes a directory unless something is there: private, or the group's, whatever the umask.
 void make_directory(const std::string& path);

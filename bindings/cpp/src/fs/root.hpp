@@ -1,4 +1,4 @@
-// A root is made private, and trusted only whole: with all that lies above it, and its registry.
+// A root is made private, and trusted only whole: with all that lies above it, and its registry.
 #pragma once
 
 #include <string>

@@ -95,7 +95,7 @@ final class Directory implements Closeable {
         return slash < 0 ? "." : path.substring(0, slash + 1);
     }
 
-    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
+    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
     private static boolean isGroups(String path) throws PosixException {
         return Posix.status(Posix.AT_FDCWD, path + "/.").isShared();
     }

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import speed.wire.Contract;
 
-/** who can change a directory is told by its owner, mode and access lists. */
+/** who can change a directory is told by its owner, mode and access lists. */
 class TrustTest {
     private static final Contract VECTORS = Contract.vectors("trust");
 

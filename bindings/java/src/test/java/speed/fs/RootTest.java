@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import speed.errors.RootException;
 
-/** a root is used only if nobody else can change it or what lies above it. */
+/** a root is used only if nobody else can change it or what lies above it. */
 class RootTest {
     private static final int SOMEBODY = 54321;
 
