@@ -21,6 +21,7 @@ from scripts.vectors.payloads import payloads, values
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
+from scripts.vectors.trust import trust
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -43,6 +44,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         scheduling,
         dead_letters,
         harmless,
+        trust,
     )
 }
 

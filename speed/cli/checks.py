@@ -16,10 +16,13 @@ from speed.cli.leftovers import KINDS, find_leftovers
 from speed.cli.options import Settings
 from speed.cli.output import bytes_text, seconds_text
 from speed.cli.storage import access, copies, mounted, owned, space
+from speed.core.trust import Trust
 from speed.errors import SpeedError, StorageError
 from speed.fs.keyfile import load_key_file
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
+from speed.fs.root import trust_of
+from speed.fs.way import UntrustedError
 from speed.wire import names
 
 CLOCK_TOLERANCE_SECONDS = 2.0
@@ -68,13 +71,7 @@ def _root(root: str) -> Iterator[Finding]:
     if not stat.S_ISDIR(status.st_mode):
         yield Finding("root", "broken", f"{root} is no directory", "choose another root")
         return
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        yield Finding("permissions", "broken", f"everybody can write (mode {mode:04o})", f"chmod 700 {root}")
-    elif mode & 0o077:
-        yield Finding("permissions", "warning", f"others can look in (mode {mode:04o})", f"chmod 700 {root}")
-    else:
-        yield Finding("permissions", "ok", f"private (mode {mode:04o})")
+    yield from _seen("permissions", root, partial(_permissions, root, stat.S_IMODE(status.st_mode)))
     yield from owned(root, status)
     try:
         os.stat(names.claims_dir(root))
@@ -82,6 +79,21 @@ def _root(root: str) -> Iterator[Finding]:
         yield Finding("root", "broken", "there is no registry in it", f"speed init --root {root}")
     except OSError:
         pass  # why it cannot be looked at is found by others
+
+
+def _permissions(root: str, mode: int) -> Iterator[Finding]:
+    """Who can change the root, and what lies above it."""
+    try:
+        trust = trust_of(root)
+    except UntrustedError as error:
+        yield Finding("permissions", "broken", str(error), error.cure or "choose another root")
+        return
+    if trust is Trust.GROUP:
+        yield Finding("permissions", "ok", f"a group's (mode {mode:04o})")
+    elif mode & 0o077:
+        yield Finding("permissions", "warning", f"others can look in (mode {mode:04o})", f"chmod 700 {root}")
+    else:
+        yield Finding("permissions", "ok", f"private (mode {mode:04o})")
 
 
 def _key(path: str) -> Iterator[Finding]:
@@ -101,7 +113,7 @@ def _writing(root: str, *, is_known: bool) -> Iterator[Finding]:
         if not is_known:
             yield refused("writing", error, root)
         return
-    yield from _filesystem(root)
+    yield from _seen("filesystem", root, partial(_filesystem, root))
     if abs(away) > CLOCK_TOLERANCE_SECONDS:
         yield Finding("clock", "warning", f"the filesystem's clock is {away:+.1f} s away", "set both clocks by NTP")
     else:

@@ -22,7 +22,7 @@ from speed.cli.output import bytes_text, echo, print_rows, print_value
 )
 @common_options
 def gc_command(settings: Settings, dry_run: bool, quarantine_hours: float) -> None:
-    """Remove stale entries, old claims, temporary and quarantined files, empty lanes of dead nodes, and ephemeral nodes.
+    """Remove stale entries, old claims, temporary and quarantined files, ephemeral nodes, empty lanes of dead nodes.
 
     Messages that wait for a node to come back, and all that belongs to a live node, stay.
     """

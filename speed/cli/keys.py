@@ -9,28 +9,45 @@ import click
 
 from speed.cli.options import Settings, common_options
 from speed.cli.output import echo, print_value
-from speed.errors import KeyFileError
+from speed.errors import ConfigurationError, KeyFileError
 from speed.wire.limits import KEY_BYTES
 
 
 @click.command("init")
+@click.option("--group", metavar="NAME", help="Share the root with this group: its members' nodes meet there.")
 @common_options
-def init_command(settings: Settings) -> None:
+def init_command(settings: Settings, group: str | None) -> None:
     """Prepare a root: make the directory, its registry and a key where they are missing."""
     from speed.fs.keyfile import ensure_key_file, load_key_file
-    from speed.fs.registry import Registry
+    from speed.fs.root import prepare_root, share_root
 
     root, key = settings.root, os.path.abspath(settings.key)
-    os.makedirs(root, mode=0o700, exist_ok=True)
+    group_id = None if group is None else _group_id(group)
+    prepare_root(root)
+    if group_id is not None:
+        share_root(root, group_id)
     made_key = ensure_key_file(key, (secrets.token_bytes(KEY_BYTES),))
     keyring = load_key_file(key)
-    Registry(root, keyring).prepare()
     answer = {"root": root, "key": key, "keyId": keyring.key_id.hex(), "madeKey": made_key}
     if settings.as_json:
         print_value(answer, True)
         return
     echo(f"Root {root} is ready. Key {key} ({'new' if made_key else 'kept'}, id {answer['keyId']}).")
     echo(f"export SPEED_ROOT={root}" + ("" if key == os.path.join(root, "speed.key") else f" SPEED_KEY={key}"))
+
+
+def _group_id(name: str) -> int:
+    """The number of a group that a root may be shared with; ConfigurationError."""
+    import grp
+
+    if os.geteuid() != 0:
+        raise ConfigurationError(
+            "only the user root makes a root that others trust: run `sudo speed init --root DIR --group NAME`"
+        )
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigurationError(f"there is no group {name!r}: make it with `groupadd`, and add its members") from None
 
 
 @click.group("key")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from speed.cli.finding import Finding, refused, unusable
 from speed.cli.output import bytes_text
+from speed.core.trust import is_shared
+from speed.fs.open import SHARED_DIRECTORY
 from speed.fs.registry import Registry
 from speed.wire import names
 
@@ -31,7 +33,7 @@ def mounted(root: str) -> Iterator[Finding]:
 
 def owned(root: str, status: os.stat_result) -> Iterator[Finding]:
     """Whether the root is this user's, or a group's that it belongs to."""
-    if status.st_uid == os.geteuid() or status.st_mode & stat.S_IWGRP:
+    if status.st_uid == os.geteuid() or is_shared(status.st_mode):
         return
     found = f"{root} belongs to {_user(status.st_uid)}, and you are {_user(os.geteuid())}"
     todo = f"run as {_user(status.st_uid)}, or choose a root of your own"
@@ -77,7 +79,8 @@ def access(root: str) -> Iterator[Finding]:
             more = f"{len(all_of_it) - 1} more like it, such as {all_of_it[-1].found}"
             yield unusable(check, more, all_of_it[-1].todo)
     if not found:
-        yield Finding("access", "ok", f"files and directories are {_user(head.st_uid)}'s")
+        whose = f"the group's (gid {head.st_gid})" if is_shared(head.st_mode) else f"{_user(head.st_uid)}'s"
+        yield Finding("access", "ok", f"files and directories are {whose}")
 
 
 def _within(directory: str) -> Iterator[str]:
@@ -102,15 +105,31 @@ def _access(path: str, root: str, head: os.stat_result) -> Finding | None:
         return None  # nodes come and go
     except OSError as error:
         return refused("access", error, path)
-    shared = head.st_mode & stat.S_IWGRP
-    if status.st_uid != head.st_uid and not shared:
+    if is_shared(head.st_mode):
+        return _lost_to_group(path, status, head.st_gid)
+    if status.st_uid != head.st_uid:
         whose = f"{path} belongs to {_user(status.st_uid)}, the root to {_user(head.st_uid)}"
         return unusable("owner", whose, f"chown -R {_user(head.st_uid)} {root}")
     is_directory = stat.S_ISDIR(status.st_mode)
     is_open = os.access(path, os.R_OK | os.X_OK if is_directory else os.R_OK)
-    if not shared and not (is_open and (status.st_mode & stat.S_IWUSR or not is_directory)):
+    if not (is_open and (status.st_mode & stat.S_IWUSR or not is_directory)):
         return _closed(path, status)
     return None
+
+
+def _lost_to_group(path: str, status: os.stat_result, group: int) -> Finding | None:
+    """What the members of a group cannot use in their root; a key is for reading, and so is the claim of who left."""
+    is_directory = stat.S_ISDIR(status.st_mode)
+    least = SHARED_DIRECTORY if is_directory else 0o040 if _is_for_reading(path, status.st_mode) else 0o060
+    if status.st_gid == group and status.st_mode & least == least:
+        return None
+    found = f"{path} is not the group's (mode {stat.S_IMODE(status.st_mode):04o}, {_user(status.st_uid)}'s, "
+    rights = "u+rwx,g+rwxs" if is_directory else "g+r" if least == 0o040 else "g+rw"
+    return unusable("group", f"{found}gid {status.st_gid})", f"chgrp {group} {path} && chmod {rights} {path}")
+
+
+def _is_for_reading(path: str, mode: int) -> bool:
+    return not mode & stat.S_IWUSR or path == names.default_key_path(os.path.dirname(path))
 
 
 def _closed(path: str, status: os.stat_result) -> Finding:

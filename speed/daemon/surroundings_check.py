@@ -14,6 +14,7 @@ from speed.daemon.publishing_check import unpublishable
 from speed.daemon.toml_lines import KeyPath
 from speed.errors import SpeedError
 from speed.fs.keyfile import default_key, default_root, load_key_file
+from speed.fs.root import check_root
 
 
 def sound_config(path: str | Path) -> Config:
@@ -57,6 +58,11 @@ def _node_problems(config: Config) -> Iterator[tuple[KeyPath, str, str]]:
     except SpeedError as error:
         yield ("node", "key"), str(error), "`speed key new FILE` makes one"
     root = config.node.root
+    if root is not None and root.is_dir():
+        try:
+            check_root(str(root))
+        except SpeedError as error:
+            yield ("node", "root"), str(error), "see `speed doctor`"
     if root is not None and root.exists() and not (root.is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         yield ("node", "root"), f"{root} is not a directory that you can write to", "choose another root"
     elif root is not None and not root.exists() and not root.parent.is_dir():

@@ -13,6 +13,7 @@ from _signal import getsignal  # type: ignore[import-not-found]  # the public on
 from enum import Enum
 
 from speed.errors import RootError
+from speed.fs.open import SHARED_FILE, is_groups, share
 from speed.wire.limits import NODE_ID_BYTES
 
 _READ_BYTES = 65536
@@ -81,11 +82,14 @@ class Bell(_End):
             raise RootError(f"cannot open the bell {path}: {error.strerror}") from error
         try:
             status = os.fstat(fd)
-            if not stat.S_ISFIFO(status.st_mode) or status.st_uid != os.geteuid():
+            shared = is_groups(os.path.dirname(path))
+            if not stat.S_ISFIFO(status.st_mode) or (status.st_uid != os.geteuid() and not shared):
                 raise RootError(f"{path} is not a FIFO of this user; remove it")
         except BaseException:
             os.close(fd)
             raise
+        if shared:
+            share(fd, SHARED_FILE)
         return cls(path, fd)
 
     def drain(self) -> set[bytes] | None:

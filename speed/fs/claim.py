@@ -6,12 +6,13 @@ import contextlib
 import hmac
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from speed.fs.identity import Identity, process_alive
-from speed.fs.open import sync_directory, write_all
+from speed.fs.open import open_or_make, sync_directory, write_all
 from speed.wire import names
 from speed.wire.entry import entry_mac
 
@@ -70,7 +71,7 @@ def take(root: str, name: str, generation: int, claimant: Claimant, registry_key
     """Create the claim; False if somebody else has it. It survives a power cut: no generation is used twice."""
     path = names.claim_path(root, name, generation)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = open_or_make(path, os.O_WRONLY | os.O_EXCL)
     except FileExistsError:
         return False
     try:
@@ -78,7 +79,7 @@ def take(root: str, name: str, generation: int, claimant: Claimant, registry_key
         if not claimant.sweeps:
             _make_durable(root, fd)
     except OSError:
-        os.fchmod(fd, 0o400)  # no entry will follow it: see ``release``
+        _make_read_only(fd)  # no entry will follow it: see ``release``
         raise
     finally:
         os.close(fd)
@@ -144,9 +145,14 @@ def _claimant(values: dict[str, Any], is_authentic: bool) -> Claimant:
 def release(root: str, name: str, generation: int) -> None:
     """Say that no entry follows this claim any more: an absent entry means a free name (R-4)."""
     try:
-        os.chmod(names.claim_path(root, name, generation), 0o400)
+        _make_read_only(names.claim_path(root, name, generation))
     except OSError:
         pass  # a newer claim replaced it
+
+
+def _make_read_only(claim: int | str) -> None:
+    """For all who may write to it: in the root of a group its members still read it."""
+    os.chmod(claim, stat.S_IMODE(os.stat(claim).st_mode) & 0o440)
 
 
 def is_released(root: str, name: str, generation: int) -> bool:

@@ -6,7 +6,7 @@ import os
 import stat
 
 from speed.errors import WireError
-from speed.fs.open import names_in, owners_of, read_small
+from speed.fs.open import Owners, names_in, owners_of, read_small
 from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
 from speed.wire.names import cursor_name, parse_cursor, parse_segment
 
@@ -69,7 +69,7 @@ def cursors_in(dir_fd: int) -> list[int]:
     return sorted((generation for generation in parsed if generation is not None), reverse=True)
 
 
-def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: frozenset[int]) -> Cursor | None:
+def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: Owners) -> Cursor | None:
     """A valid cursor, or None; a torn read (the writer is just rewriting it) is tried again."""
     for _ in range(3):
         try:
@@ -83,7 +83,7 @@ def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: frozens
 
 def newest_cursor(dir_fd: int, keys: tuple[bytes, ...]) -> Cursor | None:
     """The valid cursor of the newest receiver generation: what the receiver has committed."""
-    owners = owners_of(dir_fd, os.geteuid())
+    owners = owners_of(dir_fd)
     for generation in cursors_in(dir_fd):
         cursor = read_cursor(dir_fd, cursor_name(generation), keys, owners)
         if cursor is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from speed.errors import StorageError
 from speed.fs.open import (
     create_file,
-    make_private_directory,
+    ensure_directory,
     names_in,
     open_directory,
     open_regular,
@@ -68,7 +68,7 @@ class DeadLetters:
             return None
         number = max((one.number for one in kept), default=0) + 1
         try:
-            make_private_directory(self._path)
+            ensure_directory(self._path)
             fd = open_directory(self._path)
             try:
                 self._write(fd, number, letter, payload, durable)
@@ -110,7 +110,7 @@ class DeadLetters:
         try:
             dir_fd = open_directory(self._path)
             try:
-                fd = open_regular(self._name_of(number), dir_fd, owners_of(dir_fd, os.getuid()))
+                fd = open_regular(self._name_of(number), dir_fd, owners_of(dir_fd))
             finally:
                 os.close(dir_fd)
         except OSError as error:

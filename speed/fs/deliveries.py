@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from speed.errors import WireError
-from speed.fs.open import UntrustedFileError, read_small, replace_file, unlink_quietly
+from speed.fs.open import Owners, UntrustedFileError, read_small, replace_file, unlink_quietly
 from speed.wire.cursor import MAX_DELIVERIES_BYTES, MAX_DELIVERIES_LISTED, decode_deliveries, encode_deliveries
 from speed.wire.names import deliveries_name
 
@@ -23,7 +23,7 @@ class Deliveries:
         directory: Callable[[], int],
         generation: int,
         keys: Sequence[bytes],
-        owners: frozenset[int],
+        owners: Owners,
         found: Sequence[int],
         count: Callable[[str], None],
     ) -> None:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 
 from speed.errors import WireError
-from speed.fs.open import put_in_place, unlink_quietly
+from speed.fs.open import put_in_place, unique_name, unlink_quietly
 from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
 
@@ -55,8 +55,7 @@ def remove_entry_file(root: str, name: str, is_meant: Callable[[str], bool]) -> 
     path = names.entry_path(root, name)
     if not is_meant(path):
         return False
-    token = f"{name}-{os.getpid()}-{os.urandom(8).hex()}"
-    aside = names.child_path(names.registry_dir(root), names.temporary_name(token))
+    aside = names.child_path(names.registry_dir(root), unique_name(name))
     put_in_place(path, aside)
     meant = is_meant(aside)  # False as well if somebody else removed it first
     if not meant:

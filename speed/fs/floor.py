@@ -65,7 +65,7 @@ def _read(root: str, registry_keys: tuple[bytes, ...]) -> tuple[int, ...]:
     except FileNotFoundError:
         return NO_FLOOR
     try:
-        data = read_small(names.FLOOR, directory, owners_of(directory, os.geteuid()), FLOOR_BYTES + 1)
+        data = read_small(names.FLOOR, directory, owners_of(directory), FLOOR_BYTES + 1)
     except FileNotFoundError:
         return NO_FLOOR
     finally:

@@ -11,7 +11,7 @@ from speed.errors import SpeedError
 from speed.fs.claiming import hold
 from speed.fs.lane_files import is_settled
 from speed.fs.lane_reader import LaneReader
-from speed.fs.open import make_private_directory, names_in, open_directory
+from speed.fs.open import ensure_directory, names_in, open_directory
 from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.limits import MAX_LANES
@@ -42,9 +42,9 @@ class Inbox:
 
     def prepare(self) -> None:
         """Make the node's directories; RootError if something else is in their place."""
-        make_private_directory(names.node_dir(self._root, self._name))
-        make_private_directory(self._path)
-        make_private_directory(names.quarantine_dir(self._root, self._name))
+        ensure_directory(names.node_dir(self._root, self._name))
+        ensure_directory(self._path)
+        ensure_directory(names.quarantine_dir(self._root, self._name))
 
     @property
     def quarantine_store(self) -> Quarantine:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from speed.errors import KeyFileError
-from speed.fs.key_path import followed
 from speed.fs.lock import try_lock
-from speed.fs.open import sync_directory, unlink_quietly, write_all
+from speed.fs.open import is_groups, sync_directory, unlink_quietly, write_all
+from speed.fs.root import is_private
+from speed.fs.way import UntrustedError, followed
 from speed.wire import names
 from speed.wire.keyfile import format_key_file, parse_key_file
 from speed.wire.seal import Keyring
@@ -25,11 +26,10 @@ def default_root() -> str:
     configured = os.environ.get("SPEED_ROOT")
     if configured:
         return configured
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
-        return names.child_path(runtime, "speed")
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
-    return names.child_path(shared, f"speed-{os.geteuid()}")
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    if session and is_private(session):
+        return names.child_path(session, "speed")
+    return names.child_path("/dev/shm" if os.path.isdir("/dev/shm") else "/tmp", f"speed-{os.geteuid()}")
 
 
 def default_key(root: str) -> str:
@@ -45,13 +45,16 @@ def default_key(root: str) -> str:
 def read_keys(path: str) -> tuple[bytes, ...]:
     """The keys in the file at ``path``; KeyFileError says what is wrong with it and what to do."""
     try:
-        fd = os.open(followed(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        place = followed(path)
+        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except UntrustedError as error:
+        raise KeyFileError(error.told("use a key file of your own, elsewhere")) from None
     except FileNotFoundError:
         raise KeyFileError(f"there is no key file {path}: make one with `speed init` or `speed key new`") from None
     except OSError as error:
         raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     try:
-        _check_private(fd, path)
+        _check_private(fd, path, os.path.dirname(place))
         text = os.read(fd, _MAX_BYTES + 1)
     finally:
         os.close(fd)
@@ -65,20 +68,21 @@ def load_key_file(path: str) -> Keyring:
     return Keyring(read_keys(path))
 
 
-def _check_private(fd: int, path: str) -> None:
+def _check_private(fd: int, path: str, directory: str) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise KeyFileError(f"{path} is no regular file: name the file that `speed init` or `speed key new` made")
     if status.st_uid not in (os.geteuid(), 0):
         raise KeyFileError(f"{path} belongs to another user (uid {status.st_uid}): use a key file of your own")
-    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status)):
+    if status.st_mode & 0o037 or (status.st_mode & 0o040 and not _is_own_group(status, directory)):
         raise KeyFileError(f"others can reach {path}: run `chmod 600 {path}`, and rotate the key if they may have")
 
 
-def _is_own_group(status: os.stat_result) -> bool:
-    """Whether this user is in the group of a file. A file of root's own group is one whose readers root chose."""
-    is_roots = status.st_uid == status.st_gid == 0
-    return is_roots or status.st_gid in (os.getegid(), *os.getgroups())
+def _is_own_group(status: os.stat_result, directory: str) -> bool:
+    """Whether this user is in the group of a file. Root chose the readers of its own group, and a root's."""
+    if status.st_uid == status.st_gid == 0 or status.st_gid in (os.getegid(), *os.getgroups()):
+        return True
+    return os.geteuid() == 0 and is_groups(directory) and os.stat(directory).st_gid == status.st_gid
 
 
 def write_key_file(path: str, keys: tuple[bytes, ...], *, replace: bool = False) -> None:
@@ -123,6 +127,18 @@ def alone_with(path: str) -> Iterator[str]:
         lock.release()
 
 
+def _give_rights(fd: int, path: str) -> None:
+    """Those of the file before: a group goes on reading it. A first one in the root of a group is its group's."""
+    try:
+        before = os.stat(path)
+    except FileNotFoundError:
+        os.fchmod(fd, 0o640 if is_groups(os.path.dirname(path)) else 0o600)
+        return
+    if before.st_mode & 0o040:
+        os.fchown(fd, -1, before.st_gid)
+        os.fchmod(fd, 0o640)
+
+
 def _put(path: str, keys: tuple[bytes, ...]) -> None:
     """Write beside and rename: the file is whole at every moment. What a killed process left is taken away."""
     temporary = names.beside(path)
@@ -130,6 +146,7 @@ def _put(path: str, keys: tuple[bytes, ...]) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            _give_rights(fd, path)
             write_all(fd, format_key_file(keys))
             os.fsync(fd)
         finally:

@@ -55,7 +55,7 @@ class LaneFiles:
         self._path = path
         self._directory = open_directory(path)
         try:
-            self._owners = owners_of(self._directory, os.geteuid())
+            self._owners = owners_of(self._directory)
             self._place = _place(self._directory)
         except OSError:
             os.close(self._directory)

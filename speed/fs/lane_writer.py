@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
+from speed.core.trust import is_shared
 from speed.errors import StorageError
 from speed.fs.committed import Outstanding, newest_cursor, segments_in
 from speed.fs.open import (
     UnclearRenameError,
     create_file,
+    make_directory,
     open_directory,
     put_in_place,
     sync_directory,
@@ -265,11 +267,11 @@ class LaneWriter:
 
     def _open_directory(self) -> None:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(self._path, 0o700)
+            make_directory(self._path)
         self._created = True  # that it is there may be the answer to a request that was repeated
         self._dir = open_directory(self._path)
         status = os.fstat(self._dir)
-        if status.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid() and not is_shared(status.st_mode):
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from speed.fs.open import PRIVATE_FILE, SHARED_FILE, is_groups
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -17,8 +19,8 @@ def try_lock(path: str, seconds: float = 0.0) -> BaseFileLock | None:
     """
     from filelock import FileLock, Timeout  # takes 30 ms; few processes lock anything
 
-    os.stat(os.path.dirname(path) or ".")  # or filelock makes the directory, for everybody to enter
-    lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+    mode = SHARED_FILE if is_groups(os.path.dirname(path) or ".") else PRIVATE_FILE  # OSError if it is not there
+    lock = FileLock(path, mode=mode, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire(timeout=seconds)
     except Timeout:

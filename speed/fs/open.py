@@ -5,18 +5,23 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
+from speed.core.trust import is_shared
 from speed.errors import RootError
 from speed.wire.names import temporary_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 1000
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAKE = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Owners = Container[int]
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
+SHARED_DIRECTORY = 0o2770
+SHARED_FILE = 0o660
 
 
 class UntrustedFileError(OSError):
@@ -28,7 +33,7 @@ def open_directory(path: str, dir_fd: int | None = None) -> int:
     return os.open(path, _DIRECTORY, dir_fd=dir_fd)
 
 
-def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
+def open_regular(name: str, dir_fd: int, owners: Owners) -> int:
     """Descriptor of a regular file for reading; ``UntrustedFileError`` for anything else, OSError if opening failed.
 
     A FIFO or device is opened without blocking and closed again; links are refused by the kernel (ELOOP).
@@ -50,7 +55,7 @@ def open_regular(name: str, dir_fd: int, owners: frozenset[int]) -> int:
     raise FileNotFoundError(errno.ENOENT, "replaced all the time", name)
 
 
-def _open_any(name: str, dir_fd: int, owners: frozenset[int]) -> int:
+def _open_any(name: str, dir_fd: int, owners: Owners) -> int:
     try:
         return os.open(name, _READ, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -62,7 +67,7 @@ def _open_any(name: str, dir_fd: int, owners: frozenset[int]) -> int:
         raise  # a sound file: it was the system that failed
 
 
-def _untrusted(status: os.stat_result, owners: frozenset[int]) -> str:
+def _untrusted(status: os.stat_result, owners: Owners) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "not a regular file"
     if status.st_uid not in owners:
@@ -70,9 +75,43 @@ def _untrusted(status: os.stat_result, owners: frozenset[int]) -> str:
     return "has several names" if status.st_nlink > 1 else ""
 
 
+def is_groups(directory: int | str) -> bool:
+    """Whether a directory is one of a group root: then what is made in it is the group's as well (R-29)."""
+    return is_shared(os.stat(directory).st_mode)
+
+
+def open_or_make(name: str, flags: int, dir_fd: int | None = None) -> int:
+    """Descriptor of a file that is made if it is not there: private, or the group's, whatever the umask."""
+    shared = is_groups(os.path.dirname(name) or "." if dir_fd is None else dir_fd)
+    fd = os.open(name, flags | _MAKE, SHARED_FILE if shared else PRIVATE_FILE, dir_fd=dir_fd)
+    if shared:
+        share(fd, SHARED_FILE)
+    return fd
+
+
+def share(fd: int, mode: int) -> None:
+    """Give the group its rights to what was made, unless another member made it. OSError; then it is closed."""
+    try:
+        status = os.fstat(fd)
+        if stat.S_IMODE(status.st_mode) != mode and status.st_uid == os.geteuid():
+            os.fchmod(fd, mode)
+    except OSError:
+        os.close(fd)
+        raise
+
+
 def create_file(name: str, dir_fd: int, *, append: bool) -> int:
-    """Descriptor of a new private file for writing; FileExistsError when the name is taken."""
-    return os.open(name, _CREATE | (os.O_APPEND if append else 0), PRIVATE_FILE, dir_fd=dir_fd)
+    """Descriptor of a new file for writing; FileExistsError when the name is taken."""
+    return open_or_make(name, os.O_WRONLY | os.O_EXCL | (os.O_APPEND if append else 0), dir_fd)
+
+
+def make_directory(path: str) -> None:
+    """Make a directory: private, or the group's, whatever the umask; OSError, FileExistsError as well."""
+    os.mkdir(path, PRIVATE_DIRECTORY)
+    if is_groups(os.path.dirname(path) or "."):
+        fd = open_directory(path)
+        share(fd, SHARED_DIRECTORY)
+        os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -88,7 +127,7 @@ def write_at_start(fd: int, data: bytes) -> None:
         raise OSError(errno.EIO, "a short write")
 
 
-def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: frozenset[int]) -> None:
+def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: Owners) -> None:
     """The same in a regular file of an expected owner that is there."""
     fd = open_for_writing(name, dir_fd, owners)
     try:
@@ -97,7 +136,7 @@ def rewrite_at_start(name: str, data: bytes, dir_fd: int, owners: frozenset[int]
         os.close(fd)
 
 
-def open_for_writing(name: str, dir_fd: int, owners: frozenset[int]) -> int:
+def open_for_writing(name: str, dir_fd: int, owners: Owners) -> int:
     """Descriptor of a regular file that is there; ``UntrustedFileError`` for anything else."""
     fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
@@ -132,6 +171,11 @@ def put_in_place(temporary: str, name: str, dir_fd: int | None = None) -> None:
         raise
 
 
+def unique_name(token: str) -> str:
+    """A temporary name that nobody else has, whatever the process, its threads and its namespace."""
+    return temporary_name(f"{token}-{os.getpid()}-{os.urandom(8).hex()}")
+
+
 def replace_file(name: str, data: bytes, dir_fd: int) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 
@@ -162,7 +206,7 @@ def unlink_quietly(name: str, dir_fd: int | None = None) -> bool:
     return True
 
 
-def read_small(name: str, dir_fd: int, owners: frozenset[int], limit: int) -> bytes:
+def read_small(name: str, dir_fd: int, owners: Owners, limit: int) -> bytes:
     """At most ``limit`` bytes of a regular file; OSError when it cannot be trusted."""
     fd = open_regular(name, dir_fd, owners)
     try:
@@ -180,10 +224,10 @@ def names_in(dir_fd: int, limit: int) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def make_private_directory(path: str, owner: int | None = None) -> None:
-    """Make a directory 0700 unless it is there; ``RootError`` for a link or a foreign owner."""
+def ensure_directory(path: str) -> None:
+    """Make a directory unless it is there; ``RootError`` for a link, or a foreign owner where it is no group's."""
     try:
-        os.mkdir(path, PRIVATE_DIRECTORY)
+        make_directory(path)
     except FileExistsError:
         pass
     except OSError as error:
@@ -193,9 +237,8 @@ def make_private_directory(path: str, owner: int | None = None) -> None:
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise RootError(f"{path} is not a directory; remove it")
-    expected = os.geteuid() if owner is None else owner
-    if status.st_uid != expected:
-        raise RootError(f"{path} belongs to user {status.st_uid}, not to {expected}; remove it or use another root")
+    if status.st_uid != os.geteuid() and not is_shared(status.st_mode):
+        raise RootError(f"{path} belongs to user {status.st_uid}, not to {os.geteuid()}; remove it or use another root")
 
 
 def sync_directory(path: str) -> None:
@@ -207,6 +250,12 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def owners_of(dir_fd: int, root_owner: int) -> frozenset[int]:
-    """Who may own the files of a directory: the owner of the directory and that of the root."""
-    return frozenset((os.fstat(dir_fd).st_uid, root_owner))
+class _Anybody:
+    def __contains__(self, user: object) -> bool:
+        return True
+
+
+def owners_of(dir_fd: int) -> Owners:
+    """Who may own the files of a directory: its owner and this user; in a group's, whoever could make them."""
+    status = os.fstat(dir_fd)
+    return _Anybody() if is_shared(status.st_mode) else frozenset((status.st_uid, os.geteuid()))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import NamedTuple
 
-from speed.fs.open import unlink_quietly
+from speed.fs.open import unique_name, unlink_quietly
 from speed.wire.limits import REMOTE_LATE_SECONDS
-from speed.wire.names import child_path, temporary_name
+from speed.wire.names import child_path
 
 _MEMORY = frozenset(("tmpfs", "ramfs", "devtmpfs"))
 _REMOTE = frozenset(
@@ -27,6 +28,8 @@ _REMOTE = frozenset(
         "beegfs",
     )
 )
+_NO_FIFOS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What a filesystem says that has none."""
 
 
 class Filesystem(NamedTuple):
@@ -43,10 +46,19 @@ class Filesystem(NamedTuple):
 
 
 def filesystem_of(path: str) -> Filesystem:
-    """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it."""
+    """Describe the filesystem of an existing, writable directory; tries a FIFO there and removes it.
+
+    Where it is remote none is tried: bells ring on one machine. OSError if the system failed to make one.
+    """
     kind, mounted = _mount_of(os.path.realpath(path))
     remote = kind in _REMOTE or kind == "fuse" or (kind.startswith("fuse.") and kind != "fuse.lxcfs")
-    return Filesystem(kind, kind in _MEMORY, remote, _fifo_works(path), _late_seconds(mounted) if remote else 0.0)
+    if remote:
+        return Filesystem(kind, False, True, False, _late_seconds(mounted))
+    return Filesystem(kind, kind in _MEMORY, False, _has_fifos(path))
+
+
+def lies_in_memory(path: str) -> bool:
+    return _mount_of(os.path.realpath(path))[0] in _MEMORY
 
 
 def _mount_of(path: str) -> tuple[str, str]:
@@ -88,11 +100,16 @@ def _unescape(point: str) -> str:
     return point
 
 
-def _fifo_works(path: str) -> bool:
-    name = child_path(path, temporary_name(f"fifo.{os.getpid()}.{os.urandom(4).hex()}"))
+def _has_fifos(path: str) -> bool:
+    """Anything else that fails tells nothing of the filesystem, and a node must not poll for life because of it."""
+    if not hasattr(os, "mkfifo"):
+        return False
+    name = child_path(path, unique_name("fifo"))
     try:
         os.mkfifo(name, 0o600)
-    except (OSError, AttributeError):
-        return False
+    except OSError as error:
+        if error.errno in _NO_FIFOS:
+            return False
+        raise
     unlink_quietly(name)
     return True

@@ -16,7 +16,7 @@ from speed.fs import claim
 from speed.fs.claiming import Won, win
 from speed.fs.entry_file import is_file, remove_entry_file
 from speed.fs.identity import identity
-from speed.fs.open import put_in_place, unlink_quietly, write_all, write_at_start
+from speed.fs.open import open_or_make, put_in_place, unlink_quietly, write_all, write_at_start
 from speed.wire import names
 from speed.wire.entry import Entry, encode_entry
 
@@ -196,7 +196,7 @@ class Registration:
         token = f"{self.entry.name}-{os.getpid()}-{self.entry.generation}"
         temporary = names.child_path(directory, names.temporary_name(token))
         try:
-            fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fd = open_or_make(temporary, os.O_RDWR | os.O_TRUNC)
         except OSError as error:
             raise self._unpublished(error) from None
         try:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from speed.core.lease import Verdict, judge
-from speed.errors import RootError, StorageError, WireError
+from speed.errors import StorageError, WireError
 from speed.fs import claim
 from speed.fs.claiming import Won
 from speed.fs.entry_file import read_entry_file, remove_entry_file
 from speed.fs.identity import boot_id, process_alive
 from speed.fs.registration import Asked, Registration, register
+from speed.fs.root import prepare_root
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
@@ -63,23 +63,8 @@ class Registry:
         """Those known names under which lies no entry."""
 
     def prepare(self) -> None:
-        """Make root and registry directories (0700); RootError says what is wrong and what to do."""
-        for path in (self.root, names.registry_dir(self.root), names.claims_dir(self.root)):
-            try:
-                os.makedirs(path, 0o700, exist_ok=True)
-            except FileExistsError:
-                raise RootError(f"{path} is no directory: choose another root") from None
-            except OSError as error:
-                raise RootError(f"cannot make {path}: {error.strerror}; choose another root") from None
-            status = os.stat(path)
-            if not stat.S_ISDIR(status.st_mode):
-                raise RootError(f"{path} is no directory: choose another root")
-            if status.st_mode & stat.S_IWOTH:
-                raise RootError(f"everybody can write to {path}: run `chmod 700 {path}`, or 770 for a group")
-            if status.st_uid not in (os.geteuid(), 0) and not status.st_mode & stat.S_IWGRP:
-                raise RootError(f"{path} belongs to uid {status.st_uid}: choose a root of your own")
-            if not os.access(path, os.W_OK | os.X_OK):
-                raise RootError(f"{path} is not writable for this user: choose another root")
+        """Make root and registry directories where they are missing; RootError says what is wrong and what to do."""
+        prepare_root(self.root)
         self._is_prepared = True
 
     # --- reading ---

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from speed.errors import SegmentStoreError, WireError
+from speed.fs.open import open_or_make
 from speed.segment.reassembly import Key
 from speed.wire.limits import NONCE_BYTES
 from speed.wire.seal import Keyring
@@ -63,7 +64,7 @@ class SegmentIndex:
         """Open or make it. StoreDamagedError if it cannot be used as it is."""
         self._node, self._keyring = node, keyring
         with _translated():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.close(open_or_make(path, os.O_RDWR))
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             self._prepare("FULL" if durable else "OFF")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from speed.errors import RootError, SegmentStoreError
-from speed.fs.open import make_private_directory, names_in, open_directory, sync_directory, unlink_quietly
+from speed.fs.open import ensure_directory, names_in, open_directory, open_or_make, sync_directory, unlink_quietly
 from speed.fs.segment_index import Listed, Place, SegmentIndex, StoreDamagedError
 from speed.segment.form import Segment
 from speed.segment.reassembly import Key, Reconstruction
@@ -23,7 +23,7 @@ BLOCK_BYTES = COLUMN_UNIT
 _SEALED_BYTES = NONCE_BYTES + BLOCK_BYTES + TAG_BYTES
 _BLOCKS_A_WRITE = 256
 _MAX_FILES = 1 << 16
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN = os.O_RDWR | os.O_NONBLOCK
 
 
 class SegmentStore:
@@ -59,7 +59,7 @@ class SegmentStore:
         index = self.index()
         payload_id = index.id_of(one.key)
         try:
-            fd = os.open(names.shards_name(payload_id), _OPEN, 0o600, dir_fd=self._dir)
+            fd = open_or_make(names.shards_name(payload_id), _OPEN, self._dir)
             try:
                 offset = _append(fd, index.aead_of(payload_id), segment.slot, memoryview(segment.payload))
                 if self._durable:
@@ -77,7 +77,7 @@ class SegmentStore:
         index = self.index()
         payload_id = index.id_of(listed.key)
         try:
-            fd = os.open(names.shards_name(payload_id), _OPEN, 0o600, dir_fd=self._dir)
+            fd = open_or_make(names.shards_name(payload_id), _OPEN, self._dir)
         except OSError as error:
             raise SegmentStoreError(f"segments cannot be read: {error.strerror}") from error
         return StoredShards(fd, index.aead_of(payload_id), listed)
@@ -143,7 +143,7 @@ class SegmentStore:
     def _open_directory(self) -> None:
         if self._dir < 0:
             try:
-                make_private_directory(self._path)
+                ensure_directory(self._path)
                 if self._durable:
                     sync_directory(os.path.dirname(self._path))
                 self._dir = open_directory(self._path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -87,14 +86,23 @@ def forget(registry: Registry, name: str) -> bool:
     with hold(registry, name) as held:
         if not _is_ephemeral(registry, name, held.former):
             return False
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(names.node_dir(registry.root, name))
-        if has_lanes(registry.root, name):
+        if not _remove_directory(registry.root, name) or has_lanes(registry.root, name):
             return False
         raise_floor(registry.root, name, held.former, registry.keyring)
         registry.remove_stale_entry(name)
         claim.remove_older(registry.root, name, held.generation)
         return True
+
+
+def _remove_directory(root: str, name: str) -> bool:
+    """Remove the directory of a name; False if that is for another member of the root's group to do."""
+    try:
+        shutil.rmtree(names.node_dir(root, name))
+    except FileNotFoundError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def has_lanes(root: str, name: str) -> bool:

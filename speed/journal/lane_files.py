@@ -23,7 +23,7 @@ class LaneFiles:
         self.id = lane_id
         self.raw_id = bytes.fromhex(lane_id)
         self.fd = open_directory(names.child_path(directory, lane_id))
-        self._owners = owners_of(self.fd, os.geteuid())
+        self._owners = owners_of(self.fd)
 
     def subject(self, keyring: Keyring) -> Subject:
         """What the lane records; OSError or WireError if that cannot be read."""

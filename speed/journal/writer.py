@@ -20,8 +20,8 @@ from speed.errors import (
 )
 from speed.fs.keyfile import load_key_file
 from speed.fs.lock import try_lock
-from speed.fs.open import make_private_directory, open_directory, replace_file, unlink_quietly
-from speed.fs.probe import filesystem_of
+from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
+from speed.fs.probe import lies_in_memory
 from speed.journal.lane_files import lanes_in, try_subject
 from speed.journal.lane_writer import Incoming, LaneWriter
 from speed.journal.reader import Journal
@@ -139,7 +139,7 @@ class JournalWriter:
             )
         raw = self._keyring.journal_id(subject.name())
         path = names.child_path(self.directory, raw.hex())
-        make_private_directory(path)
+        ensure_directory(path)
         fd = open_directory(path)
         try:
             unlink_quietly(names.temporary_name(names.JOURNAL_DESCRIPTION), fd)
@@ -204,13 +204,13 @@ def _make(directory: str) -> None:
         os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
     except OSError as error:
         raise RootError(f"cannot make the directory of {directory}: {error.strerror}; choose another") from error
-    make_private_directory(directory)
+    ensure_directory(directory)
 
 
 def _is_durable(durability: str, directory: str) -> bool:
     if durability not in ("process", "disk"):
         raise ConfigurationError(f"durability is {durability!r}; use 'process' or 'disk'")
-    if durability == "disk" and filesystem_of(directory).is_memory:
+    if durability == "disk" and lies_in_memory(directory):
         raise DurabilityError(f"{directory} lies in memory: 'disk' cannot be given there; use 'process' or a disk")
     return durability == "disk"
 

@@ -20,6 +20,7 @@ from speed.fs.inbox import Inbox
 from speed.fs.keyfile import default_key, default_root, load_key_file
 from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
+from speed.fs.root import check_root
 from speed.fs.sweep import sweep
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
@@ -289,6 +290,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     policy = _checked(options)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
+    check_root(root)  # before the key: why that is out of reach is told by the root
     keyring = load_key_file(key)
     registry = Registry(root, keyring)
     registry.prepare()

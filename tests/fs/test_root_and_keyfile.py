@@ -64,14 +64,14 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: pathlib.Path):
             Registry(str(wrong), KEYS).prepare()
 
 
-def as_nobody(action: Callable[[], None]) -> None:
+def as_nobody(action: Callable[[], None], group: int = NOBODY) -> None:
     """Run ``action`` in a child without the rights of root, to whom nothing is forbidden; it must not raise."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
             if os.geteuid() == 0:
-                os.setgroups([])
+                os.setgroups([group])
                 os.setgid(NOBODY)
                 os.setuid(NOBODY)
             action()

@@ -10,6 +10,7 @@
 
 #include "fabric.hpp"
 #include "fs/files.hpp"
+#include "fs/probe.hpp"
 #include "wire/names.hpp"
 
 namespace speed {
@@ -31,6 +32,24 @@ TEST_F(NodeTest, a_name_is_held_by_one_node_at_a_time_r_5) {
   first.close();
   Node second("worker", root_.options());
   EXPECT_EQ(second.generation(), 2U);
+}
+
+// A wrong answer of the look for FIFOs would stay for the life of a node.
+TEST_F(NodeTest, of_many_nodes_that_start_at_once_none_polls_l_22) {
+  std::vector<std::future<std::unique_ptr<Node>>> starts;
+  for (int number = 0; number < 60; ++number) {
+    starts.push_back(std::async(std::launch::async, [&, number] {
+      return std::make_unique<Node>("node" + std::to_string(number), root_.options());
+    }));
+  }
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (auto& start : starts) nodes.push_back(start.get());
+  for (const auto& node : nodes) EXPECT_TRUE(std::filesystem::is_fifo(wire::bell_path(root_.path, node->name())));
+}
+
+TEST_F(NodeTest, a_start_in_which_a_fifo_fails_for_no_reason_of_the_filesystem_fails_l_22) {
+  EXPECT_TRUE(fs::filesystem_of(root_.path).supports_fifo);
+  EXPECT_THROW(fs::filesystem_of(root_.path + "/gone"), RootError);
 }
 
 TEST_F(NodeTest, a_claim_seen_before_its_content_holds_the_name_of_a_dead_node_r_5) {

@@ -59,14 +59,16 @@ void block_signals() noexcept {
 }
 
 Bell::Bell(const std::string& path) {
-  if (mkfifo(path.c_str(), 0600) != 0 && errno != EEXIST) {
+  if (mkfifo(path.c_str(), private_file) != 0 && errno != EEXIST) {
     throw RootError("cannot make the bell " + path + ": " + std::generic_category().message(errno));
   }
   fd_ = Fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
   uid_t owner = 0;
-  if (!fd_ || !is_fifo(fd_.get(), &owner) || owner != geteuid()) {
+  const bool shared = is_groups(path.substr(0, path.rfind('/') + 1));
+  if (!fd_ || !is_fifo(fd_.get(), &owner) || (owner != geteuid() && !shared)) {
     throw RootError(path + " is not a FIFO of this user; remove it");
   }
+  if (shared) share(fd_.get(), shared_file);
   buffer_.resize(ids_in(fd_.get()));
 }
 

@@ -65,9 +65,13 @@ std::uint32_t Claims::newest() const {
 
 bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
   const std::string path = wire::claim_path(root_, name_, generation);
-  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd && errno == EEXIST) return false;
-  if (!fd) throw_errno(path);
+  Fd fd;
+  try {
+    fd = open_or_make(AT_FDCWD, path, O_WRONLY | O_EXCL);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::file_exists) return false;
+    throw;
+  }
   try {
     write_all(fd.get(), wire::view(encode(claimant)));
     if (fsync(fd.get()) != 0) throw_errno(path);  // after a power cut no generation may be used again
@@ -90,8 +94,11 @@ std::optional<Claimant> Claims::read(std::uint32_t generation) const {
 }
 
 void Claims::release(std::uint32_t generation) const noexcept {
-  // It fails only where a newer claim replaced this one.
-  [[maybe_unused]] const int failed = chmod(wire::claim_path(root_, name_, generation).c_str(), 0400);
+  const std::string path = wire::claim_path(root_, name_, generation);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return;
+  // It fails only where a newer claim replaced this one. In the root of a group its members still read it.
+  [[maybe_unused]] const int failed = chmod(path.c_str(), status.st_mode & 0440);
 }
 
 bool Claims::is_released(std::uint32_t generation) const {

@@ -45,7 +45,7 @@ bool DeadLetterFiles::add(wire::DeadLetter letter, const segment::Source& payloa
       bytes + payload.size() + overhead_bytes > wire::limits::max_dead_bytes) {
     return false;
   }
-  make_private_directory(path_);
+  ensure_directory(path_);
   const Fd directory = open_directory(path_);
   write(directory, all.empty() ? 1 : all.back().name.number + 1, letter, payload);
   return true;

@@ -1,7 +1,6 @@
 #include "fs/entry_file.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,13 +16,6 @@
 namespace speed::fs {
 
 namespace {
-
-std::string name_aside(const std::string& root, const std::string& name) {
-  std::array<std::byte, 8> random{};
-  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) throw_errno("getrandom");
-  const std::string token = name + "-" + std::to_string(getpid()) + "-" + wire::to_hex(random);
-  return wire::child_path(wire::registry_dir(root), wire::temporary_name(token));
-}
 
 // What cannot be read may be another's.
 bool is_surely(const std::function<bool(const std::string&)>& meant, const std::string& path) {
@@ -58,7 +50,7 @@ bool remove_entry_file(const std::string& root, const std::string& name,
                        const std::function<bool(const std::string& path)>& is_meant) {
   const std::string path = wire::entry_path(root, name);
   if (!is_meant(path)) return false;
-  const std::string aside = name_aside(root, name);
+  const std::string aside = wire::child_path(wire::registry_dir(root), unique_name(name));
   put_in_place(AT_FDCWD, path, aside);
   const bool meant = is_surely(is_meant, aside);  // false as well if somebody else removed it first
   // Where its owner published a newer one, or there are no links, the owner's next heartbeat sees to it.

@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
+#include "core/trust.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
 
@@ -19,7 +22,7 @@ constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr int sound_flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 constexpr int read_flags = O_RDONLY | sound_flags;
 constexpr int most_tries = 1000;
-constexpr int create_flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+constexpr int make_flags = O_CREAT | O_NOFOLLOW | O_CLOEXEC;
 
 Fd checked(int fd, const std::string& doing) {
   if (fd < 0) throw_errno(doing);
@@ -47,6 +50,11 @@ Fd open_any(int dir_fd, const std::string& name, const Owners& owners, bool writ
   if (const char* const why = why_untrusted(status, owners)) throw UntrustedFileError(why);
   if ((status.st_mode & S_IRUSR) == 0) throw UntrustedFileError("not readable");
   throw error;  // a sound file: it was the system that failed
+}
+
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 struct CloseDirectory {
@@ -85,7 +93,10 @@ void Fd::close() noexcept {
 
 void throw_errno(const std::string& doing) { throw std::system_error(errno, std::generic_category(), doing); }
 
-Owners owners_of(int dir_fd) { return {status_of(dir_fd).st_uid, geteuid()}; }
+Owners owners_of(int dir_fd) {
+  const struct stat status = status_of(dir_fd);
+  return {status.st_uid, geteuid(), core::is_shared(status.st_mode)};
+}
 
 Fd open_directory(const std::string& path) { return checked(::open(path.c_str(), directory_flags), path); }
 
@@ -105,7 +116,20 @@ Fd open_regular(int dir_fd, const std::string& name, const Owners& owners, bool 
 }
 
 Fd create_file(int dir_fd, const std::string& name, bool append) {
-  return checked(openat(dir_fd, name.c_str(), create_flags | (append ? O_APPEND : 0), 0600), name);
+  return open_or_make(dir_fd, name, O_WRONLY | O_EXCL | (append ? O_APPEND : 0));
+}
+
+Fd open_or_make(int dir_fd, const std::string& name, int flags) {
+  const bool shared = dir_fd == AT_FDCWD ? is_groups(directory_of(name)) : core::is_shared(status_of(dir_fd).st_mode);
+  Fd fd = checked(openat(dir_fd, name.c_str(), flags | make_flags, shared ? shared_file : private_file), name);
+  if (shared) share(fd.get(), shared_file);
+  return fd;
+}
+
+void share(int fd, mode_t mode) {
+  const struct stat status = status_of(fd);
+  const bool lacks = (status.st_mode & ~static_cast<mode_t>(S_IFMT)) != mode && status.st_uid == geteuid();
+  if (lacks && fchmod(fd, mode) != 0) throw_errno("fchmod");
 }
 
 Fd duplicate(const Fd& fd) {
@@ -165,6 +189,12 @@ void put_in_place(int dir_fd, const std::string& temporary, const std::string& n
   throw std::system_error(error, std::generic_category(), name);
 }
 
+std::string unique_name(const std::string& token) {
+  std::array<std::byte, 8> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) throw_errno("getrandom");
+  return wire::temporary_name(token + "-" + std::to_string(getpid()) + "-" + wire::to_hex(random));
+}
+
 Fd replace_file(int dir_fd, const std::string& name, ByteView data) {
   const std::string temporary = wire::temporary_name(name);
   unlink_quietly(dir_fd, temporary);  // left by a killed predecessor of the same role
@@ -204,15 +234,31 @@ void for_each_name(int dir_fd, const std::function<void(const char*)>& take) {
   });
 }
 
-void make_private_directory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw RootError("cannot make the directory " + path + ": " + std::generic_category().message(errno));
+bool is_groups(const std::string& directory) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw_errno(directory);
+  return core::is_shared(status.st_mode);
+}
+
+void make_directory(const std::string& path) {
+  if (mkdir(path.c_str(), private_directory) != 0) {
+    if (errno != EEXIST) throw_errno(path);
+    return;
+  }
+  if (is_groups(directory_of(path))) share(open_directory(path).get(), shared_directory);
+}
+
+void ensure_directory(const std::string& path) {
+  try {
+    make_directory(path);
+  } catch (const std::system_error& error) {
+    throw RootError("cannot make the directory " + path + ": " + error.code().message());
   }
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     throw RootError(path + " is not a directory; remove it");
   }
-  if (status.st_uid != geteuid()) {
+  if (status.st_uid != geteuid() && !core::is_shared(status.st_mode)) {
     throw RootError(path + " belongs to user " + std::to_string(status.st_uid) + "; remove it or use another root");
   }
 }

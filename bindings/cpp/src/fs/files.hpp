@@ -39,13 +39,19 @@ class UntrustedFileError : public std::system_error {
   explicit UntrustedFileError(const char* why) : std::system_error(EPERM, std::generic_category(), why) {}
 };
 
+inline constexpr mode_t private_directory = 0700;
+inline constexpr mode_t private_file = 0600;
+inline constexpr mode_t shared_directory = 02770;
+inline constexpr mode_t shared_file = 0660;
+
 [[noreturn]] void throw_errno(const std::string& doing);
 
-// Who may own the files of a directory: its owner and this user.
+// Who may own the files of a directory: its owner and this user; in a group's, whoever could make them.
 struct Owners {
   uid_t directory;
   uid_t user;
-  bool hold(uid_t uid) const { return uid == directory || uid == user; }
+  bool anybody = false;
+  bool hold(uid_t uid) const { return anybody || uid == directory || uid == user; }
 };
 Owners owners_of(int dir_fd);
 
@@ -54,6 +60,10 @@ Fd open_directory_at(int dir_fd, const std::string& name);
 // UntrustedFileError for what is none, as far as the failure is not the system's.
 Fd open_regular(int dir_fd, const std::string& name, const Owners& owners, bool writable = false);
 Fd create_file(int dir_fd, const std::string& name, bool append);  // EEXIST when the name is taken
+// A file that is made if it is not there: private, or the group's, whatever the umask.
+Fd open_or_make(int dir_fd, const std::string& name, int flags);
+// Gives the group its rights to what was made, unless another member made it.
+void share(int fd, mode_t mode);
 Fd duplicate(const Fd& fd);                                        // none of none
 struct stat status_of(int fd);
 bool is_gone(const std::system_error& error);  // whether there is no such file, or none that may be trusted
@@ -75,6 +85,9 @@ class UnclearRenameError : public std::system_error {
 // and report the failure of the repetition: opening the old name tells (L-24).
 void put_in_place(int dir_fd, const std::string& temporary, const std::string& name);
 
+// A temporary name that nobody else has, whatever the process, its threads and its namespace.
+std::string unique_name(const std::string& token);
+
 // Puts data in place under `name` by a temporary file and a rename; the descriptor stays with the new file.
 Fd replace_file(int dir_fd, const std::string& name, ByteView data);
 bool unlink_quietly(int dir_fd, const std::string& name);
@@ -88,8 +101,12 @@ std::vector<DirectoryEntry> list_directory(int dir_fd, std::size_t limit);
 // All names, one at a time: there may be a million.
 void for_each_name(int dir_fd, const std::function<void(const char* name)>& take);
 
-// Makes a directory 0700 unless it is there; RootError for a link or a foreign owner.
-void make_private_directory(const std::string& path);
+// Whether a directory is one of a group root: then what is made in it is the group's as well.
+bool is_groups(const std::string& directory);
+// Makes a directory unless something is there: private, or the group's, whatever the umask.
+void make_directory(const std::string& path);
+// The same; RootError for a link, or a foreign owner where it is no group's.
+void ensure_directory(const std::string& path);
 void sync_directory(const std::string& path);
 
 }  // namespace speed::fs

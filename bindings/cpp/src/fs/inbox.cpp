@@ -17,9 +17,9 @@ Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const
       quarantine_(root_, name_) {}
 
 void Inbox::prepare(const std::string& root, const std::string& name) {
-  make_private_directory(wire::node_dir(root, name));
-  make_private_directory(wire::inbox_dir(root, name));
-  make_private_directory(wire::quarantine_dir(root, name));
+  ensure_directory(wire::node_dir(root, name));
+  ensure_directory(wire::inbox_dir(root, name));
+  ensure_directory(wire::quarantine_dir(root, name));
 }
 
 std::optional<std::vector<std::string>> Inbox::scan() {

@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "fs/files.hpp"
-#include "fs/key_path.hpp"
+#include "fs/root.hpp"
+#include "fs/way.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
 
@@ -24,23 +24,39 @@ std::string environment(const char* name) {
 
 std::string reason() { return std::generic_category().message(errno); }
 
-// Whether this user is in the group of a file. A file of root's own group is one whose readers root chose.
-bool is_own_group(const struct stat& status) {
-  if (status.st_gid == getegid() || (status.st_gid == 0 && status.st_uid == 0)) return true;
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, getgroups(0, nullptr))));
-  groups.resize(static_cast<std::size_t>(std::max(0, getgroups(static_cast<int>(groups.size()), groups.data()))));
-  return std::ranges::find(groups, status.st_gid) != groups.end();
+// Whether this user is in the group of a file. Root chose who reads a file of its own group, or its group's root.
+bool is_own_group(const struct stat& status, const struct stat& directory) {
+  if ((status.st_gid == 0 && status.st_uid == 0) || who().is_in(status.st_gid)) return true;
+  return geteuid() == 0 && core::is_shared(directory.st_mode) && directory.st_gid == status.st_gid;
 }
 
-void check_private(const Fd& fd, const std::string& path) {
+void check_private(const Fd& fd, const std::string& path, const struct stat& directory) {
   const struct stat status = status_of(fd.get());
   if (!S_ISREG(status.st_mode)) throw KeyFileError(path + " is no regular file");
   if (status.st_uid != geteuid() && status.st_uid != 0) {
     throw KeyFileError(path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
   }
-  if ((status.st_mode & 037) != 0 || ((status.st_mode & 040) != 0 && !is_own_group(status))) {
+  if ((status.st_mode & 037) != 0 || ((status.st_mode & 040) != 0 && !is_own_group(status, directory))) {
     throw KeyFileError("others can reach " + path + ": run `chmod 600 " + path +
                        "`, and rotate the key if they may have");
+  }
+}
+
+// A private file whose way is trusted.
+Fd open_trusted(const std::string& path) {
+  try {
+    const std::string place = followed(path);
+    Fd fd(::open(place.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd) throw_errno(path);
+    check_private(fd, path, look_at(place.substr(0, place.rfind('/') + 1)));
+    return fd;
+  } catch (const UntrustedError& error) {
+    throw KeyFileError(error.told("use a key file of your own, elsewhere"));
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::no_such_file_or_directory) {
+      throw KeyFileError("cannot read the key file " + path + ": " + error.code().message());
+    }
+    throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
   }
 }
 
@@ -49,7 +65,7 @@ void check_private(const Fd& fd, const std::string& path) {
 std::string default_root() {
   if (std::string root = environment("SPEED_ROOT"); !root.empty()) return root;
   const std::string session = environment("XDG_RUNTIME_DIR");
-  if (!session.empty() && access(session.c_str(), X_OK) == 0) return wire::child_path(session, "speed");
+  if (is_private(session)) return wire::child_path(session, "speed");
   const std::string shared = access("/dev/shm", X_OK) == 0 ? "/dev/shm" : "/tmp";
   return wire::child_path(shared, "speed-" + std::to_string(geteuid()));
 }
@@ -64,12 +80,7 @@ std::string default_key_path(const std::string& root) {
 }
 
 std::vector<wire::Key> read_key_file(const std::string& path) {
-  const Fd fd(::open(followed(path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd && errno == ENOENT) {
-    throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
-  }
-  if (!fd) throw KeyFileError("cannot read the key file " + path + ": " + reason());
-  check_private(fd, path);
+  const Fd fd = open_trusted(path);
   Bytes text(max_bytes + 1);
   text.resize(read_at(fd.get(), text, 0));
   if (text.size() > max_bytes) throw KeyFileError(path + " is too large for a key file: make one with `speed key new`");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/trust.hpp"
 #include "fs/clock.hpp"
 #include "speed/error.hpp"
 
@@ -173,11 +174,11 @@ void LaneWriter::verify() {
 }
 
 void LaneWriter::open_lane() {
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw_errno(path_);
+  make_directory(path_);
   created_ = true;  // that it is there may be the answer to a request that was repeated
   Fd lane = open_directory(path_);
   const struct stat status = status_of(lane.get());
-  if (status.st_uid != geteuid()) throw std::system_error(EACCES, std::generic_category(), "foreign lane");
+  if (status.st_uid != geteuid() && !core::is_shared(status.st_mode)) throw std::system_error(EACCES, std::generic_category(), "foreign lane");
   lane_ = std::move(lane);
   lane_inode_ = status.st_ino;
   outstanding_ = {};

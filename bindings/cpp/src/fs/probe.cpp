@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "fs/files.hpp"
+#include "speed/error.hpp"
 #include "wire/limits.hpp"
 #include "wire/names.hpp"
 
@@ -57,12 +60,16 @@ double late_seconds(const std::string& path) {
   return late_with(std::istringstream(found));
 }
 
-bool fifo_works(const std::string& path) {
-  const std::string name = wire::child_path(path, wire::temporary_name("fifo." + std::to_string(getpid())));
-  unlink(name.c_str());
-  if (mkfifo(name.c_str(), 0600) != 0) return false;
-  unlink(name.c_str());
-  return true;
+// What a filesystem says that has none. Anything else that fails tells nothing of the filesystem, and a node must not
+// poll for life because of it.
+bool says_none(int error) { return error == EPERM || error == EOPNOTSUPP || error == ENOSYS; }
+
+bool has_fifos(const std::string& path) {
+  const std::string name = wire::child_path(path, unique_name("fifo"));
+  if (mkfifo(name.c_str(), 0600) == 0) return unlink(name.c_str()), true;
+  if (says_none(errno)) return false;
+  throw RootError("cannot use the root " + path + ": " + std::generic_category().message(errno) +
+                  "; choose another, or see `speed doctor`");
 }
 
 }  // namespace
@@ -71,8 +78,8 @@ Filesystem filesystem_of(const std::string& path) {
   struct statfs status {};
   const long kind = statfs(path.c_str(), &status) == 0 ? static_cast<long>(status.f_type) : 0;
   const bool is_remote = std::ranges::find(remote, kind) != remote.end();
-  const double late = is_remote ? late_seconds(std::filesystem::canonical(path).string()) : 0;
-  return {std::ranges::find(memory, kind) != memory.end(), is_remote, fifo_works(path), late};
+  if (is_remote) return {false, true, false, late_seconds(std::filesystem::canonical(path).string())};
+  return {std::ranges::find(memory, kind) != memory.end(), false, has_fifos(path), 0};
 }
 
 }  // namespace speed::fs

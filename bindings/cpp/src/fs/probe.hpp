@@ -12,7 +12,8 @@ struct Filesystem {
   double late_seconds = 0;  // how long after a change on another host it may be seen here
 };
 
-// Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it.
+// Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it. Where
+// it is remote none is tried: bells ring on one machine. RootError if the system failed to make one.
 Filesystem filesystem_of(const std::string& path);
 
 }  // namespace speed::fs

@@ -256,8 +256,7 @@ void Registration::install(const std::string& data) {
   const std::string temporary =
       wire::child_path(wire::registry_dir(registry_.root()), wire::temporary_name(token));
   try {
-    Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd) throw_errno(temporary);
+    Fd fd = open_or_make(AT_FDCWD, temporary, O_RDWR | O_TRUNC);
     write_all(fd.get(), wire::view(data));
     put_in_place(AT_FDCWD, temporary, path_);
     fd_ = std::move(fd);

@@ -10,6 +10,7 @@
 #include "fs/clock.hpp"
 #include "fs/entry_file.hpp"
 #include "fs/files.hpp"
+#include "fs/root.hpp"
 #include "speed/error.hpp"
 
 namespace speed::fs {
@@ -21,22 +22,6 @@ constexpr std::int64_t racy_ns = 20'000'000;  // a file read so soon after its c
 constexpr double fresh_seconds = 0.001;       // how long what was seen counts as what is: a burst of sends looks once
 constexpr int torn_reads = 3;
 
-void check_directory(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    throw RootError(path + " is no directory: choose another root");
-  }
-  if ((status.st_mode & S_IWOTH) != 0) {
-    throw RootError("everybody can write to " + path + ": run `chmod 700 " + path + "`, or 770 for a group");
-  }
-  if (status.st_uid != geteuid() && status.st_uid != 0 && (status.st_mode & S_IWGRP) == 0) {
-    throw RootError(path + " belongs to uid " + std::to_string(status.st_uid) + ": choose a root of your own");
-  }
-  if (access(path.c_str(), W_OK | X_OK) != 0) {
-    throw RootError(path + " is not writable for this user: choose another root");
-  }
-}
-
 std::string utc(std::int64_t unix_ms) {
   const std::time_t seconds = unix_ms / 1000;
   std::tm parts{};
@@ -47,12 +32,6 @@ std::string utc(std::int64_t unix_ms) {
 
 bool is_absence(int error) { return error == ENOENT || error == ENOTDIR; }
 
-void make_directory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw RootError("cannot make " + path + ": " + std::generic_category().message(errno) + "; choose another root");
-  }
-}
-
 }  // namespace
 
 bool grants(const wire::Entry& entry, std::string_view name) {
@@ -62,16 +41,7 @@ bool grants(const wire::Entry& entry, std::string_view name) {
 Registry::Registry(std::string root, const wire::Keyring& keyring)
     : root_(std::move(root)), keyring_(keyring), observer_(own_identity()) {}
 
-void Registry::prepare() const {
-  for (std::size_t at = root_.find('/', 1); at != std::string::npos; at = root_.find('/', at + 1)) {
-    const std::string parent = root_.substr(0, at);
-    if (access(parent.c_str(), F_OK) != 0) make_directory(parent);
-  }
-  for (const std::string& path : {root_, wire::registry_dir(root_), wire::claims_dir(root_)}) {
-    make_directory(path);
-    check_directory(path);
-  }
-}
+void Registry::prepare() const { prepare_root(root_); }
 
 EntryPtr Registry::read(const std::string& name) {
   const auto known = look(name);

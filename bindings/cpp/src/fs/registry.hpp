@@ -24,7 +24,7 @@ class Registry {
  public:
   Registry(std::string root, const wire::Keyring& keyring);
 
-  // Makes root and registry directories (0700); RootError says what is wrong and what to do.
+  // Makes root and registry directories where they are missing; RootError says what is wrong and what to do.
   void prepare() const;
 
   // The entry as it is on disk now, live or stale; null if there is no authentic one. Where the system keeps from

@@ -129,8 +129,11 @@ void SegmentIndex::CloseDatabase::operator()(sqlite3* database) const { sqlite3_
 SegmentIndex::SegmentIndex(const std::string& path, const wire::NodeId& node, const wire::Keyring& keyring,
                            bool durable)
     : node_(node), keyring_(keyring) {
-  const Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  if (!made) throw SegmentStoreError("the segment store cannot be opened: " + std::generic_category().message(errno));
+  try {
+    open_or_make(AT_FDCWD, path, O_RDWR | O_NONBLOCK);
+  } catch (const std::system_error& error) {
+    throw SegmentStoreError("the segment store cannot be opened: " + error.code().message());
+  }
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, nullptr);
   database_.reset(opened);

@@ -62,8 +62,12 @@ void seal_at(int fd, const wire::Key& key, unsigned slot, std::size_t first, Byt
 }
 
 Fd open_shards(int directory, const std::string& name, bool make) {
-  const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (make ? O_CREAT : 0);
-  Fd file(openat(directory, name.c_str(), flags, 0600));
+  try {
+    if (make) return open_or_make(directory, name, O_RDWR | O_NONBLOCK);
+  } catch (const std::system_error& error) {
+    refuse("the segments of a payload cannot be opened", error.code().value());
+  }
+  Fd file(openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) refuse("the segments of a payload cannot be opened", errno);
   return file;
 }
@@ -216,7 +220,7 @@ SegmentIndex& SegmentStore::index() {
 void SegmentStore::open_directory() {
   if (directory_) return;
   try {
-    make_private_directory(path_);
+    ensure_directory(path_);
     directory_ = fs::open_directory(path_);
   } catch (const std::exception& error) {
     throw SegmentStoreError(std::string("the segment store cannot be opened: ") + error.what());

@@ -9,6 +9,7 @@
 #include "fs/fence.hpp"
 #include "fs/key_store.hpp"
 #include "fs/probe.hpp"
+#include "fs/root.hpp"
 #include "runtime/tracing.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
@@ -90,6 +91,7 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.max_deliveries = options.max_deliveries;
   if (options.security) context.guard = std::make_unique<message::Guard>(*options.security);
   context.policy.allow(options.allow);
+  fs::check_root(context.root);  // before the key: why that is out of reach is told by the root
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
   context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
   context.registry = std::make_unique<fs::Registry>(context.root, *context.keyring);

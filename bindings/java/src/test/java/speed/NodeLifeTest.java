@@ -9,9 +9,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import speed.errors.ConfigurationException;
 import speed.errors.DurabilityException;
@@ -19,8 +26,10 @@ import speed.errors.KeyFileException;
 import speed.errors.LeaseLostException;
 import speed.errors.NameTakenException;
 import speed.errors.NodeClosedException;
+import speed.errors.RootException;
 import speed.errors.ServiceExistsException;
 import speed.errors.SpeedException;
+import speed.fs.Filesystem;
 import speed.fs.KeyFiles;
 import speed.fs.Registry;
 import speed.tool.BenchRoot;
@@ -89,6 +98,32 @@ class NodeLifeTest extends TwoNodes {
             sender.send("receiver", 1, SendOptions.DEFAULT.withAcknowledgement().withTimeout(SOON));
             assertEquals(2, receiver.nodes().size());
         }
+    }
+
+    /** L-22: a wrong answer of the look for FIFOs would stay for the life of a node. */
+    @Test
+    void ofManyNodesThatStartAtOnceNonePolls() throws Exception {
+        List<String> names = IntStream.range(0, 60).mapToObj(number -> "node" + number).toList();
+        ExecutorService threads = Executors.newFixedThreadPool(names.size());
+        try {
+            List<Callable<Node>> starts = new ArrayList<>();
+            names.forEach(name -> starts.add(() -> root.node(name)));
+            for (Future<Node> start : threads.invokeAll(starts)) {
+                start.get().close();
+            }
+        } finally {
+            threads.shutdown();
+        }
+        for (String name : names) {
+            assertTrue(Files.exists(Path.of(Names.bellPath(root.path().toString(), name))), name + " polls");
+        }
+    }
+
+    /** L-22 */
+    @Test
+    void aStartInWhichAFifoFailsForNoReasonOfTheFilesystemFails() {
+        assertTrue(Filesystem.of(root.path().toString()).supportsFifo());
+        assertThrows(RootException.class, () -> Filesystem.of(root.path() + "/gone"));
     }
 
     @Test

@@ -20,7 +20,8 @@ import speed.wire.Names;
  */
 record Claim(Entry.Process maker, long lease, long made) {
     private static final int MAX_BYTES = 4096;
-    private static final int READ_ONLY = 0400;
+    /** What is left of its mode: in the root of a group its members still read it. */
+    private static final int READ_ONLY = 0440;
     private static final int OWNER_WRITES = 0200;
 
     /** Whether a claim of this boot has stood a whole lease. */
@@ -39,10 +40,9 @@ record Claim(Entry.Process maker, long lease, long made) {
 
     /** Creates the claim; false if somebody else has it. */
     boolean take(String root, String name, int generation) throws PosixException {
-        int flags = Posix.O_WRONLY | Posix.O_CREAT | Posix.O_EXCL | Posix.O_NOFOLLOW;
         int file;
         try {
-            file = Posix.open(Names.claimPath(root, name, generation), flags, Directory.PRIVATE_FILE);
+            file = Directory.openOrMake(Names.claimPath(root, name, generation), Posix.O_WRONLY | Posix.O_EXCL);
         } catch (PosixException error) {
             if (error.is(PosixException.EEXIST)) {
                 return false;
@@ -103,7 +103,8 @@ record Claim(Entry.Process maker, long lease, long made) {
     /** Says that no entry follows this claim any more: an absent entry means a free name. */
     static void release(String root, String name, int generation) {
         try {
-            Posix.changeMode(Names.claimPath(root, name, generation), READ_ONLY);
+            String path = Names.claimPath(root, name, generation);
+            Posix.changeMode(path, Posix.status(Posix.AT_FDCWD, path).mode() & READ_ONLY);
         } catch (PosixException replaced) {
             // a newer claim took its place
         }

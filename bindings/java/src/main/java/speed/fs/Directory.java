@@ -4,6 +4,7 @@ import com.sun.jna.Native;
 import java.io.Closeable;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
@@ -20,12 +21,16 @@ import speed.wire.Names;
 final class Directory implements Closeable {
     static final int PRIVATE_DIRECTORY = 0700;
     static final int PRIVATE_FILE = 0600;
+    private static final int SHARED_DIRECTORY = 02770;
+    static final int SHARED_FILE = 0660;
+    private static final int MODE_BITS = 07777;
     private static final int OWNER_READS = 0400;
     private static final int MOST_TRIES = 1000;
     private static final int LISTING_BYTES = 32 << 10;
     private static final int NAME_AT = 19;
     private static final byte UNKNOWN_TYPE = 0;
     private static final byte DIRECTORY_TYPE = 4;
+    private static final SecureRandom RANDOM = new SecureRandom();
     private static final ThreadLocal<Block> LISTING = ThreadLocal.withInitial(() -> {
         Block block = new Block(LISTING_BYTES);
         block.bytes.order(ByteOrder.nativeOrder());
@@ -51,7 +56,7 @@ final class Directory implements Closeable {
         return new Directory(Posix.open(descriptor, name, Posix.O_DIRECTORY | Posix.O_NOFOLLOW, 0));
     }
 
-    /** Makes a private directory unless it is there; RootException for a link or a foreign owner. */
+    /** Makes a directory unless it is there; RootException for a link, or a foreign owner where it is no group's. */
     static void make(String path) {
         try {
             makeIfAbsent(path);
@@ -59,7 +64,7 @@ final class Directory implements Closeable {
             if (!status.isDirectory()) {
                 throw new RootException(path + " is not a directory; remove it");
             }
-            if (status.uid() != Posix.uid()) {
+            if (status.uid() != Posix.uid() && !status.isShared()) {
                 throw new RootException(path + " belongs to user " + status.uid() + "; remove it or use another root");
             }
         } catch (PosixException error) {
@@ -67,16 +72,70 @@ final class Directory implements Closeable {
         }
     }
 
-    /** Whether it was made now. */
+    /** Makes it private, or the group's, whatever the umask; whether it was made now. */
     static boolean makeIfAbsent(String path) throws PosixException {
         try {
             Posix.makeDirectory(path);
+            if (isGroups(parentOf(path))) {
+                try (Directory made = open(path)) {
+                    share(made.descriptor, SHARED_DIRECTORY);
+                }
+            }
             return true;
         } catch (PosixException error) {
             if (!error.is(PosixException.EEXIST)) {
                 throw error;
             }
             return false;
+        }
+    }
+
+    private static String parentOf(String path) {
+        int slash = path.lastIndexOf('/');
+        return slash < 0 ? "." : path.substring(0, slash + 1);
+    }
+
+    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
+    private static boolean isGroups(String path) throws PosixException {
+        return Posix.status(Posix.AT_FDCWD, path + "/.").isShared();
+    }
+
+    /** Gives the group its rights to what was made, unless another member made it. */
+    private static void share(int made, int mode) throws PosixException {
+        FileStatus status = Posix.status(made);
+        if ((status.mode() & MODE_BITS) != mode && status.uid() == Posix.uid()) {
+            Posix.changeMode(made, mode);
+        }
+    }
+
+    /** Gives the group its rights to a file just opened, where its directory is a group's; whether it is. */
+    static boolean shareIn(String path, int file) throws PosixException {
+        boolean shared = isGroups(parentOf(path));
+        if (shared) {
+            share(file, SHARED_FILE);
+        }
+        return shared;
+    }
+
+    /** A descriptor of a file that is made if it is not there: private, or the group's, whatever the umask. */
+    static int openOrMake(String path, int flags) throws PosixException {
+        try (Directory parent = new Directory(Posix.open(parentOf(path), Posix.O_DIRECTORY, 0))) {
+            return parent.openOrMakeHere(path.substring(path.lastIndexOf('/') + 1), flags);
+        }
+    }
+
+    private int openOrMakeHere(String name, int flags) throws PosixException {
+        boolean shared = status().isShared();
+        int file = Posix.open(descriptor, name, flags | Posix.O_CREAT | Posix.O_NOFOLLOW,
+                shared ? SHARED_FILE : PRIVATE_FILE);
+        try {
+            if (shared) {
+                share(file, SHARED_FILE);
+            }
+            return file;
+        } catch (PosixException error) {
+            Posix.close(file);
+            throw error;
         }
     }
 
@@ -130,7 +189,8 @@ final class Directory implements Closeable {
     }
 
     private void checkTrusted(String name, FileStatus status) throws PosixException {
-        boolean owned = status.uid() == Posix.uid() || status.uid() == status().uid();
+        FileStatus here = status();
+        boolean owned = status.uid() == Posix.uid() || status.uid() == here.uid() || here.isShared();
         if (!status.isRegular() || !owned || status.links() > 1) {
             throw new PosixException(PosixException.EPERM, name + ": not a regular file of an expected owner");
         }
@@ -147,16 +207,14 @@ final class Directory implements Closeable {
         }
     }
 
-    /** A descriptor of a new private file for writing; EEXIST when the name is taken. */
+    /** A descriptor of a new file for writing; EEXIST when the name is taken. */
     int create(String name, int furtherFlags) throws PosixException {
-        int flags = Posix.O_WRONLY | Posix.O_CREAT | Posix.O_EXCL | Posix.O_NOFOLLOW | furtherFlags;
-        return Posix.open(descriptor, name, flags, PRIVATE_FILE);
+        return openOrMakeHere(name, Posix.O_WRONLY | Posix.O_EXCL | furtherFlags);
     }
 
-    /** A descriptor of a private file for reading and writing, made unless it is there. */
+    /** A descriptor of a file for reading and writing, made unless it is there. */
     int openOwn(String name) throws PosixException {
-        int flags = Posix.O_RDWR | Posix.O_CREAT | Posix.O_NOFOLLOW | Posix.O_NONBLOCK;
-        return Posix.open(descriptor, name, flags, PRIVATE_FILE);
+        return openOrMakeHere(name, Posix.O_RDWR | Posix.O_NONBLOCK);
     }
 
     /** Puts data in place by a temporary file and a rename; returns its descriptor, open for writing. */
@@ -181,6 +239,11 @@ final class Directory implements Closeable {
             removeQuietly(temporary);
             throw error;
         }
+    }
+
+    /** A temporary name that nobody else has, whatever the process, its threads and its namespace. */
+    static String uniqueName(String token) {
+        return Names.temporary(token + "-" + Posix.pid() + "-" + Long.toHexString(RANDOM.nextLong()));
     }
 
     void rename(String name, Directory to, String newName) throws PosixException {

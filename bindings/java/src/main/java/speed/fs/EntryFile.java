@@ -1,6 +1,5 @@
 package speed.fs;
 
-import java.security.SecureRandom;
 import java.util.function.Predicate;
 import speed.errors.WireException;
 import speed.wire.Block;
@@ -9,8 +8,6 @@ import speed.wire.Names;
 
 /** The file of an entry: read without trust, removed only while it is the one that was meant. */
 final class EntryFile {
-    private static final SecureRandom RANDOM = new SecureRandom();
-
     private EntryFile() {}
 
     /** A regular file's bytes; follows no link, never waits, never reads more than an entry may have. */
@@ -39,8 +36,7 @@ final class EntryFile {
         if (!isMeant.test(path)) {
             return;
         }
-        String token = name + "-" + Posix.pid() + "-" + Long.toHexString(RANDOM.nextLong());
-        String aside = Names.temporaryEntryPath(root, token);
+        String aside = Names.registryDirectory(root) + "/" + Directory.uniqueName(name);
         Posix.putInPlace(Posix.AT_FDCWD, path, aside);
         if (!isMeant.test(aside)) { // nor is it if somebody else removed it first
             putBack(aside, path);

@@ -1,6 +1,8 @@
 package speed.fs;
 
 import java.nio.ByteBuffer;
+import java.util.List;
+import speed.core.Trust;
 
 /** What statx(2) says of a file; its layout is the same on every architecture. */
 record FileStatus(int mode, int uid, int gid, long links, long inode, long size, long modifiedNanos) {
@@ -14,6 +16,15 @@ record FileStatus(int mode, int uid, int gid, long links, long inode, long size,
         long modified = statx.getLong(112) * 1_000_000_000 + statx.getInt(120);
         return new FileStatus(statx.getShort(28) & 0xFFFF, statx.getInt(20), statx.getInt(24),
                 statx.getInt(16) & 0xFFFFFFFFL, statx.getLong(32), statx.getLong(40), modified);
+    }
+
+    Trust.Step step(List<byte[]> accessLists) {
+        return new Trust.Step(uid, gid, mode, accessLists);
+    }
+
+    /** Whether it is a directory of a group root. */
+    boolean isShared() {
+        return isDirectory() && Trust.isShared(mode);
     }
 
     boolean isRegular() {

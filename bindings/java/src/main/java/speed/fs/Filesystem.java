@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import speed.errors.RootException;
 import speed.wire.Limits;
-import speed.wire.Names;
 
 /**
  * What kind of filesystem a root lies on, and whether FIFOs work there (L-7, L-22).
@@ -20,18 +20,23 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
     private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs", "devtmpfs");
     private static final Set<String> REMOTE = Set.of("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs",
             "ceph", "lustre", "gpfs", "afs", "glusterfs", "beegfs", "fuse");
+    private static final Set<Integer> NO_FIFOS =
+            Set.of(PosixException.EPERM, PosixException.ENOSYS, PosixException.EOPNOTSUPP);
     private static final int KIND = 2;
     private static final int OPTIONS = 3;
     private static final String[] UNKNOWN = {"", "", "unknown", ""};
     private static final Pattern LATE = Pattern.compile("(acregmax|acdirmax|actimeo)=([0-9]+)");
 
-    /** Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it. */
+    /**
+     * Describes the filesystem of an existing, writable directory; tries a FIFO there and removes it. Where it is
+     * remote none is tried: bells ring on one machine. RootException if the system failed to make one.
+     */
     public static Filesystem of(String path) {
         String[] mount = mountOf(path);
         String kind = mount[KIND];
         boolean remote = REMOTE.contains(kind) || kind.startsWith("fuse.") && !kind.equals("fuse.lxcfs");
-        double late = remote ? lateWith(mount[OPTIONS]) : 0;
-        return new Filesystem(kind, MEMORY.contains(kind), remote, tryFifo(path), late);
+        return remote ? new Filesystem(kind, false, true, false, lateWith(mount[OPTIONS]))
+                : new Filesystem(kind, MEMORY.contains(kind), false, hasFifos(path), 0);
     }
 
     /** How long a mount with these options may keep what it knows of files and directories. */
@@ -81,14 +86,19 @@ public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolea
         return point.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
     }
 
-    private static boolean tryFifo(String path) {
-        String name = path + "/" + Names.temporary("fifo." + Posix.pid() + "." + System.nanoTime());
+    /** Only what a filesystem says that has none counts: a node must not poll for life because of anything else. */
+    private static boolean hasFifos(String path) {
+        String name = path + "/" + Directory.uniqueName("fifo");
         try {
             Posix.makeFifo(name);
-            Posix.remove(Posix.AT_FDCWD, name, 0);
-            return true;
-        } catch (PosixException unsupported) {
-            return false;
+        } catch (PosixException error) {
+            if (NO_FIFOS.contains(error.errno())) {
+                return false;
+            }
+            throw new RootException("cannot use the root " + error.getMessage() + "; choose another, or see "
+                    + "`speed doctor`");
         }
+        Posix.removeQuietly(name);
+        return true;
     }
 }

@@ -24,10 +24,10 @@ public final class KeyFiles {
             return configured;
         }
         String session = environment.get("XDG_RUNTIME_DIR");
-        if (session != null && isDirectory(session)) {
+        if (session != null && Root.isPrivate(session)) {
             return session + "/speed";
         }
-        String shared = isDirectory("/dev/shm") ? "/dev/shm" : System.getProperty("java.io.tmpdir");
+        String shared = Files.isDirectory(Path.of("/dev/shm")) ? "/dev/shm" : "/tmp";
         return shared + "/speed-" + Posix.uid();
     }
 
@@ -48,9 +48,10 @@ public final class KeyFiles {
 
     /** The keyring of a key file; KeyFileException says what is wrong with it and what to do. */
     public static Keyring load(String path) {
-        int file = open(path);
+        String place = followed(path);
+        int file = open(path, place);
         try {
-            checkPrivate(path, Posix.status(file));
+            checkPrivate(path, Posix.status(file), directoryOf(place));
             Block text = new Block(KeyFile.MAX_BYTES + 1);
             int length = Posix.read(file, text, text.size, 0);
             if (length > KeyFile.MAX_BYTES) {
@@ -64,15 +65,29 @@ public final class KeyFiles {
         }
     }
 
-    private static int open(String path) {
+    private static String followed(String path) {
         try {
-            return Posix.open(KeyPath.followed(path), Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+            return Way.followed(path);
+        } catch (UntrustedException error) {
+            throw new KeyFileException(error.told("use a key file of your own, elsewhere"));
         } catch (PosixException error) {
             throw unreadable(path, error);
         }
     }
 
-    static KeyFileException unreadable(String path, PosixException error) {
+    private static int open(String path, String place) {
+        try {
+            return Posix.open(place, Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
+        } catch (PosixException error) {
+            throw unreadable(path, error);
+        }
+    }
+
+    private static FileStatus directoryOf(String place) throws PosixException {
+        return Posix.status(Posix.AT_FDCWD, place.substring(0, place.lastIndexOf('/') + 1) + ".");
+    }
+
+    private static KeyFileException unreadable(String path, PosixException error) {
         if (error.is(PosixException.ENOENT)) {
             return new KeyFileException(
                     "there is no key file " + path + ": make one with `speed init` or `speed key new`");
@@ -80,25 +95,24 @@ public final class KeyFiles {
         return new KeyFileException("cannot read the key file " + error.getMessage());
     }
 
-    private static void checkPrivate(String path, FileStatus status) {
+    private static void checkPrivate(String path, FileStatus status, FileStatus directory) {
         if (!status.isRegular()) {
             throw new KeyFileException(path + " is no regular file");
         }
         if (status.uid() != Posix.uid() && status.uid() != 0) {
             throw new KeyFileException(path + " belongs to another user (uid " + status.uid() + ")");
         }
-        if (status.has(037) || (status.has(040) && !isOwnGroup(status))) {
+        if (status.has(037) || (status.has(040) && !isOwnGroup(status, directory))) {
             throw new KeyFileException(
                     "others can reach " + path + ": run `chmod 600 " + path + "`, and rotate the key if they may have");
         }
     }
 
-    /** Whether this user is in the group of a file. A file of root's own group is one whose readers root chose. */
-    private static boolean isOwnGroup(FileStatus status) {
-        return (status.uid() == 0 && status.gid() == 0) || Posix.isOwnGroup(status.gid());
-    }
-
-    private static boolean isDirectory(String path) {
-        return Files.isDirectory(Path.of(path));
+    /** Whether this user is in the group of a file. Root chose who reads a file of its group, or of its group's root. */
+    private static boolean isOwnGroup(FileStatus status, FileStatus directory) {
+        if ((status.uid() == 0 && status.gid() == 0) || Posix.who().groups().contains(status.gid())) {
+            return true;
+        }
+        return Posix.uid() == 0 && directory.isShared() && directory.gid() == status.gid();
     }
 }

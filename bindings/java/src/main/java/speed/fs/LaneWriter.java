@@ -244,7 +244,7 @@ public final class LaneWriter {
 
     private void readDirectory() throws PosixException {
         FileStatus status = directory.status();
-        if (status.uid() != Posix.uid()) {
+        if (status.uid() != Posix.uid() && !status.isShared()) {
             throw new PosixException(PosixException.EACCES, "the lane directory belongs to user " + status.uid());
         }
         inode = status.inode();

@@ -52,6 +52,8 @@ final class Libc {
 
     static native int chmod(String path, int mode);
 
+    static native int fchmod(int descriptor, int mode);
+
     static native int faccessat(int directory, String path, int mode, int flags);
 
     static native int fcntl(int descriptor, int command, int argument);
@@ -59,6 +61,8 @@ final class Libc {
     static native int fsync(int descriptor);
 
     static native int fdatasync(int descriptor);
+
+    static native long lgetxattr(String path, String name, long value, long bytes);
 
     static native int geteuid();
 

@@ -8,7 +8,9 @@ import com.sun.jna.Platform;
 import java.lang.ref.Reference;
 import java.nio.ByteOrder;
 import java.nio.IntBuffer;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import speed.core.Trust;
 import speed.errors.ConfigurationException;
 import speed.wire.Block;
 
@@ -44,6 +46,7 @@ public final class Posix {
     private static final int CLOCK_BOOTTIME = 7;
     private static final int W_OK_X_OK = 3;
     private static final int PATH_BYTES = 4096;
+    private static final int ATTRIBUTE_BYTES = 65536;
     private static final int MOST_GROUPS = 65536;
     private static final int RLIMIT_NOFILE = 7;
 
@@ -81,12 +84,13 @@ public final class Posix {
         return USER;
     }
 
-    /** Whether this process is in a group. */
-    static boolean isOwnGroup(int group) {
+    /** Effective user and all groups of this process. */
+    static Trust.Who who() {
         Block groups = new Block(MOST_GROUPS * Integer.BYTES);
         int count = Math.max(0, Libc.getgroups(MOST_GROUPS, groups.address));
-        IntBuffer own = groups.bytes.order(ByteOrder.nativeOrder()).asIntBuffer();
-        return group == Libc.getegid() || IntStream.range(0, count).anyMatch(one -> own.get(one) == group);
+        IntBuffer further = groups.bytes.order(ByteOrder.nativeOrder()).asIntBuffer();
+        IntStream all = IntStream.concat(IntStream.of(Libc.getegid()), IntStream.range(0, count).map(further::get));
+        return new Trust.Who(USER, all.boxed().collect(Collectors.toSet()));
     }
 
     public static int pid() {
@@ -272,6 +276,20 @@ public final class Posix {
         return new String(target.copy(0, length), UTF_8);
     }
 
+    /** An extended attribute of what a path leads to; a link is not followed. Null if there is none. */
+    static byte[] attribute(String path, String name) throws PosixException {
+        Block value = new Block(ATTRIBUTE_BYTES);
+        int length = (int) Libc.lgetxattr(spelled(AT_FDCWD, path), name, value.address, value.size);
+        int errno = length < 0 ? Native.getLastError() : 0;
+        if (errno == PosixException.ENODATA || errno == PosixException.EOPNOTSUPP) {
+            return null;
+        }
+        if (errno != 0) {
+            throw failure(errno, path);
+        }
+        return value.copy(0, length);
+    }
+
     static void makeDirectory(String path) throws PosixException {
         check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), Directory.PRIVATE_DIRECTORY), path);
     }
@@ -324,6 +342,10 @@ public final class Posix {
 
     static void changeMode(String path, int mode) throws PosixException {
         check(Libc.chmod(spelled(AT_FDCWD, path), mode), path);
+    }
+
+    static void changeMode(int descriptor, int mode) throws PosixException {
+        check(Libc.fchmod(descriptor, mode), "fchmod");
     }
 
     static boolean isWritable(String path) {

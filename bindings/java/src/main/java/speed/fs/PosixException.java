@@ -21,7 +21,10 @@ public sealed class PosixException extends IOException permits UnclearRenameExce
     public static final int EMFILE = 24;
     public static final int EFBIG = 27;
     public static final int ENOSPC = 28;
+    public static final int ENOSYS = 38;
     public static final int ELOOP = 40;
+    public static final int ENODATA = 61;
+    public static final int EOPNOTSUPP = 95;
     public static final int ESTALE = 116;
     public static final int EDQUOT = 122;
 

@@ -132,8 +132,7 @@ public final class Registration {
         String temporary = Names.temporaryEntryPath(registry.root(), token);
         int file = -1;
         try {
-            int flags = Posix.O_RDWR | Posix.O_CREAT | Posix.O_TRUNC | Posix.O_NOFOLLOW;
-            file = Posix.open(temporary, flags, Directory.PRIVATE_FILE);
+            file = Directory.openOrMake(temporary, Posix.O_RDWR | Posix.O_TRUNC);
             Posix.writeAll(file, data);
             Posix.putInPlace(Posix.AT_FDCWD, temporary, path);
         } catch (PosixException error) {

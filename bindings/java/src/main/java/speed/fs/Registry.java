@@ -9,7 +9,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.core.Lease;
-import speed.errors.RootException;
 import speed.errors.StorageException;
 import speed.errors.WireException;
 import speed.wire.Entry;
@@ -24,8 +23,6 @@ public final class Registry {
     private static final int TORN_READS = 3;
     /** How long what was seen counts as what is: a burst of sends looks once. */
     private static final long FRESH_NANOS = 1_000_000;
-    private static final int OTHERS_WRITE = 02;
-    private static final int GROUP_WRITES = 020;
 
     /** An entry and whether it holds; both nothing (null, STALE) where there is no authentic one. */
     public record Judged(Entry entry, Lease.Verdict verdict) {
@@ -68,6 +65,11 @@ public final class Registry {
         this.keyring = keyring;
     }
 
+    /** RootException for a root that others can change. */
+    public static void check(String root) {
+        Root.check(root);
+    }
+
     public String root() {
         return root;
     }
@@ -76,45 +78,9 @@ public final class Registry {
         return keyring;
     }
 
-    /** Makes root and registry directories (0700); RootException says what is wrong and what to do. */
+    /** Makes root and registry directories where they are missing; RootException says what is wrong and what to do. */
     public void prepare() {
-        for (String path : List.of(root, Names.registryDirectory(root), Names.claimsDirectory(root))) {
-            try {
-                makeWithParents(path);
-                checkUsable(path, Posix.status(Posix.AT_FDCWD, path));
-            } catch (PosixException error) {
-                throw new RootException("cannot make " + error.getMessage() + "; choose another root");
-            }
-        }
-    }
-
-    private static void makeWithParents(String path) throws PosixException {
-        try {
-            Directory.makeIfAbsent(path);
-        } catch (PosixException error) {
-            int slash = path.lastIndexOf('/');
-            if (!error.is(PosixException.ENOENT) || slash <= 0) {
-                throw error;
-            }
-            makeWithParents(path.substring(0, slash));
-            Directory.makeIfAbsent(path);
-        }
-    }
-
-    private static void checkUsable(String path, FileStatus status) {
-        boolean mine = status.uid() == Posix.uid() || status.uid() == 0;
-        if (!java.nio.file.Files.isDirectory(java.nio.file.Path.of(path))) {
-            throw new RootException(path + " is no directory: choose another root");
-        }
-        if (status.isDirectory() && status.has(OTHERS_WRITE)) {
-            throw new RootException("everybody can write to " + path + ": run `chmod 700 " + path + "`");
-        }
-        if (!mine && !status.has(GROUP_WRITES)) {
-            throw new RootException(path + " belongs to uid " + status.uid() + ": choose a root of your own");
-        }
-        if (!Posix.isWritable(path)) {
-            throw new RootException(path + " is not writable for this user: choose another root");
-        }
+        Root.prepare(root);
     }
 
     // --- reading ---

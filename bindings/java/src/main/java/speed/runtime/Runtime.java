@@ -114,6 +114,7 @@ public final class Runtime {
         Names.checkNode(options.name());
         options.check();
         AccessPolicy policy = new AccessPolicy(options.allow().toArray(new String[0]));
+        Registry.check(options.root()); // before the key: why that is out of reach is told by the root
         Registry registry = new Registry(options.root(), KeyFiles.load(options.key()));
         registry.prepare();
         Filesystem filesystem = Filesystem.of(options.root());

@@ -1,17 +1,15 @@
-#include "fs/key_path.hpp"
+#include "fs/way.hpp"
 
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <filesystem>
 #include <ranges>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
-#include "speed/error.hpp"
+#include "fs/files.hpp"
 #include "wire/names.hpp"
 
 namespace speed::fs {
@@ -28,32 +26,20 @@ void put_before(Way& way, std::string_view path) {
   way.insert(way.end(), names.rbegin(), names.rend());
 }
 
-struct stat looked_at(const std::string& step, const std::string& path) {
-  struct stat status = {};
-  if (lstat(step.c_str(), &status) != 0) {
-    if (errno == ENOENT) {
-      throw KeyFileError("there is no key file " + path + ": make one with `speed init` or `speed key new`");
-    }
-    throw KeyFileError("cannot read the key file " + path + ": " + std::generic_category().message(errno));
+void check(const std::string& step, const struct stat& status, const core::Who& me, bool is_last) {
+  const core::Trust trust = core::judge_step(step_of(status), me);
+  if (trust == core::Trust::owner) {
+    throw UntrustedError(step + " belongs to another user (uid " + std::to_string(status.st_uid) + ")");
   }
-  if (status.st_uid != geteuid() && status.st_uid != 0) {
-    throw KeyFileError(step + " belongs to another user (uid " + std::to_string(status.st_uid) +
-                       "): use a key file of your own");
-  }
-  return status;
-}
-
-// Others may make names in a sticky directory, but not change those of root and of this user.
-void check_directory(const std::string& step, const struct stat& status) {
-  if ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0) return;
-  throw KeyFileError("others can write to " + step + ", and so replace what is below it: run `chmod go-w " + step +
-                     "`, or keep the key elsewhere");
+  if (trust != core::Trust::writable || is_last) return;
+  const std::string cure = std::string("chmod ") + ((status.st_mode & S_ISGID) != 0 ? "+t " : "go-w ") + step;
+  throw UntrustedError("others can write to " + step + ", and so replace what is below it", "run `" + cure + "`");
 }
 
 std::string target_of(const std::string& link) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = readlink(link.c_str(), target.data(), target.size());
-  if (size < 0) throw KeyFileError("cannot read the link " + link + ": " + std::generic_category().message(errno));
+  if (size < 0) throw_errno(link);
   target.resize(static_cast<std::size_t>(size));
   return target;
 }
@@ -61,9 +47,9 @@ std::string target_of(const std::string& link) {
 // The place so far; a step is its text and the next name.
 class Walk {
  public:
-  explicit Walk(const std::string& path) : path_(path) {
+  explicit Walk(const std::string& path) {
     put_before(way_, std::filesystem::absolute(path).native());
-    check_directory("/", looked_at("/", path));
+    check("/", look_at("/"), me_, false);
   }
 
   std::string end() {
@@ -81,29 +67,45 @@ class Walk {
 
  private:
   void take(const std::string& step) {
-    const struct stat status = looked_at(step, path_);
+    const struct stat status = look_at(step);
+    check(step, status, me_, way_.empty());
     if (S_ISLNK(status.st_mode)) return follow(step);
-    if (S_ISDIR(status.st_mode)) check_directory(step, status);
     place_ = step;
   }
 
   void follow(const std::string& link) {
     if (++links_ > max_links) {
-      throw KeyFileError(link + " is one of more than " + std::to_string(max_links) +
-                         " links: name the key file itself");
+      throw UntrustedError(link + " is one of more than " + std::to_string(max_links) + " links");
     }
     const std::string target = target_of(link);
     put_before(way_, target);
     if (target.starts_with('/')) place_.clear();
   }
 
-  const std::string& path_;
+  const core::Who me_ = who();
   Way way_;
   std::string place_;
   int links_ = 0;
 };
 
 }  // namespace
+
+core::Who who() {
+  core::Who me{geteuid(), {}};
+  me.groups.resize(static_cast<std::size_t>(std::max(0, getgroups(0, nullptr))));
+  const int count = getgroups(static_cast<int>(me.groups.size()), me.groups.data());
+  me.groups.resize(static_cast<std::size_t>(std::max(0, count)));
+  me.groups.push_back(getegid());
+  return me;
+}
+
+struct stat look_at(const std::string& path) {
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0) throw_errno(path);
+  return status;
+}
+
+core::Step step_of(const struct stat& status) { return {status.st_uid, status.st_gid, status.st_mode, {}}; }
 
 std::string followed(const std::string& path) { return Walk(path).end(); }
 
