@@ -18,7 +18,7 @@ from speed.errors import (
     SpeedError,
     StorageError,
 )
-from speed.fs.keyfile import load_key_file
+from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import make_private_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import filesystem_of
@@ -66,7 +66,8 @@ class JournalWriter:
         max_age_seconds: float | None = None,
     ) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
-        self._keyring = load_key_file(os.fspath(key))
+        self._keys = KeySource(os.fspath(key))
+        self._keyring = self._keys.keyring
         _make(self.directory)
         self._durable = _is_durable(durability, self.directory)
         self._lock = threading.Lock()
@@ -96,6 +97,7 @@ class JournalWriter:
         with self._lock:
             if not self._taken.is_locked:  # closed, or a forked child's
                 raise JournalError(f"the journal {self.directory} was closed: make a new writer")
+            self._keys.look_soon()
             try:
                 self._written += self._lane(subject).append(incoming, _unix_ms())
             except OSError as error:

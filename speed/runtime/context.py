@@ -11,6 +11,7 @@ from time import clock_gettime_ns, time
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
 from speed.errors import SpeedError, fresh
+from speed.fs.key_source import KeySource
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.runtime.said import Said
@@ -45,7 +46,7 @@ class Context:
     id: bytes
     root: str
     namespace: str
-    keyring: Keyring
+    keys: KeySource
     generation: int
     durable: bool
     polling: bool
@@ -67,6 +68,10 @@ class Context:
     """Makes whoever holds the protocol role notice a new deadline (monotonic seconds) in time."""
     unheard: Callable[[str], None] = lambda target: None
     """Tells of a node whose bell nobody hears."""
+
+    @property
+    def keyring(self) -> Keyring:
+        return self.keys.keyring
 
     @property
     def most_lanes(self) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 
 from speed.core.awake import Awake
+from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.inbox import Inbox
 from speed.runtime.context import Context
@@ -14,7 +14,7 @@ from speed.runtime.inbound import InboundLane
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
 from speed.wire.names import node_id
 
-log = logging.getLogger("speed.protocol")
+log = logger("speed.protocol")
 
 
 class InboundLanes:
@@ -40,6 +40,7 @@ class InboundLanes:
         self._lanes: dict[bytes, InboundLane] = {}
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
+        self._keys = context.keyring.now
         self._awake: Awake[bytes] = Awake(most_awake)
         self._turns: deque[bytes] = deque()
         """Who is looked at next; whoever comes new goes first."""
@@ -61,12 +62,22 @@ class InboundLanes:
     def due(self, now: float, urgent: Iterable[str], *, everything: bool) -> Iterator[InboundLane]:
         """What a scan reads: those that hold files open, ``urgent`` senders, and of the others some in turn, or all."""
         self._list(now)
+        everything = self._have_keys_changed() or everything
         first = dict.fromkeys((*self._awake, *map(node_id, urgent)))
         turns = list(self._turns) if everything else [self._turns.popleft() for _ in range(self._turn_length())]
         for source_id in (*first, *(one for one in turns if one not in first)):
             lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
             if lane is not None:
                 yield lane
+
+    def _have_keys_changed(self) -> bool:
+        """Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20)."""
+        before, self._keys = self._keys, self._context.keyring.now
+        if self._keys is before:
+            return False
+        self._passed.clear()
+        self._turns = deque(self._names)
+        return True
 
     def _turn_length(self) -> int:
         if not self._turns:

@@ -16,7 +16,8 @@ from speed.errors import ConfigurationError, DurabilityError, RootError, SpeedEr
 from speed.fs.bell import Bell
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
-from speed.fs.keyfile import default_key, default_root, load_key_file
+from speed.fs.key_source import KeySource
+from speed.fs.keyfile import default_key, default_root
 from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
 from speed.runtime.answers import Answers
@@ -265,8 +266,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     policy = _checked(options)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
-    keyring = load_key_file(key)
-    registry = Registry(root, keyring)
+    keys = KeySource(key)
+    registry = Registry(root, keys.keyring)
     registry.prepare()
     filesystem = filesystem_of(root)
     registry.late_ms = int(filesystem.late_seconds * 1000)
@@ -281,7 +282,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             before_publish=lambda generation: prepared.append(
-                _prepare(root, options.name, generation, keyring, polling)
+                _prepare(root, options.name, generation, keys.keyring, polling)
             ),
         )
     except BaseException:
@@ -295,7 +296,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         id=names.node_id(options.name),
         root=root,
         namespace=options.namespace,
-        keyring=keyring,
+        keys=keys,
         generation=registration.entry.generation,
         durable=durable,
         polling=polling,
