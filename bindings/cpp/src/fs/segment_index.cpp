@@ -128,7 +128,7 @@ void SegmentIndex::CloseDatabase::operator()(sqlite3* database) const { sqlite3_
 
 SegmentIndex::SegmentIndex(const std::string& path, const wire::NodeId& node, const wire::Keyring& keyring,
                            bool durable)
-    : node_(node), keyring_(keyring) {
+    : node_(node), keyring_(keyring.frozen()) {
   const Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!made) throw SegmentStoreError("the segment store cannot be opened: " + std::generic_category().message(errno));
   sqlite3* opened = nullptr;

@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -88,7 +89,18 @@ public record Entry(
 
     /** The bytes of the file, padded to the capacity or to the next power of two that fits. */
     public byte[] encode(byte[] registryKey, int capacity) {
-        byte[] line = Json.write(fields()).getBytes(StandardCharsets.US_ASCII);
+        return encode(registryKey, capacity, fields());
+    }
+
+    /** The same, with the id of the key that made it. */
+    public byte[] encode(Keyring.Keys keys, int capacity) {
+        Map<String, Object> fields = fields();
+        fields.put("keyId", HexFormat.of().formatHex(keys.id()));
+        return encode(keys.registryKey(), capacity, fields);
+    }
+
+    private byte[] encode(byte[] registryKey, int capacity, Map<String, Object> fields) {
+        byte[] line = Json.write(fields).getBytes(StandardCharsets.US_ASCII);
         byte[] mac = mac(registryKey, line);
         int length = line.length + mac.length + 2;
         int needed = Math.max(capacity, Limits.MIN_ENTRY_BYTES);
