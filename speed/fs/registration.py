@@ -222,14 +222,14 @@ class Registration:
         self._keys = registry.keyring.now
 
     @property
-    def has_new_key(self) -> bool:
-        """Whether the entry is sealed with a key that is not the first any more: renewing it mends that (W-20)."""
-        return self._keys.ids[0] != self._registry.keyring.key_id
+    def has_new_keys(self) -> bool:
+        """Whether the keys changed since the entry was written: a heartbeat mends that (W-20)."""
+        return self._keys is not self._registry.keyring.now
 
     def _encoded(self, entry: Entry) -> bytes:
         """The bytes of an entry under the first key of now."""
         self._keys = self._registry.keyring.now
-        return encode_entry(entry, self._keys.registry_keys[0], self._capacity, self._keys.ids[0])
+        return encode_entry(entry, self._keys.registry_keys[0], self._capacity, self._keys.ids)
 
     def publish(self) -> None:
         """Make the entry visible; LeaseLostError if a newer claim exists by then."""

@@ -110,7 +110,7 @@ class Registrar:
         next_heartbeat = monotonic() + self._heartbeat_seconds
         tick = min(LIVENESS_SECONDS, self._heartbeat_seconds)
         while not self._context.stopping.wait(min(tick, max(0.0, next_heartbeat - monotonic()))):
-            if monotonic() >= next_heartbeat or self._context.registration.has_new_key:
+            if monotonic() >= next_heartbeat or self._context.registration.has_new_keys:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():
                     return

@@ -11,7 +11,7 @@ from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
 from speed.wire.json_text import read_json
-from speed.wire.limits import GENERATION_BITS, KEY_ID_BYTES, MAX_ENTRY_BYTES, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
+from speed.wire.limits import GENERATION_BITS, KEY_ID_BYTES, MAX_ENTRY_BYTES, MAX_KEYS, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
 
 STATUSES = ("online", "leaving")
@@ -61,12 +61,12 @@ _TYPES: dict[str, type] = {
 }
 
 
-def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_id: bytes = b"") -> bytes:
+def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: Sequence[bytes] = ()) -> bytes:
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
-    if key_id:
-        values["keyId"] = key_id.hex()
+    if key_ids:
+        values["keyIds"] = [key_id.hex() for key_id in key_ids]
     line = json.dumps(values, separators=(",", ":")).encode()
     data = line + b"\n" + entry_mac(registry_key, line) + b"\n"
     needed = max(capacity, MIN_ENTRY_BYTES)
@@ -90,13 +90,13 @@ def entry_mac(registry_key: bytes, line: bytes) -> bytes:
     return base64.b64encode(hmac.digest(registry_key, line, "sha256"))
 
 
-def key_id_in(data: bytes) -> str:
-    """The id of the key that an entry says it is sealed with, authentic or not; empty if it says none."""
+def key_ids_in(data: bytes) -> tuple[bytes, ...]:
+    """Ids of the keys that an entry, authentic or not, says its node accepts, the sealing one first; () if none."""
     try:
-        said = read_json(data.partition(b"\n")[0], MAX_VALUE_DEPTH)["keyId"]
-        return said if isinstance(said, str) and len(bytes.fromhex(said)) == KEY_ID_BYTES else ""
+        said = tuple(map(bytes.fromhex, read_json(data.partition(b"\n")[0], MAX_VALUE_DEPTH)["keyIds"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
+        return ()
+    return said if len(said) <= MAX_KEYS and all(len(one) == KEY_ID_BYTES for one in said) else ()
 
 
 def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:

@@ -148,12 +148,12 @@ def test_a_heartbeat_seals_the_entry_with_the_new_key(tmp_path: pathlib.Path, pa
     ours = Registry(str(tmp_path), source.keyring)
     ours.prepare()
     registration = ours.register("billing", **LONG)
-    assert not registration.has_new_key
+    assert not registration.has_new_keys
     write_key_file(path, (NEW, OLD), replace=True)
     source.look()
-    assert registration.has_new_key
+    assert registration.has_new_keys
     registration.heartbeat()
-    assert not registration.has_new_key
+    assert not registration.has_new_keys
     assert Registry(str(tmp_path), Keyring((NEW,))).read("billing") is not None
     registration.remove()
 

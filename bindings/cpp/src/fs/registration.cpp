@@ -252,14 +252,14 @@ void Registration::lose(const std::string& why) {
 
 // Under the first key of now.
 std::string Registration::encoded(const wire::Entry& entry) {
+  key_changes_ = registry_.keyring().changes();
   const auto keys = registry_.keyring().now();
-  key_id_ = keys->ids.front();
-  return wire::encode_entry(entry, keys->registry_keys.front(), capacity_, key_id_);
+  return wire::encode_entry(entry, keys->registry_keys.front(), capacity_, keys->ids);
 }
 
-bool Registration::has_new_key() {
+bool Registration::has_new_keys() {
   const std::lock_guard guard(lock_);
-  return key_id_ != registry_.keyring().key_id();
+  return key_changes_ != registry_.keyring().changes();
 }
 
 // Writes the entry beside and renames it into place.

@@ -89,7 +89,7 @@ void Registrar::run() {
     const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
     if (context_.stop.requested()) return;
-    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_key()) {
+    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys()) {
       next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
       if (!renew()) return;
     }

@@ -1,7 +1,6 @@
 // A node's registry entry: one JSON line, its MAC, padding to a fixed capacity.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,9 @@ bool has_feature(const Entry& entry, std::string_view feature);
 bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
 
 // Padded to `capacity`, or to the next power of two that fits; ConfigurationError beyond max_entry_bytes.
-// It names the key of its MAC where `key_id` is given.
+// It names the keys that the node accepts where they are given.
 std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0,
-                         const std::optional<KeyId>& key_id = std::nullopt);
+                         const std::vector<KeyId>& key_ids = {});
 
 // WireError BAD_ENTRY if no accepted key made it or a field is wrong.
 Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys);

@@ -14,9 +14,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.core.Awake;
+import speed.core.Log;
 import speed.errors.SpeedException;
 import speed.fs.Inbox;
 import speed.fs.PosixException;
@@ -32,7 +31,7 @@ import speed.wire.NodeId;
  * to rest when others need them.
  */
 final class InboundLanes implements Introspection.Lanes {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
+    private static final Log LOG = new Log("speed.protocol");
     private static final long GRACE_NANOS = (long) (Limits.UNGRANTED_LANE_GRACE_SECONDS * 1e9);
 
     private final Context context;

@@ -6,7 +6,6 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.Base64;
-import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -92,10 +91,10 @@ public record Entry(
         return encode(registryKey, capacity, fields());
     }
 
-    /** The same, with the id of the key that made it. */
+    /** The same by these keys, which it names. */
     public byte[] encode(Keyring.Keys keys, int capacity) {
         Map<String, Object> fields = fields();
-        fields.put("keyId", HexFormat.of().formatHex(keys.id()));
+        fields.put("keyIds", keys.ids());
         return encode(keys.registryKey(), capacity, fields);
     }
 

@@ -3,7 +3,9 @@ package speed.wire;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.stream.LongStream;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 
@@ -30,6 +32,11 @@ public final class Keyring {
         /** The MAC key of entries to write with (W-11). */
         public byte[] registryKey() {
             return registryKeys.get(0);
+        }
+
+        /** Their ids, in hexadecimal. */
+        List<String> ids() {
+            return LongStream.of(ids).mapToObj(id -> HexFormat.of().toHexDigits(id)).toList();
         }
 
         /** The id of the key that seals. */
