@@ -13,13 +13,7 @@ import pytest
 
 import speed
 from speed.fs.keyfile import read_keys, write_key_file
-from speed.native import why_unusable
 from tests.system.commands import Command
-
-ENGINES = [
-    "python",
-    pytest.param("native", marks=pytest.mark.skipif(bool(why_unusable()), reason="the native engine is not built")),
-]
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -29,20 +23,21 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def billing(run: Command, engine: str) -> Iterator[speed.Node]:
-    with node(run, "billing", engine) as made:
+def billing(run: Command, kind: str) -> Iterator[speed.Node]:
+    with node(run, "billing", kind) as made:
         yield made
 
 
-def node(run: Command, name: str, engine: str = "python") -> speed.Node:
+def node(run: Command, name: str, kind: str = "python") -> speed.Node:
     return speed.Node(
-        name, root=run.root, key=key_of(run), allow=["*"], engine=engine, heartbeat_seconds=0.2, lease_seconds=20
+        name,
+        root=run.root,
+        key=key_of(run),
+        allow=["billing", "analytics"],
+        engine=kind,
+        heartbeat_seconds=0.2,
+        lease_seconds=20,
     )
 
 
@@ -128,9 +123,9 @@ def spoil_given_away(path: str) -> None:
 
 @pytest.mark.parametrize("spoil", [spoil_cut, spoil_emptied, spoil_removed, spoil_given_away])
 def test_a_spoiled_key_file_changes_nothing_and_is_said_once(
-    run: Command, engine: str, spoil: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    run: Command, kind: str, spoil: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with node(run, "billing", engine) as billing, node(run, "analytics", engine) as analytics:
+    with node(run, "billing", kind) as billing, node(run, "analytics", kind) as analytics:
         billing.register("echo", lambda value: value)
         with caplog.at_level(logging.WARNING):
             keys = read_keys(key_of(run))
