@@ -82,6 +82,15 @@ class JournalWriter:
         """Why the last write failed; empty while writing works."""
         self._lanes: dict[str, LaneWriter] = {}
         self._ids: dict[Subject, str] = {}
+        self._know_lanes()
+
+    def _know_lanes(self) -> None:
+        """The lanes that the present keys open; a subject without one gets a new lane (J-2)."""
+        self._keys_known = self._keyring.now
+        for lane in self._lanes.values():
+            lane.release()
+        self._lanes.clear()
+        self._ids.clear()
         for lane_id in lanes_in(self.directory, MAX_JOURNAL_LANES):
             subject = try_subject(self.directory, lane_id, self._keyring)
             if subject is not None:
@@ -99,6 +108,8 @@ class JournalWriter:
                 raise JournalError(f"the journal {self.directory} was closed: make a new writer")
             self._keys.look_soon()
             try:
+                if self._keys_known is not self._keyring.now:
+                    self._know_lanes()
                 self._written += self._lane(subject).append(incoming, _unix_ms())
             except OSError as error:
                 self.trouble = str(error.strerror)

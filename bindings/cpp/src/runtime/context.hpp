@@ -7,6 +7,7 @@
 //   Registration  the node's own entry
 //   Delivery      what the program takes, so that nothing comes in between when it says so
 //   Workers       the Scheduler
+//   KeySource     the key file, while it is read; it hands the keys to the Keyring
 //   all others    guard one table each and take no lock under them
 #pragma once
 
