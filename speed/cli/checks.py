@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from speed.cli.finding import Finding, refused, unusable
+from speed.cli.key_holders import Holder, holders
 from speed.cli.leftovers import KINDS, find_leftovers
 from speed.cli.options import Settings
 from speed.cli.output import bytes_text, seconds_text
@@ -197,14 +198,28 @@ def _is_inotify(path: str) -> bool:
 def _registry(registry: Registry) -> Iterator[Finding]:
     live = registry.live_entries()
     yield Finding("nodes", "ok", f"{len(live)} live")
+    known = holders(registry)
+    yield from _keys(known)
+    foreign = {names.entry_name(one.name) for one in known if one.state == "foreign"}
     for filename, reason in sorted(registry.problems().items()):
-        yield Finding("registry", "warning", f"{filename}: {reason}", "it is ignored; remove it if it is not a node's")
+        if filename not in foreign:
+            todo = "it is ignored; remove it if it is not a node's"
+            yield Finding("registry", "warning", f"{filename}: {reason}", todo)
     now = time.time()
     for entry in live:
         ahead = entry.last_heartbeat / 1000 - now
         if ahead > CLOCK_TOLERANCE_SECONDS:
             found = f"{entry.name} on {entry.host} is {seconds_text(ahead)} ahead"
             yield Finding("clock", "warning", found, "set both clocks by NTP; leases are not affected")
+
+
+def _keys(known: Iterable[Holder]) -> Iterator[Finding]:
+    """Nodes whose keys are not those of the file (W-20)."""
+    others = [one for one in known if one.state != "current"]
+    for one in others:
+        yield Finding("keys", "warning", one.found, one.todo)
+    if not others:
+        yield Finding("keys", "ok", "all nodes have those of the key file")
 
 
 def _leftovers(registry: Registry) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from speed.fs.registry import Registry
     from speed.wire.entry import Entry
 
-COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language")
+COLUMNS = ("name", "pid", "host", "up", "last heartbeat", "fabrics", "allows", "subscribes", "language", "key")
 WATCH_SECONDS = 1.0
+_NO_KEYS: Mapping[str, tuple[str, ...]] = {}
 
 
 @click.command("nodes")
@@ -24,15 +26,22 @@ WATCH_SECONDS = 1.0
 @common_options
 def nodes_command(settings: Settings, fabric: str | None, watch: bool) -> None:
     """List live nodes. Reads the registry; takes no part in it."""
+    from speed.cli.key_holders import holders
+
     registry = settings.registry()
     if watch:
         _watch(registry, fabric, settings.as_json)
         return
     entries = _live(registry, fabric)
+    known = holders(registry)
+    keys = {one.name: one.ids for one in known}
     if settings.as_json:
-        print_value([_described(entry) for entry in entries], True)
+        print_value([_described(entry) | {"keyIds": keys.get(entry.name, ())} for entry in entries], True)
     else:
-        print_rows(COLUMNS, map(_row, entries), empty=f"No live nodes in {settings.root}.")
+        print_rows(COLUMNS, (_row(entry, keys) for entry in entries), empty=f"No live nodes in {settings.root}.")
+    for one in known:
+        if one.state == "foreign":
+            echo(f"{one.found}: {one.todo}", error=True)
 
 
 def _live(registry: Registry, fabric: str | None) -> list[Entry]:
@@ -55,7 +64,7 @@ def _watch(registry: Registry, fabric: str | None, use_json: bool) -> None:
 
     with Live(auto_refresh=False) as live:
         while True:
-            live.update(table_of(COLUMNS, map(_row, _live(registry, fabric))), refresh=True)
+            live.update(table_of(COLUMNS[:-1], (_row(entry)[:-1] for entry in _live(registry, fabric))), refresh=True)
             time.sleep(WATCH_SECONDS)
 
 
@@ -79,7 +88,7 @@ def _described(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _row(entry: Entry) -> list[str]:
+def _row(entry: Entry, keys: Mapping[str, tuple[str, ...]] = _NO_KEYS) -> list[str]:
     now = time.time()
     return [
         entry.name,
@@ -91,6 +100,7 @@ def _row(entry: Entry) -> list[str]:
         " ".join(entry.allow) or "nobody",
         " ".join(entry.subscriptions) or "-",
         entry.language,
+        next(iter(keys.get(entry.name, ())), "-"),
     ]
 
 

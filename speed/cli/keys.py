@@ -1,16 +1,22 @@
-"""``speed init`` and ``speed key new|id|rotate``."""
+"""``speed init`` and ``speed key new|id|status|rotate``."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from typing import TYPE_CHECKING
 
 import click
 
 from speed.cli.options import Settings, common_options
-from speed.cli.output import echo, print_value
+from speed.cli.output import echo, print_rows, print_value
 from speed.errors import ConfigurationError, KeyFileError
 from speed.wire.limits import KEY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from speed.cli.key_holders import Holder
 
 
 @click.command("init")
@@ -75,6 +81,29 @@ def key_id(settings: Settings, file: str | None) -> None:
     _show(settings, os.path.abspath(file or settings.key))
 
 
+@key_command.command("status")
+@common_options
+def status(settings: Settings) -> int:
+    """Show which nodes have the keys of the file. Ends with status 1 while one has not: wait before the next step."""
+    from speed.cli.key_holders import holders
+
+    registry = settings.registry()
+    found = holders(registry)
+    is_done = all(one.state == "current" for one in found)
+    if settings.as_json:
+        accepted = [one.hex() for one in registry.keyring.key_ids]
+        nodes = [{"name": one.name, "keyIds": list(one.ids), "state": one.state} for one in found]
+        print_value({"done": is_done, "accepted": accepted, "nodes": nodes}, True)
+    else:
+        rows = [_status_row(one) for one in found]
+        print_rows(("node", "keys", "state", "what to do"), rows, empty=f"No live nodes in {settings.root}.")
+    return int(not is_done)
+
+
+def _status_row(one: Holder) -> list[str]:
+    return [one.name, " ".join(one.ids) or "-", one.state, "" if one.state == "current" else one.todo]
+
+
 @key_command.command("rotate")
 @click.argument("file", required=False, metavar="[FILE]")
 @click.option(
@@ -84,23 +113,55 @@ def key_id(settings: Settings, file: str | None) -> None:
     show_default=True,
     help="add: accept a new key. promote: seal with it. retire: drop the older keys. now: add and promote at once.",
 )
+@click.option("--force", is_flag=True, help="Retire keys even if something can be read with them only.")
 @common_options
-def rotate(settings: Settings, file: str | None, step: str) -> None:
-    """Change the key while nodes run: `add`, restart every node; `promote`, restart; `retire`, restart.
+def rotate(settings: Settings, file: str | None, step: str, force: bool) -> None:
+    """Change the key while nodes run: `add`, `promote`, `retire`.
 
-    `now` is for a root whose nodes all restart together.
+    Nodes take the changed file with their next heartbeat, without a restart. After each step wait until `speed key
+    status` ends with status 0: then every node has the file. Where each node has a file of its own, change them all.
+
+    `retire` makes unreadable what only the old keys open: unread messages, dead letters, what came in segments and is
+    not whole. It says what there is, and refuses without --force. The blocks of a journal need the key that they were
+    recorded with: keep a copy of the file as it was for as long as you keep them, and name it with --key.
+
+    `now` is for a root whose nodes do not run, or all restart together.
     """
     from speed.fs.keyfile import change_key_file
 
     path = os.path.abspath(file or settings.key)
-    change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES)))
+    check = _check_retired(settings.root) if step == "retire" and not force else None
+    change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES), check))
     _show(settings, path)
+    if step in ("add", "promote") and not settings.as_json:
+        after = "promote" if step == "add" else "retire"
+        echo(f"When `speed key status` says that all nodes have it: speed key rotate --step {after}")
 
 
-def rotated(keys: tuple[bytes, ...], step: str, fresh: bytes) -> tuple[bytes, ...]:
-    """The keys of a file after one step of a rotation; the first key seals, all are accepted."""
+def _check_retired(root: str) -> Callable[[tuple[bytes, ...]], None]:
+    """Refuses to retire keys that something in the root needs: KeyFileError names it."""
+    from speed.cli.key_holders import lost_with
+    from speed.fs.registry import Registry
+    from speed.wire.names import claims_dir
+    from speed.wire.seal import Keyring
+
+    def check(keys: tuple[bytes, ...]) -> None:
+        ring = Keyring(keys)
+        lost = list(lost_with(Registry(root, ring), ring.key_ids[1:])) if os.path.isdir(claims_dir(root)) else []
+        if lost:
+            raise KeyFileError(f"only the older keys open this: {'; '.join(lost)}. Wait, or retire them with --force")
+
+    return check
+
+
+def rotated(
+    keys: tuple[bytes, ...], step: str, fresh: bytes, check: Callable[[tuple[bytes, ...]], None] | None = None
+) -> tuple[bytes, ...]:
+    """The keys of a file after one step of a rotation; the first key seals, all are accepted. ``check`` may refuse."""
     from speed.wire.limits import MAX_KEYS
 
+    if check is not None:
+        check(keys)
     if step in ("add", "now") and len(keys) == MAX_KEYS:
         raise KeyFileError(f"the file already has {MAX_KEYS} keys; finish with --step retire")
     if step == "add":

@@ -31,7 +31,7 @@ from speed.daemon.recording import Recording
 from speed.daemon.supervisor import Supervisor
 from speed.daemon.surroundings_check import key_path, sound_config
 from speed.errors import LeaseLostError, RootError, SpeedError, StorageError
-from speed.fs.keyfile import load_key_file
+from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -78,7 +78,8 @@ class Daemon:
         self._ready_fd = ready_fd
         self._notifier = ServiceNotifier()
         key = key_path(config)
-        self._registry = Registry(node.root, load_key_file(key))
+        self._keys = KeySource(key)
+        self._registry = Registry(node.root, self._keys.keyring)
         around = Surroundings(config, node.root, key)
         self._groups = Groups(log)
         self._supervisor = Supervisor(config.processes, around, self._groups, log, time.monotonic)
@@ -182,6 +183,7 @@ class Daemon:
     def _sweep(self) -> None:
         """Remove entries of dead nodes; notice that our own node is lost."""
         try:
+            self._keys.look()  # what is wrong with the file, the node says
             self._supervisor.registered({entry.name for entry in self._node.nodes()})
             for entry in self._registry.remove_stale():
                 self._log.info("stale_entry_removed", node=entry.name, pid=entry.pid, host=entry.host)

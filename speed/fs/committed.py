@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
 from speed.errors import WireError
 from speed.fs.open import Owners, names_in, owners_of, read_small
@@ -69,7 +70,7 @@ def cursors_in(dir_fd: int) -> list[int]:
     return sorted((generation for generation in parsed if generation is not None), reverse=True)
 
 
-def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: Owners) -> Cursor | None:
+def read_cursor(dir_fd: int, name: str, keys: Sequence[bytes], owners: Owners) -> Cursor | None:
     """A valid cursor, or None; a torn read (the writer is just rewriting it) is tried again."""
     for _ in range(3):
         try:
@@ -81,7 +82,7 @@ def read_cursor(dir_fd: int, name: str, keys: tuple[bytes, ...], owners: Owners)
     return None
 
 
-def newest_cursor(dir_fd: int, keys: tuple[bytes, ...]) -> Cursor | None:
+def newest_cursor(dir_fd: int, keys: Sequence[bytes]) -> Cursor | None:
     """The valid cursor of the newest receiver generation: what the receiver has committed."""
     owners = owners_of(dir_fd)
     for generation in cursors_in(dir_fd):

@@ -27,7 +27,7 @@ class Deliveries:
         found: Sequence[int],
         count: Callable[[str], None],
     ) -> None:
-        self._dir, self._generation, self._keys, self._owners = directory, generation, tuple(keys), owners
+        self._dir, self._generation, self._keys, self._owners = directory, generation, keys, owners
         self._count = count
         self._older = [one for one in found if one < generation]
         self._is_there = generation in found
@@ -55,6 +55,11 @@ class Deliveries:
     def finished(self, sequence: int) -> None:
         """A message is finished: nobody counts it any more. OSError."""
         if self._counts.pop(sequence, None) is not None:
+            self._write()
+
+    def rewrite(self) -> None:
+        """What is counted, under the key that is the first one now. OSError."""
+        if self._counts:
             self._write()
 
     def _write(self) -> None:

@@ -56,6 +56,8 @@ def read_keys(path: str) -> tuple[bytes, ...]:
     try:
         _check_private(fd, path, os.path.dirname(place))
         text = os.read(fd, _MAX_BYTES + 1)
+    except OSError as error:
+        raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
     finally:
         os.close(fd)
     if len(text) > _MAX_BYTES:

@@ -60,10 +60,11 @@ class LaneFiles:
         except OSError:
             os.close(self._directory)
             raise
-        self._keys = tuple(lane_keys)
+        self._keys = lane_keys
         self._quarantine = quarantine
         self._cursor_fd = -1
         self._has_cursor = False
+        self._cursor_key = b""
         self._listed_mtime = -1
 
     @property
@@ -149,13 +150,21 @@ class LaneFiles:
 
     def write_cursor(self, cursor: Cursor) -> None:
         """Commit in place: one write, whole for every process (L-14). OSError if that failed."""
-        data = encode_cursor(cursor, self._keys[0])
+        key = self._keys[0]
+        data = encode_cursor(cursor, key)
         if not self._has_cursor:
             self._create_cursor(cursor.receiver_generation, data)
-            return
-        if self._cursor_fd < 0:
-            self._cursor_fd = open_for_writing(names.cursor_name(cursor.receiver_generation), self._fd, self._owners)
-        write_at_start(self._cursor_fd, data)
+        else:
+            if self._cursor_fd < 0:
+                name = names.cursor_name(cursor.receiver_generation)
+                self._cursor_fd = open_for_writing(name, self._fd, self._owners)
+            write_at_start(self._cursor_fd, data)
+        self._cursor_key = key
+
+    @property
+    def has_new_key(self) -> bool:
+        """Whether the own cursor was made with a key that is not the first any more (W-20)."""
+        return self._has_cursor and self._keys[0] != self._cursor_key
 
     def mark_unclean(self, cursor: Cursor) -> None:
         """Take the flag of a clean end from the cursor that was read, in its place: that needs no space (L-15)."""

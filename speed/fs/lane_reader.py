@@ -114,7 +114,9 @@ class LaneReader:
         taken = self._read_again(received, max_envelopes, max_bytes)
         if scan:
             self._ahead.look(self._position, now)
-            if self._dirty:
+            if self._files.has_new_key:
+                self._rewrite()
+            elif self._dirty:
                 self.commit()
         while len(received) < max_envelopes and taken < max_bytes:
             if self._fd < 0 and not self._open_next(now):
@@ -314,6 +316,15 @@ class LaneReader:
         # Without space for a cursor only this frees some; the next start begins at what is left.
         self._ahead.remove_passed(cursor)
         return written or self._write_cursor(cursor)
+
+    def _rewrite(self) -> None:
+        """Leave nothing under a key that will be retired (W-20). A failure is counted and tried again."""
+        try:
+            self._deliveries.rewrite()
+        except OSError:
+            self._count("commits_failed")
+        else:
+            self.commit()
 
     def _write_cursor(self, cursor: Cursor) -> bool:
         """Commit; a failure is counted and tried again by the next scan: until then a crash redelivers."""

@@ -72,7 +72,7 @@ class LaneWriter:
         self._places = (self._path, inbox_dir(root, target), node_dir(root, target), root)
         """Each holds the name of the one before."""
         self._generation = generation
-        self._keys = tuple(lane_keys)
+        self._keys = lane_keys
         self._window = window_bytes
         self._segment_bytes = segment_bytes
         self._rename = mode == "rename"

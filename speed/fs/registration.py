@@ -114,6 +114,17 @@ class Registration:
         self._lease = OwnLease(entry.lease, entry.heartbeat_interval, entry.heartbeat_monotonic_ms)
         self._fd = -1
         self._capacity = 0
+        self._keys = registry.keyring.now
+
+    @property
+    def has_new_keys(self) -> bool:
+        """Whether the keys changed since the entry was written: a heartbeat mends that (W-20)."""
+        return self._keys is not self._registry.keyring.now
+
+    def _encoded(self, entry: Entry) -> bytes:
+        """The bytes of an entry under the first key of now."""
+        self._keys = self._registry.keyring.now
+        return encode_entry(entry, self._keys.registry_keys[0], self._capacity, self._keys.ids)
 
     def publish(self) -> None:
         """Make the entry visible; LeaseLostError if a newer claim exists by then."""
@@ -163,7 +174,7 @@ class Registration:
 
     def _set(self, **changes: Any) -> None:
         entry = replace(self.entry, **changes)
-        data = encode_entry(entry, self._registry.keyring.registry_key, self._capacity)
+        data = self._encoded(entry)
         before, self.entry = self.entry, entry
         try:
             if len(data) != self._capacity or not self._is_at(self._path):
@@ -191,7 +202,7 @@ class Registration:
 
     def _install(self) -> None:
         """Write the entry beside and rename it into place."""
-        data = encode_entry(self.entry, self._registry.keyring.registry_key, self._capacity)
+        data = self._encoded(self.entry)
         directory = names.registry_dir(self._registry.root)
         token = f"{self.entry.name}-{os.getpid()}-{self.entry.generation}"
         temporary = names.child_path(directory, names.temporary_name(token))

@@ -19,7 +19,7 @@ from speed.fs.root import prepare_root
 from speed.wire import names
 from speed.wire.entry import Entry, decode_entry, is_capacity
 from speed.wire.limits import MAX_REMEMBERED_JUNK
-from speed.wire.seal import Keyring
+from speed.wire.seal import Keyring, Keys
 
 _RACY_NS = 20_000_000
 """A file read so soon after its mtime may have changed again under the same mtime (coarse clocks)."""
@@ -44,6 +44,8 @@ class _Known:
     since_ms: int
     seen_ms: int
     """When it was last looked at: by that time it is judged while it cannot be."""
+    keys: Keys
+    """It was judged by these, and is read again once there are others."""
     gone: bool = False
     """Whether the process was looked for and not found: it never comes back."""
 
@@ -86,11 +88,11 @@ class Registry:
             return None
         except OSError:
             return known
-        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        stamp, keys = (status.st_ino, status.st_mtime_ns, status.st_size), self.keyring.now
         if not is_capacity(status.st_size):
             self._forget(name)
-            return _Known(stamp, True, None, 0, now)  # what it is not, its size tells: nothing to remember (R-22)
-        if known is not None and known.settled and known.stamp == stamp:
+            return _Known(stamp, True, None, 0, now, keys)  # what it is not, its size tells: nothing to remember (R-22)
+        if known is not None and known.settled and known.stamp == stamp and known.keys is keys:
             known.seen_ms = now
             return known
         settled = time.time_ns() - stamp[1] > _RACY_NS
@@ -101,9 +103,9 @@ class Registry:
                 return known
             fresh, settled = None, False  # the same file may be readable the next time
         if known is not None and known.entry == fresh:
-            now_known = _Known(stamp, settled, fresh, known.since_ms, now, known.gone)
+            now_known = _Known(stamp, settled, fresh, known.since_ms, now, keys, known.gone)
         else:
-            now_known = _Known(stamp, settled, fresh, monotonic_ms(), now)
+            now_known = _Known(stamp, settled, fresh, monotonic_ms(), now, keys)
         self._remember(name, now_known)
         return now_known
 
@@ -128,6 +130,15 @@ class Registry:
         self._junk.discard(name)
 
     def _read_entry(self, name: str, path: str) -> Entry | None:
+        """The authentic entry of a node; new keys are looked for where the present ones do not fit."""
+        keys = self.keyring.now
+        entry = self._try_entry(name, path)
+        if entry is None:
+            self.keyring.look()
+            entry = self._try_entry(name, path) if self.keyring.now is not keys else None
+        return entry
+
+    def _try_entry(self, name: str, path: str) -> Entry | None:
         for _ in range(TORN_READS):
             try:
                 entry = decode_entry(read_entry_file(path), self.keyring.registry_keys)

@@ -90,6 +90,7 @@ class SegmentIndex:
                 self._aead = self._keyring.segments_aead(self.key_id, self._node)
             except WireError as error:
                 raise StoreDamagedError(f"the segment store was sealed with another key: {error}") from None
+            self._keyring = self._keyring.frozen()  # it goes on with the key that it was opened with (W-20)
 
     def id_of(self, key: Key) -> bytes:
         """The name of a payload in files and tables."""

@@ -12,7 +12,7 @@ from heapq import merge
 from typing import Any, NamedTuple
 
 from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, KeyFileError, WireError
-from speed.fs.keyfile import load_key_file
+from speed.fs.key_source import KeySource
 from speed.journal.lane_files import LaneFiles, lanes_in
 from speed.journal.record import Block, Call, Record, read_call
 from speed.journal.segment import End, Segment
@@ -248,7 +248,7 @@ class Journal:
 
     def _keyring(self) -> Keyring:
         if self._ring is None:
-            self._ring = load_key_file(self.key)
+            self._ring = KeySource(self.key).keyring
         return self._ring
 
     def _files(self, lane_id: str) -> LaneFiles:

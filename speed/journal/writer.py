@@ -18,7 +18,7 @@ from speed.errors import (
     SpeedError,
     StorageError,
 )
-from speed.fs.keyfile import load_key_file
+from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import lies_in_memory
@@ -66,7 +66,8 @@ class JournalWriter:
         max_age_seconds: float | None = None,
     ) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
-        self._keyring = load_key_file(os.fspath(key))
+        self._keys = KeySource(os.fspath(key))
+        self._keyring = self._keys.keyring
         _make(self.directory)
         self._durable = _is_durable(durability, self.directory)
         self._lock = threading.Lock()
@@ -81,6 +82,15 @@ class JournalWriter:
         """Why the last write failed; empty while writing works."""
         self._lanes: dict[str, LaneWriter] = {}
         self._ids: dict[Subject, str] = {}
+        self._know_lanes()
+
+    def _know_lanes(self) -> None:
+        """The lanes that the present keys open; a subject without one gets a new lane (J-2)."""
+        self._keys_known = self._keyring.now
+        for lane in self._lanes.values():
+            lane.release()
+        self._lanes.clear()
+        self._ids.clear()
         for lane_id in lanes_in(self.directory, MAX_JOURNAL_LANES):
             subject = try_subject(self.directory, lane_id, self._keyring)
             if subject is not None:
@@ -96,7 +106,10 @@ class JournalWriter:
         with self._lock:
             if not self._taken.is_locked:  # closed, or a forked child's
                 raise JournalError(f"the journal {self.directory} was closed: make a new writer")
+            self._keys.look_soon()
             try:
+                if self._keys_known is not self._keyring.now:
+                    self._know_lanes()
                 self._written += self._lane(subject).append(incoming, _unix_ms())
             except OSError as error:
                 self.trouble = str(error.strerror)

@@ -11,6 +11,7 @@ from time import clock_gettime_ns, time
 from speed.core.access import AccessPolicy
 from speed.core.pending import PendingCalls
 from speed.errors import SpeedError, fresh
+from speed.fs.key_source import KeySource
 from speed.fs.registration import Registration
 from speed.fs.registry import Registry
 from speed.runtime.said import Said
@@ -45,7 +46,7 @@ class Context:
     id: bytes
     root: str
     namespace: str
-    keyring: Keyring
+    keys: KeySource
     generation: int
     durable: bool
     polling: bool
@@ -69,6 +70,10 @@ class Context:
     """Tells of a node whose bell nobody hears."""
     lane_removed: Callable[[str], None] = lambda source: None
     """Tells of a sender that will not come back, and of which this node has no lane any more."""
+
+    @property
+    def keyring(self) -> Keyring:
+        return self.keys.keyring
 
     @property
     def most_lanes(self) -> int:

@@ -41,6 +41,7 @@ class InboundLanes:
         self._lanes: dict[bytes, InboundLane] = {}
         self._passed: dict[bytes, int] = {}
         """Lanes of senders that are gone, read to the end: when they were changed last."""
+        self._keys = context.keyring.now
         self._awake: Awake[bytes] = Awake(most_awake)
         self._failed: dict[bytes, None] = {}
         """What could not be opened or read: the next scan tries again."""
@@ -75,12 +76,21 @@ class InboundLanes:
     def due(self, now: float, urgent: Iterable[str], *, everything: bool) -> Iterator[InboundLane]:
         """What a scan reads: those that hold files open or failed, ``urgent`` senders, and others in turn, or all."""
         failed, self._failed = self._failed, {}
+        everything = self._have_keys_changed() or everything
         turns = list(self._names) if everything else self._next_turns()
         self._doubted = {*map(node_id, urgent), *turns}
         for source_id in dict.fromkeys((*self._awake, *failed, *self._doubted)):
             lane = self._lanes.get(source_id) or self._open_if_changed(source_id, now)
             if lane is not None:
                 yield lane
+
+    def _have_keys_changed(self) -> bool:
+        """Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20)."""
+        before, self._keys = self._keys, self._context.keyring.now
+        if self._keys is before:
+            return False
+        self._passed.clear()
+        return True
 
     def _next_turns(self) -> list[bytes]:
         if not self._turns:

@@ -47,6 +47,8 @@ class Registrar:
         self._join_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._leave_handlers: tuple[Callable[[Entry], object], ...] = ()
         self._lost_handlers: tuple[Callable[[SpeedError], object], ...] = ()
+        self._refused = ""
+        """What was said last of the key file."""
         self._watch: RegistryWatch | None = None
         self._watch_lock = locks.lock("watch")
         self._thread = threading.Thread(target=self._run, name=f"speed-{context.name}-registry", daemon=True)
@@ -111,7 +113,7 @@ class Registrar:
         next_heartbeat = monotonic() + self._heartbeat_seconds
         tick = min(LIVENESS_SECONDS, self._heartbeat_seconds)
         while not self._context.stopping.wait(min(tick, max(0.0, next_heartbeat - monotonic()))):
-            if monotonic() >= next_heartbeat:
+            if monotonic() >= next_heartbeat or self._context.registration.has_new_keys:
                 next_heartbeat = monotonic() + self._heartbeat_seconds
                 if not self._renew():
                     return
@@ -120,6 +122,7 @@ class Registrar:
 
     def _renew(self) -> bool:
         """One heartbeat; False once the name is lost. A failed write is tried again until the lease ends."""
+        self._look_at_keys()
         try:
             self._context.registration.heartbeat()
         except LeaseLostError as error:
@@ -129,6 +132,17 @@ class Registrar:
             self._context.stats.count("heartbeats_failed")
             log.warning("lease of %s not renewed: %s", self._context.name, error)
         return True
+
+    def _look_at_keys(self) -> None:
+        """Take keys that changed; what is wrong with their file is said once, and again after it was mended (W-20)."""
+        error = self._context.keys.look()
+        if error is None:
+            self._refused = ""
+            return
+        self._context.stats.count("key_files_refused")
+        if str(error) != self._refused:
+            self._refused = str(error)
+            log.warning("%s goes on with the keys that it has: %s", self._context.name, error)
 
     def _check_others(self) -> None:
         for target in self._context.pending.targets():

@@ -17,7 +17,8 @@ from speed.fs.bell import Bell
 from speed.fs.claiming import Won
 from speed.fs.fence import fence_lanes
 from speed.fs.inbox import Inbox
-from speed.fs.keyfile import default_key, default_root, load_key_file
+from speed.fs.key_source import KeySource
+from speed.fs.keyfile import default_key, default_root
 from speed.fs.probe import Filesystem, filesystem_of
 from speed.fs.registry import Registry
 from speed.fs.root import check_root
@@ -291,8 +292,8 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     check_root(root)  # before the key: why that is out of reach is told by the root
-    keyring = load_key_file(key)
-    registry = Registry(root, keyring)
+    keys = KeySource(key)
+    registry = Registry(root, keys.keyring)
     registry.prepare()
     filesystem = filesystem_of(root)
     registry.late_ms = int(filesystem.late_seconds * 1000)
@@ -307,7 +308,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
             fabrics=options.fabrics,
             allow=policy.allowed(),
             ephemeral=options.ephemeral,
-            before_publish=lambda won: prepared.append(_prepare(root, options.name, won, keyring, polling)),
+            before_publish=lambda won: prepared.append(_prepare(root, options.name, won, keys.keyring, polling)),
         )
     except BaseException:
         for bell, _ in prepared:
@@ -320,7 +321,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         id=names.node_id(options.name),
         root=root,
         namespace=options.namespace,
-        keyring=keyring,
+        keys=keys,
         generation=registration.entry.generation,
         durable=durable,
         polling=polling,

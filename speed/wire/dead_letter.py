@@ -55,8 +55,9 @@ def write_letter(
     letter: DeadLetter, payload: Iterable[bytes], keyring: Keyring, node_id: bytes, draw: Draw
 ) -> Iterator[bytes]:
     """The bytes of its file, piece by piece; ``payload`` comes in pieces of ``CHUNK_BYTES``, the last one shorter."""
-    header = _HEADER.pack(b"SPDL", 1, keyring.key_id, draw(8))
-    aead = keyring.dead_letters_aead(keyring.key_id, node_id)
+    key_id = keyring.key_id
+    header = _HEADER.pack(b"SPDL", 1, key_id, draw(8))
+    aead = keyring.dead_letters_aead(key_id, node_id)
     yield header
     chunk, number = pack(dict(zip(_NAMES, letter, strict=True)), "dead letter"), 0
     for piece in payload:

@@ -11,7 +11,7 @@ from typing import Any
 
 from speed.errors import ConfigurationError, InvalidNameError, WireError
 from speed.wire.json_text import read_json
-from speed.wire.limits import GENERATION_BITS, MAX_ENTRY_BYTES, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
+from speed.wire.limits import GENERATION_BITS, KEY_ID_BYTES, MAX_ENTRY_BYTES, MAX_KEYS, MAX_VALUE_DEPTH, MIN_ENTRY_BYTES
 from speed.wire.names import check_grant, check_node_name, check_topic_pattern, node_id
 
 STATUSES = ("online", "leaving")
@@ -63,12 +63,14 @@ _TYPES: dict[str, type] = {
 }
 
 
-def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0) -> bytes:
+def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: Sequence[bytes] = ()) -> bytes:
     """The bytes of an entry file, padded to ``capacity`` or to the next power of two that fits."""
     values: dict[str, Any] = {key: getattr(entry, name) for name, key in _KEYS.items()}
     values["nodeId"] = entry.id.hex()
     if not entry.ephemeral:
         del values["ephemeral"]
+    if key_ids:
+        values["keyIds"] = [key_id.hex() for key_id in key_ids]
     line = json.dumps(values, separators=(",", ":")).encode()
     data = line + b"\n" + entry_mac(registry_key, line) + b"\n"
     needed = max(capacity, MIN_ENTRY_BYTES)
@@ -90,6 +92,15 @@ def is_capacity(size: int) -> bool:
 def entry_mac(registry_key: bytes, line: bytes) -> bytes:
     """Base64 HMAC-SHA256 over the exact bytes of line 1 (R-3)."""
     return base64.b64encode(hmac.digest(registry_key, line, "sha256"))
+
+
+def key_ids_in(data: bytes) -> tuple[bytes, ...]:
+    """Ids of the keys that an entry, authentic or not, says its node accepts, the sealing one first; () if none."""
+    try:
+        said = tuple(map(bytes.fromhex, read_json(data.partition(b"\n")[0], MAX_VALUE_DEPTH)["keyIds"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
+    return said if len(said) <= MAX_KEYS and all(len(one) == KEY_ID_BYTES for one in said) else ()
 
 
 def decode_entry(data: bytes, registry_keys: Sequence[bytes]) -> Entry:

@@ -6,11 +6,12 @@ ChaCha20-Poly1305 (IETF) of libsodium, with the 88 header bytes as associated da
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
-from typing import Any
+from typing import Any, overload
 
 from speed.errors import ConfigurationError, WireError
 from speed.wire import lazily
@@ -90,28 +91,70 @@ def random_bytes(size: int) -> bytes:
     return drawn
 
 
-class Keyring:
-    """The accepted pre-shared keys; the first one seals. Immutable; never shows a key."""
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Keys:
+    """The accepted keys at one moment, the sealing one first, and what is made of them alone."""
 
-    def __init__(self, keys: tuple[bytes, ...]) -> None:
+    keys: tuple[bytes, ...]
+    ids: tuple[bytes, ...]
+    registry_keys: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, keys: tuple[bytes, ...]) -> Keys:
         if not keys or any(len(key) != 32 for key in keys):
             raise ConfigurationError("a keyring needs at least one key of 32 bytes")
-        self._keys = keys
-        self.key_id = key_id_of(keys[0])
-        self.key_ids = tuple(key_id_of(key) for key in keys)
-        self.registry_key = hkdf(keys[0], b"speed/1 registry")
-        self.registry_keys = tuple(hkdf(key, b"speed/1 registry") for key in keys)
+        return cls(keys, tuple(map(key_id_of, keys)), tuple(hkdf(key, b"speed/1 registry") for key in keys))
+
+    def find(self, key_id: bytes) -> bytes | None:
+        return next((key for known, key in zip(self.ids, self.keys, strict=True) if known == key_id), None)
+
+
+class Keyring:
+    """The accepted pre-shared keys; the first one seals. Never shows a key. Thread-safe.
+
+    ``now`` is replaced as a whole when the keys change: who keeps what was derived from it compares the object.
+    """
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        self.now = Keys.of(keys)
+        self.look: Callable[[], None] = lambda: None
+        """Looks for new keys; asked when one is missing."""
+
+    def take(self, keys: tuple[bytes, ...]) -> None:
+        """Accept these keys, and no others any more."""
+        if keys != self.now.keys:
+            self.now = Keys.of(keys)
+
+    def frozen(self) -> Keyring:
+        """The keys of this moment, which stay."""
+        return Keyring(self.now.keys)
+
+    @property
+    def key_id(self) -> bytes:
+        return self.now.ids[0]
+
+    @property
+    def key_ids(self) -> tuple[bytes, ...]:
+        return self.now.ids
+
+    @property
+    def registry_key(self) -> bytes:
+        return self.now.registry_keys[0]
+
+    @property
+    def registry_keys(self) -> tuple[bytes, ...]:
+        return self.now.registry_keys
 
     def lane_key(self, source: bytes, target: bytes) -> bytes:
         """MAC key of the cursor and fence files of one link (W-11)."""
         return self.lane_keys(source, target)[0]
 
-    def lane_keys(self, source: bytes, target: bytes) -> tuple[bytes, ...]:
-        return tuple(hkdf(key, b"speed/1 lane" + source + target) for key in self._keys)
+    def lane_keys(self, source: bytes, target: bytes) -> LaneKeys:
+        return LaneKeys(self, source + target)
 
     def journal_id(self, name: bytes) -> bytes:
         """16 bytes that tell nothing about ``name`` without the key (J-2)."""
-        return hmac.digest(hkdf(self._keys[0], b"speed/1 journal name"), name, "sha256")[:16]
+        return hmac.digest(hkdf(self.now.keys[0], b"speed/1 journal name"), name, "sha256")[:16]
 
     def journal_aead(self, key_id: bytes, info: bytes) -> Aead:
         """For one file of a journal (J-4). WireError UNKNOWN_KEY for a key that is not in the ring."""
@@ -129,23 +172,59 @@ class Keyring:
         """For the dead letters of one node (S-18). WireError UNKNOWN_KEY as above."""
         return Aead(hkdf(self._key(key_id), b"speed/1 dead letters" + node_id))
 
-    def _key(self, key_id: bytes) -> bytes:
-        for known, key in zip(self.key_ids, self._keys, strict=True):
-            if known == key_id:
-                return key
-        raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
-
     def sealing_aead(self, source: bytes, target: bytes, generation: int) -> Aead:
-        return Aead(link_key(self._keys[0], source, target, generation))
+        return Aead(link_key(self.now.keys[0], source, target, generation))
 
     def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int) -> Aead:
         return Aead(link_key(self._key(key_id), source, target, generation))
+
+    def _key(self, key_id: bytes) -> bytes:
+        key = self.now.find(key_id)
+        if key is None:
+            self.look()
+            key = self.now.find(key_id)
+        if key is None:
+            raise WireError("UNKNOWN_KEY", f"key id {key_id.hex()} is not in the key file")
+        return key
 
     def __repr__(self) -> str:
         return f"<Keyring {' '.join(key_id.hex() for key_id in self.key_ids)}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Keyring is never pickled: load the key file where it is needed")
+
+
+class LaneKeys(Sequence[bytes]):
+    """MAC keys of the files of one link as they are now (W-11), the one to write with first."""
+
+    __slots__ = ("_derived", "_ids", "_ring")
+
+    def __init__(self, ring: Keyring, ids: bytes) -> None:
+        self._ring, self._ids = ring, ids
+        self._derived = self._derive(ring.now)
+
+    def _derive(self, now: Keys) -> tuple[Keys, tuple[bytes, ...]]:
+        return now, tuple(hkdf(key, b"speed/1 lane" + self._ids) for key in now.keys)
+
+    def _current(self) -> tuple[bytes, ...]:
+        now = self._ring.now
+        derived = self._derived
+        if derived[0] is not now:
+            derived = self._derived = self._derive(now)
+        return derived[1]
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        return self._current()[index]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._current())
+
+    def __len__(self) -> int:
+        return len(self._current())
 
 
 class NonceSource:
@@ -170,16 +249,24 @@ class LinkSealer:
     """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
 
     def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int) -> None:
-        self._aead = keyring.sealing_aead(source, target, generation)
+        self._keyring = keyring
         self._source = source
         self._target = target
+        self._generation = generation
         self._base = make_sequence(generation, 0)
-        self._key_id = keyring.key_id
+        self._take(keyring.now)
+
+    def _take(self, now: Keys) -> None:
+        """Seal with the first of these keys: another key than before, or a random nonce more under it (W-13)."""
+        self._keys, self._key_id = now, now.ids[0]
+        self._aead = Aead(link_key(now.keys[0], self._source, self._target, self._generation))
 
     def seal(self, type_: int, flags: int, counter: int, timestamp_ms: int, payload: bytes, nonce: bytes) -> bytes:
         """One whole envelope: header, security header, ciphertext, tag; ``counter`` is from 1."""
         if not 0 < counter <= _MAX_COUNTER:
             raise ValueError(f"counter {counter} does not fit: the node needs a new generation")
+        if self._keys is not self._keyring.now:
+            self._take(self._keyring.now)
         header = pack_header(
             type_,
             flags,
@@ -198,6 +285,7 @@ class LinkOpener:
     """Opens envelopes of one link, of any generation and any key of the ring."""
 
     def __init__(self, keyring: Keyring, source: bytes, target: bytes) -> None:
+        self._keyring, self._keys = keyring, keyring.now
         # A handful of generations and keys are in use at a time; forged ones must not fill memory.
         self._aead = lru_cache(maxsize=8)(
             lambda key_id, generation: keyring.opening_aead(key_id, source, target, generation)
@@ -205,6 +293,9 @@ class LinkOpener:
 
     def open(self, header: Header, envelope: bytes | memoryview) -> bytes:
         """The payload of a whole envelope; WireError BAD_TAG if one bit differs from what was sealed."""
+        if self._keys is not self._keyring.now:
+            self._keys = self._keyring.now
+            self._aead.cache_clear()  # a key that was retired is not accepted any more
         aead = self._aead(header.key_id, header.sequence >> COUNTER_BITS)
         try:
             return aead.decrypt(header.nonce, envelope[AAD_BYTES:], envelope[:AAD_BYTES])

@@ -19,6 +19,7 @@ from speed import (
     KeyFileError,
     StorageError,
 )
+from speed.fs import key_source
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.journal import LaneInfo
 from speed.journal import writer as writer_module
@@ -221,6 +222,23 @@ def test_after_a_rotation_the_lane_goes_on_and_old_blocks_are_read_with_the_old_
     write_key_file(str(place.key), (bytes(range(32)),), replace=True)
     with pytest.raises(KeyFileError, match="not in the key file"):
         place.reader.lanes()
+
+
+def test_a_writer_goes_on_while_its_key_is_added_promoted_and_retired(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W-20, J-2."""
+    monkeypatch.setattr(key_source, "PAUSE_SECONDS", 0.0)
+    (old,) = read_keys(str(place.key))
+    new = bytes(range(32))
+    with place.writer() as writer:
+        for number, keys in enumerate(((old,), (old, new), (new, old), (new,))):
+            write_key_file(str(place.key), keys, replace=True)
+            writer.record(SUBJECT, incoming([number]))
+        writer.record(SUBJECT, incoming([4]))
+    write_key_file(str(place.key), (new, old), replace=True)
+    lanes = place.reader.lanes()
+    assert sorted(len(list(place.reader.read(lane.id, 0, 10))) for lane in lanes) == [2, 3]
 
 
 def test_a_journal_that_is_not_there_is_named(place: Place) -> None:

@@ -26,13 +26,14 @@ class LaneFilesTest : public testing::Test {
     std::filesystem::create_directories(path_);
     std::filesystem::create_directories(wire::quarantine_dir(root_.path, "billing"));
     quarantine_.emplace(root_.path, "billing");
-    files_.emplace(path_, std::vector<wire::Key>(1), *quarantine_);
+    files_.emplace(path_, ring_.lane_keys({}, {}), *quarantine_);
   }
 
   void touch(const std::string& name) const { std::ofstream{path_ + "/" + name}; }
 
   test::TestRoot root_;
   const std::string path_ = wire::lane_dir(root_.path, "billing", "analytics");
+  const wire::Keyring ring_{{wire::Key{}}};
   std::optional<Quarantine> quarantine_;
   std::optional<LaneFiles> files_;
 };

@@ -43,7 +43,7 @@ class OneLane {
     return inboxes_.back()->lane("analytics");
   }
 
-  std::vector<wire::Key> lane_keys() const {
+  wire::LaneKeys lane_keys() const {
     return ring.lane_keys(wire::node_id("analytics"), wire::node_id("billing"));
   }
 

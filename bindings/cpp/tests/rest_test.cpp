@@ -242,7 +242,7 @@ class UngrantedTest : public RestTest {
 
   // The lanes of a node that reads none itself as long as this is used.
   void with_lanes(Runtime& node, const std::function<void(InboundLanes&)>& use) const {
-    fs::Inbox inbox(root_.path, node.context.name, node.context.generation, *node.context.keyring);
+    fs::Inbox inbox(root_.path, node.context.name, node.context.generation, node.context.keyring());
     InboundLanes lanes(node.context, inbox, [](const std::string&) { return false; }, [](const wire::NodeId&) {});
     use(lanes);
     lanes.close();

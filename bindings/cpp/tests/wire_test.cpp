@@ -204,7 +204,7 @@ Cursor cursor_of(const Json& fields) {
 
 TEST(Cursors, are_read_and_written_with_the_same_bytes_l_14) {
   LaneFacts lane{vectors("cursors")};
-  const auto keys = lane.keyring.lane_keys(lane.source, lane.target);
+  const std::vector<Key> keys = lane.keyring.lane_keys(lane.source, lane.target);
   for (const Json& item : lane.vectors["cursors_valid"]) {
     const Bytes data = bytes_of(item["hex"]);
     const Cursor cursor = decode_cursor(data, keys);
@@ -223,7 +223,7 @@ TEST(Cursors, are_read_and_written_with_the_same_bytes_l_14) {
 
 TEST(Fences, are_read_and_written_with_the_same_bytes_l_18) {
   LaneFacts lane{vectors("cursors")};
-  const auto keys = lane.keyring.lane_keys(lane.source, lane.target);
+  const std::vector<Key> keys = lane.keyring.lane_keys(lane.source, lane.target);
   for (const Json& item : lane.vectors["fences_valid"]) {
     const Json& fields = item["fence"];
     const Fence fence{fields["new_generation"].get<std::uint32_t>(),

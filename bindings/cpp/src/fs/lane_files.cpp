@@ -41,12 +41,13 @@ bool is_settled(std::int64_t modified) {
   return ahead < 0 || ahead > clock_back_ns;
 }
 
-LaneFiles::LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine)
+LaneFiles::LaneFiles(const std::string& path, wire::LaneKeys lane_keys, Quarantine& quarantine)
     : path_(path),
       directory_(open_directory(path)),
       owners_(owners_of(directory_.get())),
       keys_(std::move(lane_keys)),
       cursor_key_(keys_.front()),
+      cursor_mac_(cursor_key_),
       quarantine_(quarantine) {
   const struct stat status = status_of(directory_.get());
   device_ = status.st_dev;
@@ -151,8 +152,12 @@ std::optional<wire::Cursor> LaneFiles::read_cursor(std::uint32_t generation) con
 }
 
 void LaneFiles::write_cursor(const wire::Cursor& cursor) {
+  if (has_new_key()) {
+    cursor_key_ = keys_.front();
+    cursor_mac_ = wire::MacKey(cursor_key_);
+  }
   wire::Block<wire::max_cursor_bytes> block;
-  const ByteView data = wire::encode_cursor(cursor, cursor_key_, block);
+  const ByteView data = wire::encode_cursor(cursor, cursor_mac_, block);
   if (has_cursor_) {
     if (!cursor_) cursor_ = open_regular(directory(), wire::cursor_name(cursor.receiver_generation), owners_, true);
     return write_at_start(cursor_.get(), data);

@@ -27,7 +27,7 @@ bool is_settled(std::int64_t modified);
 // std::system_error if another directory stands in its place by then.
 class LaneFiles {
  public:
-  LaneFiles(const std::string& path, std::vector<wire::Key> lane_keys, Quarantine& quarantine);
+  LaneFiles(const std::string& path, wire::LaneKeys lane_keys, Quarantine& quarantine);
 
   Listing list();
   bool changed() const;  // whether a file came or went since the last listing, as far as time stamps tell
@@ -43,6 +43,7 @@ class LaneFiles {
   void write_deliveries(std::uint32_t generation, const wire::Deliveries& deliveries) const;
   std::optional<wire::Cursor> read_cursor(std::uint32_t generation) const;  // likewise
   void write_cursor(const wire::Cursor& cursor);  // commits in place: one write, whole for every process (L-15)
+  bool has_new_key() const { return keys_.front() != cursor_key_; }  // since the cursor was written (W-20)
   // The same bytes again where they lie, which needs no space, but for the mark of a clean end (L-15).
   void rewrite_unclean(wire::Cursor cursor) const;
 
@@ -56,8 +57,9 @@ class LaneFiles {
   dev_t device_ = 0;
   ino_t inode_ = 0;
   Owners owners_;
-  std::vector<wire::Key> keys_;
-  wire::MacKey cursor_key_;
+  wire::LaneKeys keys_;
+  wire::Key cursor_key_;
+  wire::MacKey cursor_mac_;
   Quarantine& quarantine_;
   Fd cursor_;
   bool has_cursor_ = false;

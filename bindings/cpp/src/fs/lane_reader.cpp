@@ -161,7 +161,11 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
   }
   if (scan) {
     look(now);
-    if (dirty_ > 0) commit();
+    if (files_.has_new_key()) {
+      rewrite();
+    } else if (dirty_ > 0) {
+      commit();
+    }
   }
   std::uint64_t taken = 0;
   while (received.empty() && taken < read_bytes) {
@@ -345,6 +349,12 @@ bool LaneReader::commit() {
   // Without space for a cursor only this frees some; the next start begins at what is left.
   remove_passed(cursor);
   return written || write_cursor(cursor);
+}
+
+// Leaves nothing under a key that will be retired (W-20).
+void LaneReader::rewrite() {
+  if (!deliveries_.empty()) write_deliveries();
+  commit();
 }
 
 // A failure is counted and tried again by the next scan: until then a crash redelivers.

@@ -106,6 +106,7 @@ class LaneReader {
   void leave_segment();
   bool open_next(double now);
   bool write_cursor(const wire::Cursor& cursor);
+  void rewrite();
   void read_deliveries();
   void write_deliveries();
   void remove_passed(const wire::Cursor& cursor);

@@ -33,7 +33,7 @@ std::system_error last_error() { return {errno, std::generic_category()}; }
 }  // namespace
 
 LaneWriter::LaneWriter(const std::string& root, const std::string& source, const std::string& target,
-                       std::uint32_t generation, std::vector<wire::Key> lane_keys, const LaneSettings& settings)
+                       std::uint32_t generation, wire::LaneKeys lane_keys, const LaneSettings& settings)
     : target_(target),
       inbox_(wire::inbox_dir(root, target)),
       path_(wire::lane_dir(root, target, source)),

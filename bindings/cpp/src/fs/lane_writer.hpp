@@ -31,7 +31,7 @@ class Flush {
 class LaneWriter {
  public:
   LaneWriter(const std::string& root, const std::string& source, const std::string& target, std::uint32_t generation,
-             std::vector<wire::Key> lane_keys, const LaneSettings& settings);
+             wire::LaneKeys lane_keys, const LaneSettings& settings);
 
   // Writes whole envelopes; `ends` are their ends in `envelopes`. StorageError tells how many are in the lane for good:
   // the caller uses the counters of the others again (L-5).
@@ -64,7 +64,7 @@ class LaneWriter {
   std::string inbox_;
   std::string path_;
   std::uint32_t generation_;
-  std::vector<wire::Key> keys_;
+  wire::LaneKeys keys_;
   LaneSettings settings_;
   Fd lane_;
   ino_t lane_inode_ = 0;

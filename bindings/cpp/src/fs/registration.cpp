@@ -180,7 +180,7 @@ Registration::Registration(Registry& registry, wire::Entry entry)
 void Registration::publish() {
   const std::lock_guard guard(lock_);
   check_claim();
-  install(wire::encode_entry(entry_, registry_.keyring().registry_keys().front()));
+  install(encoded(entry_));
   check_claim();
 }
 
@@ -219,7 +219,7 @@ void Registration::update(const std::function<void(wire::Entry&)>& change) {
 void Registration::write(const std::function<void(wire::Entry&)>& change) {
   wire::Entry changed = entry_;
   change(changed);
-  const std::string data = wire::encode_entry(changed, registry_.keyring().registry_keys().front(), capacity_);
+  const std::string data = encoded(changed);
   if (data.size() == capacity_ && is_own(path_)) {
     write_at_start(fd_.get(), wire::view(data));
   } else {
@@ -248,6 +248,18 @@ void Registration::lose(const std::string& why) {
   expires_ms_ = INT64_MIN;
   throw LeaseLostError("'" + entry_.name + "' (generation " + std::to_string(generation_) + ") lost its name: " + why +
                        "; make a new Node");
+}
+
+// Under the first key of now.
+std::string Registration::encoded(const wire::Entry& entry) {
+  key_changes_ = registry_.keyring().changes();
+  const auto keys = registry_.keyring().now();
+  return wire::encode_entry(entry, keys->registry_keys.front(), capacity_, keys->ids);
+}
+
+bool Registration::has_new_keys() {
+  const std::lock_guard guard(lock_);
+  return key_changes_ != registry_.keyring().changes();
 }
 
 // Writes the entry beside and renames it into place.

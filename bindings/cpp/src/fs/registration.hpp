@@ -45,6 +45,7 @@ class Registration {
   // Publishes a change; it is on disk when this returns. StorageError, LeaseLostError: then there is none.
   void update(const std::function<void(wire::Entry&)>& change);
 
+  bool has_new_keys();     // since the entry was written: a heartbeat mends that (W-20)
   void remove();           // leaves: removes the entry if it is still this one, releases the claim
   void close();            // the name is another's: nothing is written any more, or removed
   wire::Entry entry();     // as last published
@@ -55,6 +56,7 @@ class Registration {
                                            const std::function<void(std::uint32_t)>& before_publish);
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
+  std::string encoded(const wire::Entry& entry);
   void install(const std::string& data);
   bool is_own(const std::string& path) const;
   void check_claim();
@@ -67,6 +69,7 @@ class Registration {
   std::uint32_t generation_;
   std::mutex lock_;
   wire::Entry entry_;
+  std::uint64_t key_changes_ = 0;  // of the ring when the entry was written
   core::OwnLease lease_;
   std::atomic<std::int64_t> expires_ms_;
   Fd fd_;

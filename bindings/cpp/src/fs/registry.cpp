@@ -81,7 +81,8 @@ std::shared_ptr<const Registry::Known> Registry::look(const std::string& name) {
   fresh->inode = static_cast<std::int64_t>(status.st_ino);
   fresh->modified_ns = status.st_mtim.tv_sec * second_ns + status.st_mtim.tv_nsec;
   fresh->size = status.st_size;
-  const bool same = known != nullptr && known->settled && known->inode == fresh->inode &&
+  fresh->keys = keyring_.changes();
+  const bool same = known != nullptr && known->settled && known->keys == fresh->keys && known->inode == fresh->inode &&
                     known->modified_ns == fresh->modified_ns && known->size == fresh->size;
   if (same) return known;
   fresh->settled = unix_ms() * 1'000'000 - fresh->modified_ns > racy_ns;
@@ -134,7 +135,16 @@ EntryPtr Registry::read_file(const std::string& name) const {
   return read_file(name, wire::entry_path(root_, name));
 }
 
+// New keys are looked for where the present ones do not fit.
 EntryPtr Registry::read_file(const std::string& name, const std::string& path) const {
+  const std::uint64_t keys = keyring_.changes();
+  EntryPtr entry = try_file(name, path);
+  if (entry != nullptr) return entry;
+  keyring_.look();
+  return keyring_.changes() == keys ? nullptr : try_file(name, path);
+}
+
+EntryPtr Registry::try_file(const std::string& name, const std::string& path) const {
   for (int tries = 0; tries < torn_reads; ++tries) {
     try {
       auto entry = std::make_shared<wire::Entry>(

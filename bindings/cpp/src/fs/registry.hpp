@@ -68,6 +68,7 @@ class Registry {
     std::int64_t size = 0;
     bool settled = false;  // the stamp was already old when the file was read: no write can hide behind it
     EntryPtr entry;
+    std::uint64_t keys = 0;  // changes of the keys when it was read: others may judge otherwise
     std::int64_t since_ms = 0;
     double fresh_until = 0;
     bool gone = false;  // the process was looked for and not found: it never comes back
@@ -75,6 +76,7 @@ class Registry {
   std::shared_ptr<const Known> look(const std::string& name);
   EntryPtr read_file(const std::string& name) const;
   EntryPtr read_file(const std::string& name, const std::string& path) const;
+  EntryPtr try_file(const std::string& name, const std::string& path) const;
   core::Verdict judge(const Known& known, std::int64_t now) const;
   void remember(const std::string& name, std::shared_ptr<const Known> known);
   void remember_gone(const std::string& name, const wire::Entry& entry);

@@ -128,7 +128,7 @@ void SegmentIndex::CloseDatabase::operator()(sqlite3* database) const { sqlite3_
 
 SegmentIndex::SegmentIndex(const std::string& path, const wire::NodeId& node, const wire::Keyring& keyring,
                            bool durable)
-    : node_(node), keyring_(keyring) {
+    : node_(node), keyring_(keyring.frozen()) {
   try {
     open_or_make(AT_FDCWD, path, O_RDWR | O_NONBLOCK);
   } catch (const std::system_error& error) {

@@ -83,7 +83,7 @@ class SegmentIndex {
   Listed listed(const PayloadId& payload, ByteView sealed) const;
 
   const wire::NodeId node_;
-  const wire::Keyring& keyring_;
+  const wire::Keyring keyring_;  // of when it was opened: it goes on with that key (W-20)
   wire::KeyId key_id_{};
   wire::Key key_{};
   std::unique_ptr<sqlite3, CloseDatabase> database_;

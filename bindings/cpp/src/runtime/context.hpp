@@ -7,6 +7,7 @@
 //   Registration  the node's own entry
 //   Delivery      what the program takes, so that nothing comes in between when it says so
 //   Workers       the Scheduler
+//   KeySource     the key file, while it is read; it hands the keys to the Keyring
 //   all others    guard one table each and take no lock under them
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 
+#include "fs/key_source.hpp"
 #include "fs/registration.hpp"
 #include "message/guard.hpp"
 #include "runtime/buffers.hpp"
@@ -87,7 +89,7 @@ struct Context {
   wire::NodeId id{};
   std::string root;
   std::string name_space;
-  std::unique_ptr<wire::Keyring> keyring;
+  std::unique_ptr<fs::KeySource> keys;
   std::unique_ptr<fs::Registry> registry;
   std::unique_ptr<fs::Registration> registration;
   std::uint32_t generation = 0;
@@ -106,6 +108,8 @@ struct Context {
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
+
+  const wire::Keyring& keyring() const { return keys->keyring(); }
 
   // Lanes that may hold files open, and links: each has a directory and a segment, and a cursor or a bell.
   std::size_t most_lanes() const { return std::max(min_awake, 2 * max_open_files / 3 / files_each); }

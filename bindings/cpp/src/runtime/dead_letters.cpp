@@ -35,7 +35,7 @@ class DeadLetters::Lane : public runtime::Lane {
 DeadLetters::DeadLetters(Context& context, Workers& workers)
     : context_(context),
       workers_(workers),
-      files_(wire::dead_letters_dir(context.root, context.name), context.id, *context.keyring, context.durable) {}
+      files_(wire::dead_letters_dir(context.root, context.name), context.id, context.keyring(), context.durable) {}
 
 bool DeadLetters::add(const Message::State& message, std::string_view code, const std::string& text) {
   const wire::DeadLetter letter{.is_event = message.is_event,

@@ -3,7 +3,11 @@
 namespace speed::runtime {
 
 InboundLanes::InboundLanes(Context& context, fs::Inbox& inbox, MayRead may_read, Resume resume)
-    : context_(context), inbox_(inbox), may_read_(std::move(may_read)), resume_(std::move(resume)) {}
+    : context_(context),
+      inbox_(inbox),
+      may_read_(std::move(may_read)),
+      resume_(std::move(resume)),
+      key_changes_(context.keyring().changes()) {}
 
 // --- which to read ---
 
@@ -42,13 +46,23 @@ void InboundLanes::due(double now, const std::vector<std::string>& urgent, bool 
   std::vector<wire::NodeId> ids = awake_.keys();
   for (const std::string& source : urgent) ids.push_back(wire::node_id(source));
   for (const wire::NodeId& id : std::exchange(failed_, {})) ids.push_back(id);
-  for (const wire::NodeId& id : next_turns(everything)) ids.push_back(id);
+  const bool has_new_keys = have_keys_changed();
+  for (const wire::NodeId& id : next_turns(everything || has_new_keys)) ids.push_back(id);
   Ids seen;
   for (const wire::NodeId& id : ids) {
     if (!seen.insert(id).second) continue;
     const InboundLanePtr lane = opened(id);
     if (const InboundLanePtr due = lane != nullptr ? lane : open_if_changed(id, now)) read(due);
   }
+}
+
+// Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20).
+bool InboundLanes::have_keys_changed() {
+  const std::uint64_t before = std::exchange(key_changes_, context_.keyring().changes());
+  if (before == key_changes_) return false;
+  passed_.clear();
+  turns_.clear();
+  return true;
 }
 
 std::vector<wire::NodeId> InboundLanes::next_turns(bool everything) {

@@ -54,6 +54,7 @@ class InboundLanes {
 
   void learn(ById<std::string> names);
   std::vector<wire::NodeId> next_turns(bool everything);
+  bool have_keys_changed();
   InboundLanePtr open(const wire::NodeId& id, double now);
   InboundLanePtr open_if_changed(const wire::NodeId& id, double now);
   bool is_unchanged(const wire::NodeId& id, const std::string& source) const;
@@ -63,6 +64,7 @@ class InboundLanes {
   fs::Inbox& inbox_;
   MayRead may_read_;
   Resume resume_;
+  std::uint64_t key_changes_;
   ById<std::int64_t> passed_;  // lanes of senders that are gone, read to the end: when they were changed last
   core::Awake<wire::NodeId, wire::NodeIdHash> awake_;
   std::deque<wire::NodeId> turns_;  // who is looked at next; whoever comes new goes first

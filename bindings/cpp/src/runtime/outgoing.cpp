@@ -78,10 +78,10 @@ OutgoingLink::OutgoingLink(Context& context, const std::string& target, Woken wo
       target_(target),
       woken_(std::move(woken)),
       ringer_(wire::bell_path(context.root, target)),
-      sealer_(*context.keyring, context.id, wire::node_id(target), context.generation),
+      sealer_(context.keyring(), context.id, wire::node_id(target), context.generation),
       nonces_(fill_random),
       writer_(context.root, context.name, target, context.generation,
-              context.keyring->lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
+              context.keyring().lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
 
 std::uint64_t OutgoingLink::send(const Outgoing& outgoing) {
   if (is_cut_ && is_segmented(outgoing)) {

@@ -89,7 +89,7 @@ void Registrar::run() {
     const double tick = watch_.is_polling() ? poll_seconds : liveness_seconds;  // inotify's limits are low
     watch_.wait(std::max(0.0, std::min(tick, next_heartbeat - fs::monotonic_seconds())));
     if (context_.stop.requested()) return;
-    if (fs::monotonic_seconds() >= next_heartbeat) {
+    if (fs::monotonic_seconds() >= next_heartbeat || context_.registration->has_new_keys()) {
       next_heartbeat = fs::monotonic_seconds() + heartbeat_seconds_;
       if (!renew()) return;
     }
@@ -100,6 +100,7 @@ void Registrar::run() {
 
 // One heartbeat; false once the name is lost. A failed write is tried again until the lease ends.
 bool Registrar::renew() {
+  look_at_keys();
   try {
     context_.registration->heartbeat();
   } catch (const LeaseLostError&) {
@@ -109,6 +110,16 @@ bool Registrar::renew() {
     context_.stats.count("heartbeats_failed");
   }
   return true;
+}
+
+// Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20).
+void Registrar::look_at_keys() {
+  const std::string wrong = context_.keys->look();
+  if (!wrong.empty()) context_.stats.count("key_files_refused");
+  if (wrong == refused_) return;
+  refused_ = wrong;
+  if (wrong.empty()) return;
+  context_.log.always(LogLevel::warning, "speed.registry", "goes on with the keys that it has: " + wrong);
 }
 
 void Registrar::look() {

@@ -38,6 +38,7 @@ class Registrar {
 
   void run();
   bool renew();
+  void look_at_keys();
   void look();
   void check_callees();
   void tell(const core::RegistryChange& change);
@@ -49,6 +50,7 @@ class Registrar {
   Effects effects_;
   fs::Watch watch_;
   core::RegistryView view_;
+  std::string refused_;  // what was said last of the key file
   std::mutex lock_;  // guards what follows
   bool watching_ = false;
   std::vector<HandlerPtr> join_handlers_;

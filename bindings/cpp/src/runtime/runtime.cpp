@@ -93,8 +93,8 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
   context.policy.allow(options.allow);
   fs::check_root(context.root);  // before the key: why that is out of reach is told by the root
   const std::string key = options.key.empty() ? fs::default_key_path(context.root) : options.key;
-  context.keyring = std::make_unique<wire::Keyring>(fs::read_key_file(key));
-  context.registry = std::make_unique<fs::Registry>(context.root, *context.keyring);
+  context.keys = std::make_unique<fs::KeySource>(key);
+  context.registry = std::make_unique<fs::Registry>(context.root, context.keyring());
   context.registry->prepare();
   const fs::Filesystem filesystem = fs::filesystem_of(context.root);
   context.registry->late_ms = to_ms(filesystem.late_seconds);
@@ -111,8 +111,8 @@ void Runtime::claim(const NodeOptions& options) {
   std::unique_ptr<fs::Inbox> inbox;
   const auto before_publish = [&](std::uint32_t generation) {
     fs::Inbox::prepare(context.root, context.name);
-    inbox = std::make_unique<fs::Inbox>(context.root, context.name, generation, *context.keyring);
-    if (generation > 1) fs::fence_lanes(context.root, context.name, generation, *context.keyring);
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, generation, context.keyring());
+    if (generation > 1) fs::fence_lanes(context.root, context.name, generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),

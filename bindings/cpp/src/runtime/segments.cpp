@@ -47,7 +47,7 @@ Segments::Segments(Context& context, Workers& workers, Calls& calls, Told told)
       calls_(calls),
       told_(std::move(told)),
       reassembly_(context.segment_limits),
-      store_(context.root, context.name, *context.keyring, context.durable) {}
+      store_(context.root, context.name, context.keyring(), context.durable) {}
 
 void Segments::accept(const LanePtr& lane, const fs::Received& received) {
   const Segment one = segment::read_segment(received.payload);

@@ -63,12 +63,15 @@ DeadLetter letter_in(ByteView data) {
 }  // namespace
 
 LetterWriter::LetterWriter(const Keyring& keyring, const NodeId& node, RandomSource random, Sink sink)
-    : aead_(keyring.dead_letters_key(keyring.key_id(), node), Aead::Direction::seal),
+    : LetterWriter(keyring, keyring.key_id(), node, std::move(random), std::move(sink)) {}
+
+LetterWriter::LetterWriter(const Keyring& keyring, const KeyId& key_id, const NodeId& node, RandomSource random, Sink sink)
+    : aead_(keyring.dead_letters_key(key_id, node), Aead::Direction::seal),
       random_(std::move(random)),
       sink_(std::move(sink)) {
   copy_to(header_.data(), view(magic));
   header_[magic.size()] = std::byte{1};
-  copy_to(header_.data() + key_at, keyring.key_id());
+  copy_to(header_.data() + key_at, key_id);
   random_(std::span(header_).subspan(random_at));
   sink_(header_);
 }

@@ -34,6 +34,7 @@ class LetterWriter {
   void piece(ByteView payload, bool is_last);
 
  private:
+  LetterWriter(const Keyring& keyring, const KeyId& key_id, const NodeId& node, RandomSource random, Sink sink);
   void seal(ByteView chunk, bool is_last);
 
   Block<24> header_{};

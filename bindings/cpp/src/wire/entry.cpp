@@ -84,10 +84,12 @@ bool is_capacity(std::int64_t size) {
   return bytes >= limits::min_entry_bytes && bytes <= limits::max_entry_bytes && std::has_single_bit(bytes);
 }
 
-std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity) {
+std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity,
+                         const std::vector<KeyId>& key_ids) {
   Json values;
   each_field(entry, [&](const char* key, const auto& field) { values[key] = field; });
   values["nodeId"] = to_hex(node_id(entry.name));
+  for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);
   data += "\n" + mac_of(registry_key, data) + "\n";
   std::size_t needed = std::max(capacity, limits::min_entry_bytes);

@@ -38,7 +38,9 @@ bool has_feature(const Entry& entry, std::string_view feature);
 bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
 
 // Padded to `capacity`, or to the next power of two that fits; ConfigurationError beyond max_entry_bytes.
-std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0);
+// It names the keys that the node accepts where they are given.
+std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_t capacity = 0,
+                         const std::vector<KeyId>& key_ids = {});
 
 // WireError BAD_ENTRY if no accepted key made it or a field is wrong.
 Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys);

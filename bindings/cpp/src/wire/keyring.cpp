@@ -58,34 +58,73 @@ bool same_bytes(ByteView one, ByteView other) {
   return one.size() == other.size() && sodium_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
-Keyring::Keyring(std::vector<Key> keys) : keys_(std::move(keys)) {
-  if (keys_.empty()) throw ConfigurationError("a keyring needs at least one key");
-  for (const Key& key : keys_) {
-    ids_.push_back(key_id_of(key));
-    registry_keys_.push_back(label_key(key, "speed/1 registry", {}));
+Keys::Keys(std::vector<Key> accepted) : keys(std::move(accepted)) {
+  if (keys.empty()) throw ConfigurationError("a keyring needs at least one key");
+  for (const Key& key : keys) {
+    ids.push_back(key_id_of(key));
+    registry_keys.push_back(label_key(key, "speed/1 registry", {}));
   }
 }
 
-Keyring::~Keyring() {
-  for (Key& key : keys_) sodium_memzero(key.data(), key.size());
-  for (Key& key : registry_keys_) sodium_memzero(key.data(), key.size());
+Keys::~Keys() {
+  for (Key& key : keys) sodium_memzero(key.data(), key.size());
+  for (Key& key : registry_keys) sodium_memzero(key.data(), key.size());
 }
 
-const Key* Keyring::find(const KeyId& id) const {
-  for (std::size_t at = 0; at < ids_.size(); ++at) {
-    if (ids_[at] == id) return &keys_[at];
+const Key* Keys::find(const KeyId& id) const {
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    if (ids[at] == id) return &keys[at];
   }
   return nullptr;
 }
 
-std::vector<Key> Keyring::lane_keys(const NodeId& source, const NodeId& target) const {
-  std::vector<Key> derived;
-  for (const Key& key : keys_) derived.push_back(lane_key(key, source, target));
-  return derived;
+Keyring::Keyring(std::vector<Key> keys) : now_(std::make_shared<const Keys>(std::move(keys))) {}
+
+std::shared_ptr<const Keys> Keyring::now() const {
+  const std::lock_guard guard(lock_);
+  return now_;
 }
 
-const Key& Keyring::known(const KeyId& id) const {
-  if (const Key* const key = find(id)) return *key;
+void Keyring::take(std::vector<Key> keys) {
+  if (keys == now()->keys) return;
+  auto changed = std::make_shared<const Keys>(std::move(keys));
+  const std::lock_guard guard(lock_);
+  now_ = std::move(changed);
+  changes_.fetch_add(1, std::memory_order_release);
+}
+
+void Keyring::look() const {
+  if (look_) look_();
+}
+
+std::optional<Key> Keyring::find(const KeyId& id) const {
+  if (const auto keys = now(); const Key* const key = keys->find(id)) return *key;
+  look();
+  const auto keys = now();
+  const Key* const key = keys->find(id);
+  return key == nullptr ? std::nullopt : std::optional(*key);
+}
+
+LaneKeys Keyring::lane_keys(const NodeId& source, const NodeId& target) const { return {*this, source, target}; }
+
+LaneKeys::LaneKeys(const Keyring& ring, const NodeId& source, const NodeId& target)
+    : ring_(&ring), source_(source), target_(target) {
+  derive();
+}
+
+const std::vector<Key>& LaneKeys::now() const {
+  if (ring_->changes() != changes_) derive();
+  return derived_;
+}
+
+void LaneKeys::derive() const {
+  changes_ = ring_->changes();  // before the keys: what changes in between is derived with the next use
+  derived_.clear();
+  for (const Key& key : ring_->now()->keys) derived_.push_back(lane_key(key, source_, target_));
+}
+
+Key Keyring::known(const KeyId& id) const {
+  if (const std::optional<Key> key = find(id)) return *key;
   throw WireError("UNKNOWN_KEY", "key id " + to_hex(id) + " is not in the key file");
 }
 

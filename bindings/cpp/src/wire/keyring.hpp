@@ -1,7 +1,12 @@
 // Keys and what is derived from them (W-9 to W-12).
-// Threads: immutable after construction.
+// Threads: all methods may be called from any thread, but for LaneKeys.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "wire/aead.hpp"
@@ -19,19 +24,45 @@ Key lane_key(const Key& key, const NodeId& source, const NodeId& target);
 // Compares in constant time.
 bool same_bytes(ByteView one, ByteView other);
 
-// The accepted pre-shared keys; the first one seals. Never shows a key.
+// The accepted keys at one moment, the sealing one first, and what is made of them alone. Never shows a key.
+struct Keys {
+  explicit Keys(std::vector<Key> accepted);  // ConfigurationError without a key
+  Keys(const Keys&) = delete;
+  Keys& operator=(const Keys&) = delete;
+  ~Keys();
+
+  const Key* find(const KeyId& id) const;  // null: not accepted
+
+  std::vector<Key> keys;
+  std::vector<KeyId> ids;
+  std::vector<Key> registry_keys;
+};
+
+class LaneKeys;
+
+// The accepted pre-shared keys; the first one seals. They are replaced as a whole when they change: who keeps what was
+// derived from them compares `changes`.
 class Keyring {
  public:
   explicit Keyring(std::vector<Key> keys);  // ConfigurationError without a key
   Keyring(const Keyring&) = delete;
   Keyring& operator=(const Keyring&) = delete;
-  ~Keyring();
+  ~Keyring() = default;
 
-  const Key& sealing_key() const { return keys_.front(); }
-  const Key* find(const KeyId& id) const;  // null: not accepted
-  const KeyId& key_id() const { return ids_.front(); }
-  const std::vector<Key>& registry_keys() const { return registry_keys_; }
-  std::vector<Key> lane_keys(const NodeId& source, const NodeId& target) const;
+  std::shared_ptr<const Keys> now() const;
+  std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  void take(std::vector<Key> keys);                    // accepts these, and no others any more
+  Keyring frozen() const { return Keyring(now()->keys); }  // the keys of this moment, which stay
+
+  // Looks for new keys; it is done as well when one is missing. Set before others use the ring.
+  void look_with(std::function<void()> look) { look_ = std::move(look); }
+  void look() const;
+
+  Key sealing_key() const { return now()->keys.front(); }
+  std::optional<Key> find(const KeyId& id) const;  // nothing: not accepted
+  KeyId key_id() const { return now()->ids.front(); }
+  std::vector<Key> registry_keys() const { return now()->registry_keys; }
+  LaneKeys lane_keys(const NodeId& source, const NodeId& target) const;
   // What a node keeps of payloads in segments: the key that seals it, and 16 bytes that tell nothing about a name
   // without the key (G-14). WireError UNKNOWN_KEY.
   Key segments_key(const KeyId& id, ByteView info) const;
@@ -39,11 +70,32 @@ class Keyring {
   Block<16> segments_name(const KeyId& id, ByteView name) const;
 
  private:
-  const Key& known(const KeyId& id) const;
+  Key known(const KeyId& id) const;
 
-  std::vector<Key> keys_;
-  std::vector<KeyId> ids_;
-  std::vector<Key> registry_keys_;
+  mutable std::mutex lock_;  // guards what follows
+  std::shared_ptr<const Keys> now_;
+  std::atomic<std::uint64_t> changes_ = 0;
+  std::function<void()> look_;
+};
+
+// The MAC keys of the files of one link as they are now (W-11), the one to write with first.
+// Threads: not thread-safe; the lock of the link or lane guards it. The ring outlives it.
+class LaneKeys {
+ public:
+  LaneKeys(const Keyring& ring, const NodeId& source, const NodeId& target);
+
+  const std::vector<Key>& now() const;
+  const Key& front() const { return now().front(); }
+  operator const std::vector<Key>&() const { return now(); }  // NOLINT(google-explicit-constructor): they are those
+
+ private:
+  void derive() const;
+
+  const Keyring* ring_;
+  NodeId source_;
+  NodeId target_;
+  mutable std::uint64_t changes_ = 0;
+  mutable std::vector<Key> derived_;
 };
 
 }  // namespace speed::wire

@@ -15,11 +15,17 @@ Nonce NonceSource::draw() {
 }
 
 LinkSealer::LinkSealer(const Keyring& keyring, const NodeId& source, const NodeId& target, std::uint32_t generation)
-    : generation_(generation),
-      aead_(link_key(keyring.sealing_key(), source, target, generation), Aead::Direction::seal) {
+    : LinkSealer(keyring, keyring.changes(), *keyring.now(), source, target, generation) {}
+
+LinkSealer::LinkSealer(const Keyring& keyring, std::uint64_t changes, const Keys& keys, const NodeId& source,
+                       const NodeId& target, std::uint32_t generation)
+    : keyring_(&keyring),
+      changes_(changes),
+      generation_(generation),
+      aead_(link_key(keys.keys.front(), source, target, generation), Aead::Direction::seal) {
   header_.source = source;
   header_.target = target;
-  header_.key_id = keyring.key_id();
+  header_.key_id = keys.ids.front();
 }
 
 void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t counter, std::uint64_t timestamp_ms,
@@ -27,6 +33,7 @@ void LinkSealer::seal(EnvelopeType type, std::uint16_t flags, std::uint64_t coun
   if (counter == 0 || counter > max_counter) {
     throw ConfigurationError("the counter of a link is used up: close this node and start it anew");
   }
+  if (keyring_->changes() != changes_) *this = LinkSealer(*keyring_, header_.source, header_.target, generation_);
   header_.type = type;
   header_.flags = flags;
   header_.sequence = make_sequence(generation_, counter);
@@ -55,11 +62,15 @@ Refusal LinkOpener::check(const Header& header, ByteView envelope) {
 }
 
 Aead* LinkOpener::aead_for(const KeyId& key_id, std::uint32_t generation) {
+  if (const std::uint64_t changes = keyring_.changes(); changes != changes_) {
+    known_.clear();  // a key that was retired is not accepted any more
+    changes_ = changes;
+  }
   for (Known& known : known_) {
     if (known.generation == generation && known.key_id == key_id) return &known.aead;
   }
-  const Key* const key = keyring_.find(key_id);
-  if (key == nullptr) return nullptr;
+  const std::optional<Key> key = keyring_.find(key_id);
+  if (!key) return nullptr;
   if (known_.size() == most) known_.erase(known_.begin());
   known_.push_back({key_id, generation, Aead(link_key(*key, source_, target_, generation), Aead::Direction::open)});
   return &known_.back().aead;

@@ -33,6 +33,11 @@ class LinkSealer {
             ByteView payload, const Nonce& nonce, Buffer& out);
 
  private:
+  LinkSealer(const Keyring& keyring, std::uint64_t changes, const Keys& keys, const NodeId& source,
+             const NodeId& target, std::uint32_t generation);
+
+  const Keyring* keyring_;
+  std::uint64_t changes_;  // of the ring, as far as they are heeded
   Header header_;
   std::uint32_t generation_;
   Aead aead_;
@@ -63,6 +68,7 @@ class LinkOpener {
   Aead* aead_for(const KeyId& key_id, std::uint32_t generation);
 
   const Keyring& keyring_;
+  std::uint64_t changes_ = 0;  // of the ring, as far as they are heeded
   NodeId source_;
   NodeId target_;
   std::vector<Known> known_;

@@ -172,4 +172,23 @@ class NodeLifeTest extends TwoNodes {
             assertTrue(loser.isClosed());
         }
     }
+
+    /** W-20: what is wrong with the file is counted with each heartbeat, and the keys of before go on. */
+    @Test
+    void aNodeGoesOnWithItsKeysWhileTheirFileIsNotSound() throws Exception {
+        Path key = root.path().resolve("speed.key");
+        try (Node beating = root.builder("beating").allow("analytics")
+                .lease(Duration.ofSeconds(5), Duration.ofMillis(50)).open()) {
+            beating.register("one", request -> 1);
+            analytics.allow("beating");
+            Files.writeString(key, "SPEED-KEY-V1\n\nAAAA");
+            long deadline = System.nanoTime() + SOON.toNanos();
+            while (!(beating.stats().get("counters") instanceof Map<?, ?> counters
+                    && counters.get("key_files_refused") instanceof Long refused && refused >= 3)) {
+                assertTrue(System.nanoTime() < deadline, "nothing was refused");
+                Thread.sleep(10);
+            }
+            assertEquals(1L, analytics.call("beating", "one", Map.of()));
+        }
+    }
 }

@@ -31,7 +31,7 @@ public final class Fences {
         for (Directory.Name node : nodes) {
             if (Names.isNode(node.name())) {
                 setIn(Names.laneDirectory(root, node.name(), source), generation,
-                        new LaneMac(keyring.laneKeys(NodeId.of(source), NodeId.of(node.name()))));
+                        new LaneMac(keyring, NodeId.of(source), NodeId.of(node.name())));
             }
         }
     }

@@ -2,6 +2,7 @@ package speed.fs;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import speed.errors.KeyFileException;
 import speed.wire.Block;
@@ -48,6 +49,11 @@ public final class KeyFiles {
 
     /** The keyring of a key file; KeyFileException says what is wrong with it and what to do. */
     public static Keyring load(String path) {
+        return new Keyring(read(path));
+    }
+
+    /** The keys of the file. */
+    static List<byte[]> read(String path) {
         String place = followed(path);
         int file = open(path, place);
         try {
@@ -57,7 +63,7 @@ public final class KeyFiles {
             if (length > KeyFile.MAX_BYTES) {
                 throw new KeyFileException(path + " is too large for a key file: make one with `speed key new`");
             }
-            return new Keyring(KeyFile.parse(text.copy(0, length)));
+            return KeyFile.parse(text.copy(0, length));
         } catch (PosixException error) {
             throw new KeyFileException("cannot read the key file " + path + ": " + error.getMessage());
         } finally {

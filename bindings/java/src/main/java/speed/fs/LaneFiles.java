@@ -8,6 +8,7 @@ import speed.wire.Block;
 import speed.wire.Cursor;
 import speed.wire.DeliveryCounts;
 import speed.wire.Fence;
+import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.Names;
 import speed.wire.SegmentId;
@@ -30,6 +31,7 @@ final class LaneFiles {
     /** Null at rest. */
     private Directory opened;
     private boolean hasCursor;
+    private Keyring.Keys cursorKeys;
     private int cursorDescriptor = -1;
     private long listedModified = -1;
     private Listing listing;
@@ -216,6 +218,7 @@ final class LaneFiles {
 
     /** Commits in place: one write, whole for every process (L-15). */
     void writeCursor(Cursor cursor) throws PosixException {
+        cursorKeys = mac.keys(); // before it is made: what changes in between is written again
         byte[] data = cursor.encode(mac);
         String name = Names.cursorName(cursor.receiverGeneration());
         if (!hasCursor) {
@@ -229,6 +232,11 @@ final class LaneFiles {
         }
         cursorBytes.bytes.put(0, data);
         Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
+    }
+
+    /** Whether the keys changed since the own cursor was written (W-20). */
+    boolean hasNewKeys() {
+        return hasCursor && cursorKeys != mac.keys();
     }
 
     /** Writes the cursor of a former process again in its place, which needs no space. */

@@ -71,7 +71,7 @@ public final class LaneReader {
 
     /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
     static LaneReader open(String path, Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
-        LaneMac mac = new LaneMac(link.keyring.laneKeys(NodeId.of(link.source), NodeId.of(link.target)));
+        LaneMac mac = new LaneMac(link.keyring, NodeId.of(link.source), NodeId.of(link.target));
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
             return new LaneReader(link, files, buffer);
@@ -116,7 +116,10 @@ public final class LaneReader {
         }
         if (scan) {
             walk.look(now);
-            if (commits.isDue()) {
+            if (files.hasNewKeys()) { // nothing is left under a key that will be retired
+                deliveries.rewrite();
+                commits.commit();
+            } else if (commits.isDue()) {
                 commits.commit();
             }
         }

@@ -8,6 +8,7 @@ import speed.errors.RegistrationException;
 import speed.errors.StorageException;
 import speed.wire.Block;
 import speed.wire.Entry;
+import speed.wire.Keyring;
 import speed.wire.Names;
 
 /**
@@ -21,6 +22,7 @@ public final class Registration {
     private volatile Entry entry;
     private int descriptor = -1;
     private int capacity;
+    private volatile Keyring.Keys keys;
 
     Registration(Registry registry, Entry entry) {
         this.registry = registry;
@@ -89,7 +91,7 @@ public final class Registration {
 
     /** What could not be written is not said by the next heartbeat either. */
     private void write(Entry changed) throws PosixException {
-        byte[] data = changed.encode(registry.keyring().registryKeys().get(0), capacity);
+        byte[] data = encoded(changed);
         if (data.length != capacity || !isAt(path)) {
             checkClaim();
             install(changed);
@@ -97,6 +99,17 @@ public final class Registration {
             Posix.writeAt(descriptor, Block.of(data), data.length, 0);
         }
         entry = changed;
+    }
+
+    /** Under the first key of now. */
+    private byte[] encoded(Entry shown) {
+        keys = registry.keyring().now();
+        return shown.encode(keys, capacity);
+    }
+
+    /** Whether the keys changed since the entry was written: a heartbeat mends that (W-20). */
+    public boolean hasNewKeys() {
+        return keys != registry.keyring().now();
     }
 
     /** Whether a path leads to this entry's file. */
@@ -127,7 +140,7 @@ public final class Registration {
 
     /** Writes the entry beside and renames it into place. */
     private void install(Entry shown) {
-        byte[] data = shown.encode(registry.keyring().registryKeys().get(0), capacity);
+        byte[] data = encoded(shown);
         String token = entry.name() + "-" + Posix.pid() + "-" + entry.generation();
         String temporary = Names.temporaryEntryPath(registry.root(), token);
         int file = -1;

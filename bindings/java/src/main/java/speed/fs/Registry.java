@@ -37,15 +37,18 @@ public final class Registry {
         /** Whether the stamp was old when the file was read: only then can no write hide behind it. */
         final boolean settled;
         final Entry entry;
+        /** It was judged by these, and is read again once there are others. */
+        final Keyring.Keys keys;
         final long since;
         volatile long freshUntil;
 
-        Known(FileStatus status, boolean settled, Entry entry, long since) {
+        Known(FileStatus status, boolean settled, Entry entry, Keyring.Keys keys, long since) {
             this.inode = status.inode();
             this.modified = status.modifiedNanos();
             this.size = status.size();
             this.settled = settled;
             this.entry = entry;
+            this.keys = keys;
             this.since = since;
         }
 
@@ -125,10 +128,10 @@ public final class Registry {
         }
         if (!Entry.isCapacity(status.size())) {
             forget(name);
-            return new Known(status, true, null, 0); // what it is not, its size tells: nothing to remember
+            return new Known(status, true, null, keyring.now(), 0); // what it is not, its size tells: nothing to remember
         }
         Known before = known.get(name);
-        if (before != null && before.isStill(status)) {
+        if (before != null && before.isStill(status) && before.keys == keyring.now()) {
             return before;
         }
         Known now = readNow(name, path, status, before);
@@ -137,6 +140,7 @@ public final class Registry {
     }
 
     private Known readNow(String name, String path, FileStatus status, Known before) throws PosixException {
+        Keyring.Keys keys = keyring.now();
         boolean settled = System.currentTimeMillis() * 1_000_000 - status.modifiedNanos() > RACY_NANOS;
         Entry entry = null;
         try {
@@ -146,7 +150,7 @@ public final class Registry {
             settled = false; // the same file may be readable the next time
         }
         boolean unchanged = before != null && entry != null && entry.equals(before.entry);
-        return new Known(status, settled, entry, unchanged ? before.since : Posix.monotonicMs());
+        return new Known(status, settled, entry, keys, unchanged ? before.since : Posix.monotonicMs());
     }
 
     /** Null where there is nothing. */
@@ -184,8 +188,19 @@ public final class Registry {
         known.put(name, now);
     }
 
-    /** A heartbeat may be half written: an entry whose MAC fails is read again. */
+    /** The authentic entry of a node; new keys are looked for where the present ones do not fit. */
     private Entry readEntry(String name, String path) throws PosixException {
+        Keyring.Keys keys = keyring.now();
+        Entry entry = tryEntry(name, path);
+        if (entry == null) {
+            keyring.look();
+            entry = keyring.now() == keys ? null : tryEntry(name, path);
+        }
+        return entry;
+    }
+
+    /** A heartbeat may be half written: an entry whose MAC fails is read again. */
+    private Entry tryEntry(String name, String path) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
                 Entry entry = Entry.decode(EntryFile.read(path), keyring.registryKeys());

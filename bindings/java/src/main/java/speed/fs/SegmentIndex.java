@@ -64,7 +64,7 @@ final class SegmentIndex implements Closeable {
     /** Opens or makes it. The directory is private. */
     SegmentIndex(String path, String name, Keyring keyring, boolean durable) {
         this.node = NodeId.of(name).bytes();
-        this.keyring = keyring;
+        this.keyring = keyring.frozen(); // it goes on with the key that it was opened with (W-20)
         database = translated(() -> DriverManager.getConnection("jdbc:sqlite:" + Path.of(path).toUri()));
         try {
             prepare(durable);

@@ -8,6 +8,7 @@ import java.util.function.Supplier;
 import speed.AccessPolicy;
 import speed.core.PendingCalls;
 import speed.errors.SpeedException;
+import speed.fs.KeySource;
 import speed.fs.Registration;
 import speed.fs.Registry;
 import speed.wire.Entry;
@@ -22,6 +23,7 @@ public final class Context {
     /** How the node was asked to be. */
     public final Options options;
     public final NodeId id;
+    public final KeySource keys;
     public final Registry registry;
     public final Registration registration;
     public final AccessPolicy policy;
@@ -35,8 +37,10 @@ public final class Context {
     private volatile LongConsumer heed = deadline -> {};
     private volatile Consumer<String> unheard = target -> {};
 
-    Context(Options options, Registry registry, Registration registration, AccessPolicy policy, boolean polling) {
+    Context(Options options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
+            boolean polling) {
         this.options = options;
+        this.keys = keys;
         this.registry = registry;
         this.registration = registration;
         this.policy = policy;

@@ -14,12 +14,12 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import speed.core.Awake;
+import speed.core.Log;
 import speed.errors.SpeedException;
 import speed.fs.Inbox;
 import speed.fs.PosixException;
+import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.NodeId;
 
@@ -31,7 +31,7 @@ import speed.wire.NodeId;
  * to rest when others need them.
  */
 final class InboundLanes implements Introspection.Lanes {
-    private static final Logger LOG = LoggerFactory.getLogger("speed.protocol");
+    private static final Log LOG = new Log("speed.protocol");
     private static final long GRACE_NANOS = (long) (Limits.UNGRANTED_LANE_GRACE_SECONDS * 1e9);
 
     private final Context context;
@@ -43,6 +43,7 @@ final class InboundLanes implements Introspection.Lanes {
     /** Lanes of senders that are gone, read to the end: when they were changed last. */
     private final Map<NodeId, Long> passed = new HashMap<>();
     private final Awake<NodeId> awake;
+    private Keyring.Keys keys;
     /** Who is looked at next; whoever comes new goes first. */
     private final Deque<NodeId> turns = new ArrayDeque<>();
     /** What failed: the next scan opens it again. */
@@ -58,6 +59,7 @@ final class InboundLanes implements Introspection.Lanes {
         this.mayRead = mayRead;
         this.resume = resume;
         awake = new Awake<>(mostAwake);
+        keys = context.registry.keyring().now();
     }
 
     // --- which to read ---
@@ -122,13 +124,24 @@ final class InboundLanes implements Introspection.Lanes {
         awake.forEach(sources::add);
         sources.addAll(failed);
         failed.clear();
-        sources.addAll(everything ? names.keySet() : nextTurns());
+        sources.addAll(haveKeysChanged() || everything ? names.keySet() : nextTurns());
         for (NodeId source : sources) { // one after the other: each may need the files of one before it
             InboundLane lane = rung.contains(source) || !isPassed(source) ? of(source) : null;
             if (lane != null) {
                 read.accept(lane);
             }
         }
+    }
+
+    /** Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20). */
+    private boolean haveKeysChanged() {
+        Keyring.Keys before = keys;
+        keys = context.registry.keyring().now();
+        if (keys == before) {
+            return false;
+        }
+        passed.clear();
+        return true;
     }
 
     private List<NodeId> nextTurns() {

@@ -82,7 +82,7 @@ final class OutgoingLink {
         ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
         sealer = new LinkSealer(
                 context.registry.keyring(), context.id, targetId, context.generation, RANDOM::nextBytes);
-        LaneMac mac = new LaneMac(context.registry.keyring().laneKeys(context.id, targetId));
+        LaneMac mac = new LaneMac(context.registry.keyring(), context.id, targetId);
         writer = new LaneWriter(options.root(), options.name(), target, context.generation, mac,
                 new LaneWriter.Manner(options.laneBytes(), context.polling, options.durable()));
     }

@@ -31,6 +31,8 @@ public final class Registrar {
     private final List<Consumer<Entry>> leaveHandlers = new CopyOnWriteArrayList<>();
     private final Thread thread;
     private RegistryWatch watch;
+    /** What was said last of the key file; null if it is sound. */
+    private String refused;
 
     /**
      * The registry thread of a node.
@@ -137,7 +139,7 @@ public final class Registrar {
         long interval = context.options.heartbeat().toNanos();
         long nextHeartbeat = System.nanoTime() + interval;
         while (!context.awaitStop(Math.min(LIVENESS_NANOS, nextHeartbeat - System.nanoTime()))) {
-            if (System.nanoTime() >= nextHeartbeat) {
+            if (System.nanoTime() >= nextHeartbeat || context.registration.hasNewKeys()) {
                 nextHeartbeat = System.nanoTime() + interval;
                 if (!renewed()) {
                     return;
@@ -149,6 +151,7 @@ public final class Registrar {
 
     /** One heartbeat; false once the name is lost. A failed write is tried again until the lease ends. */
     private boolean renewed() {
+        lookAtKeys();
         try {
             context.registration.heartbeat();
         } catch (LeaseLostException error) {
@@ -160,6 +163,18 @@ public final class Registrar {
             LOG.warn("lease of {} not renewed: {}", context.name(), error.getMessage());
         }
         return true;
+    }
+
+    /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20). */
+    private void lookAtKeys() {
+        String wrong = context.keys.look();
+        if (wrong != null) {
+            context.stats.count("key_files_refused");
+            if (!wrong.equals(refused)) {
+                LOG.warn("{} goes on with the keys that it has: {}", context.name(), wrong);
+            }
+        }
+        refused = wrong;
     }
 
     /** Those who are waited for, and those who wait. */

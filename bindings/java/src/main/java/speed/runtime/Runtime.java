@@ -13,7 +13,7 @@ import speed.fs.Bell;
 import speed.fs.Fences;
 import speed.fs.Filesystem;
 import speed.fs.Inbox;
-import speed.fs.KeyFiles;
+import speed.fs.KeySource;
 import speed.fs.PosixException;
 import speed.fs.Registrant;
 import speed.fs.Registration;
@@ -115,7 +115,8 @@ public final class Runtime {
         options.check();
         AccessPolicy policy = new AccessPolicy(options.allow().toArray(new String[0]));
         Registry.check(options.root()); // before the key: why that is out of reach is told by the root
-        Registry registry = new Registry(options.root(), KeyFiles.load(options.key()));
+        KeySource keys = new KeySource(options.key());
+        Registry registry = new Registry(options.root(), keys.keyring());
         registry.prepare();
         Filesystem filesystem = Filesystem.of(options.root());
         options.check(filesystem);
@@ -128,7 +129,7 @@ public final class Runtime {
         Context context = null;
         try {
             registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
-            context = new Context(options, registry, registration, policy, polling);
+            context = new Context(options, keys, registry, registration, policy, polling);
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
             if (context != null) {

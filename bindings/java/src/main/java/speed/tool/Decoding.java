@@ -27,7 +27,7 @@ final class Decoding {
     static final NodeId SOURCE = NodeId.of("analytics");
     static final NodeId TARGET = NodeId.of("billing");
     static final Keyring RING = new Keyring(List.of(bytesFrom(0), bytesFrom(32)));
-    static final LaneMac MAC = new LaneMac(RING.laneKeys(SOURCE, TARGET));
+    static final LaneMac MAC = new LaneMac(RING, SOURCE, TARGET);
 
     private Decoding() {}
 

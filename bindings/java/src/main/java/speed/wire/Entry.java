@@ -88,7 +88,18 @@ public record Entry(
 
     /** The bytes of the file, padded to the capacity or to the next power of two that fits. */
     public byte[] encode(byte[] registryKey, int capacity) {
-        byte[] line = Json.write(fields()).getBytes(StandardCharsets.US_ASCII);
+        return encode(registryKey, capacity, fields());
+    }
+
+    /** The same by these keys, which it names. */
+    public byte[] encode(Keyring.Keys keys, int capacity) {
+        Map<String, Object> fields = fields();
+        fields.put("keyIds", keys.ids());
+        return encode(keys.registryKey(), capacity, fields);
+    }
+
+    private byte[] encode(byte[] registryKey, int capacity, Map<String, Object> fields) {
+        byte[] line = Json.write(fields).getBytes(StandardCharsets.US_ASCII);
         byte[] mac = mac(registryKey, line);
         int length = line.length + mac.length + 2;
         int needed = Math.max(capacity, Limits.MIN_ENTRY_BYTES);

@@ -3,23 +3,97 @@ package speed.wire;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.stream.LongStream;
 import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 
-/** The accepted pre-shared keys; the first one seals (W-9 to W-12). Immutable; never shows a key. */
+/**
+ * The accepted pre-shared keys; the first one seals (W-9 to W-12). Never shows a key. Thread-safe: they are replaced as a
+ * whole when they change, and who keeps what was derived from them compares the object of {@link #now}.
+ */
 public final class Keyring {
-    private final List<byte[]> keys;
-    private final long[] keyIds;
-    private final List<byte[]> registryKeys;
+    /** The accepted keys at one moment, the sealing one first, and what is made of them alone. Immutable. */
+    public static final class Keys {
+        private final List<byte[]> keys;
+        private final long[] ids;
+        private final List<byte[]> registryKeys;
+
+        Keys(List<byte[]> keys) {
+            if (keys.isEmpty() || keys.stream().anyMatch(key -> key.length != Limits.KEY_BYTES)) {
+                throw new ConfigurationException("a keyring needs at least one key of 32 bytes");
+            }
+            this.keys = keys.stream().map(byte[]::clone).toList();
+            ids = keys.stream().mapToLong(Keyring::keyId).toArray();
+            registryKeys = this.keys.stream().map(key -> Hashes.hkdf(key, ascii("speed/1 registry"))).toList();
+        }
+
+        /** The MAC key of entries to write with (W-11). */
+        public byte[] registryKey() {
+            return registryKeys.get(0);
+        }
+
+        /** Their ids, in hexadecimal. */
+        List<String> ids() {
+            return LongStream.of(ids).mapToObj(id -> HexFormat.of().toHexDigits(id)).toList();
+        }
+
+        /** The id of the key that seals. */
+        public byte[] id() {
+            return ByteBuffer.allocate(Limits.KEY_ID_BYTES).putLong(ids[0]).array();
+        }
+
+        long idNumber() {
+            return ids[0];
+        }
+
+        Aead sealing(NodeId source, NodeId target, int generation) {
+            return Aead.of(linkKey(keys.get(0), source, target, generation));
+        }
+
+        private byte[] find(long id) {
+            for (int index = 0; index < ids.length; index++) {
+                if (ids[index] == id) {
+                    return keys.get(index);
+                }
+            }
+            return null;
+        }
+    }
+
+    private volatile Keys now;
+    private volatile Runnable look = () -> { };
 
     public Keyring(List<byte[]> keys) {
-        if (keys.isEmpty() || keys.stream().anyMatch(key -> key.length != Limits.KEY_BYTES)) {
-            throw new ConfigurationException("a keyring needs at least one key of 32 bytes");
+        now = new Keys(keys);
+    }
+
+    /** The keys as they are now. */
+    public Keys now() {
+        return now;
+    }
+
+    /** Accepts these keys, and no others any more. */
+    public void take(List<byte[]> keys) {
+        if (!Arrays.deepEquals(keys.toArray(), now.keys.toArray())) {
+            now = new Keys(keys);
         }
-        this.keys = keys.stream().map(byte[]::clone).toList();
-        keyIds = keys.stream().mapToLong(Keyring::keyId).toArray();
-        registryKeys = this.keys.stream().map(key -> Hashes.hkdf(key, ascii("speed/1 registry"))).toList();
+    }
+
+    /** The keys of this moment, which stay. */
+    public Keyring frozen() {
+        return new Keyring(now.keys);
+    }
+
+    /** How new keys are looked for, also when one is missing. */
+    public void lookWith(Runnable newLook) {
+        look = newLook;
+    }
+
+    /** Looks for new keys. */
+    public void look() {
+        look.run();
     }
 
     /** The public name of a key (W-9), as a big-endian number. */
@@ -36,37 +110,28 @@ public final class Keyring {
 
     /** MAC keys of the cursors and fences of one link, the one to write with first (W-11). */
     public List<byte[]> laneKeys(NodeId source, NodeId target) {
+        return laneKeys(now, source, target);
+    }
+
+    static List<byte[]> laneKeys(Keys keys, NodeId source, NodeId target) {
         ByteBuffer info = ByteBuffer.allocate(12 + 2 * Limits.NODE_ID_BYTES);
         info.put(ascii("speed/1 lane")).put(source.bytes()).put(target.bytes());
-        return keys.stream().map(key -> Hashes.hkdf(key, info.array())).toList();
+        return keys.keys.stream().map(key -> Hashes.hkdf(key, info.array())).toList();
     }
 
     /** MAC keys of entries, the one to write with first (W-11). */
     public List<byte[]> registryKeys() {
-        return registryKeys;
-    }
-
-    long sealingKeyId() {
-        return keyIds[0];
-    }
-
-    Aead sealing(NodeId source, NodeId target, int generation) {
-        return Aead.of(linkKey(keys.get(0), source, target, generation));
+        return now.registryKeys;
     }
 
     /** The key is chosen by its id, never by trial (W-12). */
     Aead opening(long keyId, NodeId source, NodeId target, int generation) {
-        for (int index = 0; index < keyIds.length; index++) {
-            if (keyIds[index] == keyId) {
-                return Aead.of(linkKey(keys.get(index), source, target, generation));
-            }
-        }
-        throw new WireException("UNKNOWN_KEY", "the key id is not in the key file");
+        return Aead.of(linkKey(key(keyId), source, target, generation));
     }
 
     /** The key that seals what is kept, by its id. */
     public byte[] keyId() {
-        return ByteBuffer.allocate(Limits.KEY_ID_BYTES).putLong(keyIds[0]).array();
+        return now.id();
     }
 
     /** 16 bytes that tell nothing about a name without the key (G-14). UNKNOWN_KEY for one that is not in the ring. */
@@ -92,12 +157,26 @@ public final class Keyring {
     }
 
     private byte[] key(byte[] keyId) {
-        for (int index = 0; index < keyIds.length; index++) {
-            if (keyId.length == Limits.KEY_ID_BYTES && keyIds[index] == ByteBuffer.wrap(keyId).getLong()) {
-                return keys.get(index);
-            }
+        if (keyId.length != Limits.KEY_ID_BYTES) {
+            throw unknown();
         }
-        throw new WireException("UNKNOWN_KEY", "the key id is not in the key file");
+        return key(ByteBuffer.wrap(keyId).getLong());
+    }
+
+    private byte[] key(long keyId) {
+        byte[] key = now.find(keyId);
+        if (key == null) {
+            look();
+            key = now.find(keyId);
+        }
+        if (key == null) {
+            throw unknown();
+        }
+        return key;
+    }
+
+    private static WireException unknown() {
+        return new WireException("UNKNOWN_KEY", "the key id is not in the key file");
     }
 
     private static byte[] ascii(String text) {
@@ -106,6 +185,6 @@ public final class Keyring {
 
     @Override
     public String toString() {
-        return "Keyring of " + keys.size() + " keys";
+        return "Keyring of " + now.keys.size() + " keys";
     }
 }

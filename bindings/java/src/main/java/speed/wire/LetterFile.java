@@ -54,9 +54,10 @@ public final class LetterFile {
             Consumer<byte[]> random, Output output) throws java.io.IOException {
         byte[] drawn = new byte[8];
         random.accept(drawn);
+        byte[] keyId = keyring.keyId();
         byte[] header = ByteBuffer.allocate(HEADER_BYTES).putInt(MAGIC).put((byte) 1).put(new byte[3])
-                .put(keyring.keyId()).put(drawn).array();
-        LetterFile file = new LetterFile(header, keyring.deadLettersKey(keyring.keyId(), node), random);
+                .put(keyId).put(drawn).array();
+        LetterFile file = new LetterFile(header, keyring.deadLettersKey(keyId, node), random);
         output.write(header);
         long bytes = letter.payloadBytes();
         output.write(file.sealed(0, bytes == 0, letter.encode()));

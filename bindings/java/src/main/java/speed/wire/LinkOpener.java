@@ -10,6 +10,7 @@ public final class LinkOpener {
     private final NodeId source;
     private final NodeId target;
     private final Map<Choice, Aead> derived = new Recent();
+    private Keyring.Keys keys;
     private Choice lastChoice;
     private Aead lastAead;
 
@@ -36,6 +37,11 @@ public final class LinkOpener {
     }
 
     private Aead aead(Header header) {
+        if (keys != keyring.now()) { // a key that was retired is not accepted any more
+            keys = keyring.now();
+            derived.clear();
+            lastChoice = null;
+        }
         Choice choice = lastChoice;
         if (choice == null || choice.keyId != header.keyId() || choice.generation != header.generation()) {
             choice = new Choice(header.keyId(), header.generation());

@@ -6,14 +6,15 @@ import java.util.function.Consumer;
 public final class LinkSealer {
     private static final int NONCE_BATCH = 256;
 
-    private final Aead aead;
+    private final Keyring keyring;
     private final NodeId source;
     private final NodeId target;
     private final int generation;
-    private final long keyId;
     private final Consumer<byte[]> random;
     private final byte[] nonces = new byte[NONCE_BATCH * Limits.NONCE_BYTES];
     private int nonceAt = nonces.length;
+    private Keyring.Keys keys;
+    private Aead aead;
 
     /**
      * A sealer.
@@ -21,12 +22,17 @@ public final class LinkSealer {
      * @param random fills an array from a cryptographic generator (W-13)
      */
     public LinkSealer(Keyring keyring, NodeId source, NodeId target, int generation, Consumer<byte[]> random) {
-        this.aead = keyring.sealing(source, target, generation);
-        this.keyId = keyring.sealingKeyId();
+        this.keyring = keyring;
         this.source = source;
         this.target = target;
         this.generation = generation;
         this.random = random;
+        take(keyring.now());
+    }
+
+    private void take(Keyring.Keys newKeys) {
+        keys = newKeys;
+        aead = newKeys.sealing(source, target, generation);
     }
 
     /** Writes one whole envelope into the block at an offset; returns its bytes. */
@@ -34,8 +40,11 @@ public final class LinkSealer {
         if (counter < 1 || counter > Sequence.MAX_COUNTER) {
             throw new IllegalStateException("the counter is used up: the node needs a new generation (W-8)");
         }
+        if (keys != keyring.now()) {
+            take(keyring.now());
+        }
         Header header = new Header(type, flags, Sequence.of(generation, counter), timestampMs, payload.length,
-                source, target, keyId);
+                source, target, keys.idNumber());
         header.put(into.bytes, at);
         putNonce(into, at + Header.NONCE_AT);
         into.bytes.put(at + Limits.AAD_BYTES, payload);

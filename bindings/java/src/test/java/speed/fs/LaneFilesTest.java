@@ -33,7 +33,7 @@ class LaneFilesTest {
     @BeforeEach
     void open() throws PosixException {
         Keyring ring = new Keyring(List.of(new byte[32]));
-        LaneMac mac = new LaneMac(ring.laneKeys(NodeId.of("analytics"), NodeId.of("billing")));
+        LaneMac mac = new LaneMac(ring, NodeId.of("analytics"), NodeId.of("billing"));
         files = new LaneFiles(directory.toString(), mac, null);
     }
 

@@ -29,7 +29,7 @@ abstract class OneLane {
     Path root;
 
     final Keyring ring = new Keyring(List.of(new byte[32]));
-    final LaneMac mac = new LaneMac(ring.laneKeys(SOURCE, TARGET));
+    final LaneMac mac = new LaneMac(ring, SOURCE, TARGET);
 
     @BeforeEach
     void prepare() throws PosixException {

@@ -67,7 +67,7 @@ enum Decoder {
         private static final NodeId TARGET = NodeId.of("billing");
         private static final byte[] KEY = bytesTo(32);
         private static final Keyring RING = new Keyring(List.of(KEY));
-        private static final LaneMac MAC = new LaneMac(RING.laneKeys(SOURCE, TARGET));
+        private static final LaneMac MAC = new LaneMac(RING, SOURCE, TARGET);
     }
 
     private static final int MAC_BYTES = 16;

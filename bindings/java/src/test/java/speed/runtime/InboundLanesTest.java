@@ -73,7 +73,7 @@ class InboundLanesTest {
         NodeId from = NodeId.of(source);
         NodeId to = NodeId.of("billing");
         LaneWriter writer = new LaneWriter(root.path().toString(), source, "billing", 1,
-                new LaneMac(ring.laneKeys(from, to)), new LaneWriter.Manner(1 << 26, false, false));
+                new LaneMac(ring, from, to), new LaneWriter.Manner(1 << 26, false, false));
         Block block = new Block(text.length() + 104);
         int bytes = new LinkSealer(ring, from, to, 1, nonce -> { }).seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1,
                 text.getBytes(StandardCharsets.UTF_8));

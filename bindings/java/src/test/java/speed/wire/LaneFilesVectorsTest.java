@@ -18,7 +18,7 @@ class LaneFilesVectorsTest {
     private final NodeId source = NodeId.of(vectors.text("source"));
     private final NodeId target = NodeId.of(vectors.text("target"));
     private final Keyring ring = new Keyring(vectors.keys("accepted_keys"));
-    private final LaneMac mac = new LaneMac(ring.laneKeys(source, target));
+    private final LaneMac mac = new LaneMac(ring, source, target);
 
     @TestFactory
     Stream<DynamicTest> aCursorIsReadAndWrittenAsStated() {
