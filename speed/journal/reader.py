@@ -74,16 +74,13 @@ class Journal:
 
         Raises JournalDamagedError if what a lane records cannot be read; with ``skip_damaged`` it is left out.
         """
-        found, damaged = self._survey()
+        found, damaged = self.survey()
         if damaged and not skip_damaged:
             raise next(iter(damaged.values()))
-        return sorted(found, key=lambda info: info[1:])
+        return found
 
-    def damaged_lanes(self) -> dict[str, JournalDamagedError]:
-        """The lanes of which nobody can tell what they record, by their ids."""
-        return self._survey()[1]
-
-    def _survey(self) -> tuple[list[LaneInfo], dict[str, JournalDamagedError]]:
+    def survey(self) -> tuple[list[LaneInfo], dict[str, JournalDamagedError]]:
+        """All lanes, and by their ids those of which nobody can tell what they record."""
         try:
             present = lanes_in(self.directory, MAX_JOURNAL_LANES)
         except OSError as error:
@@ -100,7 +97,7 @@ class Journal:
                 damaged[lane_id] = error
             else:
                 found += [info] if info else []
-        return found, damaged
+        return sorted(found, key=lambda info: info[1:]), damaged
 
     def lane(self, lane_id: str) -> LaneInfo:
         """What one lane holds. Raises JournalExpiredError if retention removed all of it."""

@@ -254,7 +254,7 @@ def test_a_source_has_as_many_lanes_as_are_left_for_others_and_those_go_on(
     with place.writer() as writer:
         assert [take_all(source) for source in ("a", "b", "c", "d", "e")] == [4, 2, 1, 1, 0]
         writer.record(Subject("topic", "flights.0", "a"), incoming([1]))
-    with place.writer() as writer, pytest.raises(JournalFullError, match="a has 4 lanes .* 0 are left for all"):
+    with place.writer() as writer, pytest.raises(JournalFullError, match=r"a has 4 lanes .* 0 are left for all"):
         writer.record(Subject("topic", "flights.9", "a"), incoming([0]))
     assert len(place.reader.lanes()) == 8
 
