@@ -183,7 +183,7 @@ def test_what_comes_after_a_run_of_available_now_began_is_for_the_next_one(recor
     reader.prepareForTriggerAvailableNow()
     recorded.topic("a", "p", 5)
     recorded.topic("b", "p", 5)
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    end: Any = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert sum(number for number, _ in end.values()) == 5
 
 
