@@ -252,6 +252,8 @@ class JournalWriter:
             kept = files.segments()
             if any(files.size(first) for first in kept if first not in firsts):
                 return None
+        if (noted := self._removed.get(bytes.fromhex(lane_id))) is not None:
+            return noted  # a crash ended its removal
         if self._described(lane_id) is None:
             return -1 if firsts else None
         end = self._journal.end(lane_id, skip_damaged=True)

@@ -37,6 +37,8 @@ class RefusedEvents:
             return
         if len(self._told) >= _MAX_SOURCES:
             self._told = {source: one for source, one in self._told.items() if now < one.until}
+            if len(self._told) >= _MAX_SOURCES:
+                return
         self._told[arrival.source] = _Told(now + AGAIN_SECONDS, 0)
         more = f"; {told.left_out} more of its events were refused since the last report" if told.left_out else ""
         arrival.report(error.code, f"{error}{more}"[:MAX_ERROR_CHARACTERS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,28 @@ def test_a_lane_of_which_retention_leaves_nothing_is_removed_and_its_end_is_know
         writer.record(SUBJECT, incoming([5, 6]))
     assert place.lane != lane
     assert place.numbers() == [5, 6]
+
+
+@pytest.mark.parametrize("segments_left", [True, False])
+def test_a_lane_whose_removal_a_crash_ended_half_way_is_removed_by_the_next_writer(
+    place: Place, clock: Clock, segments_left: bool
+) -> None:
+    """J-14: it was noted before, and records of its subject go to another lane."""
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming(range(5)))
+        lane, kept = place.lane, shutil.copytree(place.directory / place.lane, place.path / "kept")
+        clock.now += 61_000
+        writer.retain()
+    shutil.copytree(kept, place.directory / lane)
+    if not segments_left:
+        (segment,) = (place.directory / lane).glob("*.segment")
+        segment.unlink()
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming([5]))
+        writer.retain()
+    assert not (place.directory / lane).exists()
+    assert place.reader.removed() == {lane: 5}
+    assert place.numbers() == [5]
 
 
 def test_retention_gives_lanes_back_to_a_source_that_had_taken_all(

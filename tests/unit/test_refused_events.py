@@ -70,6 +70,6 @@ def test_only_events_that_nobody_asked_to_acknowledge_are_reported(clock: list[f
 def test_what_is_remembered_of_publishers_is_bounded(clock: list[float]) -> None:
     reports = RefusedEvents()
     for number in range(5000):
-        clock[0] += 0.01
+        clock[0] += 0.0001
         reports.report(Publisher(f"n{number}").arrival(), JournalFullError("full"))
     assert len(reports._told) <= 1024
