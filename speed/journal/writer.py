@@ -240,8 +240,10 @@ class JournalWriter:
                 else:
                     whole[lane_id] = end
         self._note_removed({lane_id: end for lane_id, end in whole.items() if end >= 0})
+        self._ids = {subject: lane_id for subject, lane_id in self._ids.items() if lane_id not in whole}
         for lane_id in whole:
-            self._remove_lane(lane_id)
+            with suppress(OSError):
+                self._remove_lane(lane_id)
 
     def _end_of_rest(self, lane_id: str, firsts: list[int]) -> int | None:
         """The offset that comes next in a lane of which nothing is left without these segments; None if there is.
@@ -275,7 +277,6 @@ class JournalWriter:
         lane = self._lanes.pop(lane_id, None)
         if lane is not None:
             lane.release()
-        self._ids = {subject: known for subject, known in self._ids.items() if known != lane_id}
         self._retention.forget(lane_id)
         _remove_directory(self.directory, lane_id)
         del self._sources[lane_id]

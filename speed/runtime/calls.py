@@ -40,6 +40,7 @@ from speed.wire.harmless import harmless
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 log = logger("speed.segments")
+messages = logger("speed.messages")
 
 _UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
 ANSWER_GRACE_SECONDS = 0.25
@@ -247,7 +248,7 @@ class Calls:
         if code in _UNRECORDED:
             self._context.stats.count("events_reported_refused")
             kind = f"refused {code} {source}"
-            self._context.said.warn(log, kind, "%s does not record events: %s: %s", source, code, harmless(text))
+            self._context.said.warn(messages, kind, "%s does not record events: %s: %s", source, code, harmless(text))
         else:
             self._unexpected(error)
 
