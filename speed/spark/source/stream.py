@@ -6,7 +6,7 @@ holds something else there was lost or replaced: that is an error unless ``failO
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -69,15 +69,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """How far the next micro-batch goes: to the ends of all lanes, or the limit's share of each.
 
-        Raises JournalReplacedError, JournalExpiredError for a place that is lost, unless ``failOnDataLoss`` is false.
+        Raises JournalReplacedError, JournalExpiredError for a place that is lost, and JournalDamagedError for a lane
+        that was cut, unless ``failOnDataLoss`` is false.
         """
         ends = self._ends() if self._target is None else self._target
         places = self._kept(_places(start), ends)
         begins = {lane: places.get(lane, Place()).next for lane in ends}
         waiting = {lane: end - begins[lane] for lane, end in ends.items() if end > begins[lane]}
+        if self._options.fail_on_data_loss:
+            self._check_ends(waiting)
         taken = waiting if isinstance(limit, ReadAllAvailable) else shares(waiting, _rows(limit))
         moved = {lane: self._place(lane, begins[lane] + count) for lane, count in taken.items() if count}
         return _offsets({**places, **moved})
+
+    def _check_ends(self, lanes: Iterable[str]) -> None:
+        for lane in lanes:
+            try:
+                self._journal.end(lane)
+            except JournalDamagedError as error:
+                raise JournalDamagedError(f"{error}: failOnDataLoss=false does", error.offset) from None
 
     def _kept(self, places: dict[str, Place], ends: dict[str, int]) -> dict[str, Place]:
         """The places in lanes that are still there; one of another journal goes back to the beginning."""
@@ -137,8 +147,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._target = self._ends()
 
     def _ends(self) -> dict[str, int]:
-        skip = not self._options.fail_on_data_loss
-        return {lane.id: self._journal.end(lane.id, skip_damaged=skip) for lane in self._lanes()}
+        """Of lanes that were cut, where they ended before: who is there already has lost nothing."""
+        return {lane.id: self._journal.end(lane.id, skip_damaged=True) for lane in self._lanes()}
 
     def _lanes(self) -> list[LaneInfo]:
         return wanted_lanes(self._journal, self._options, self._said)
