@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +12,7 @@ import click
 from speed.cli.options import Settings, common_options
 from speed.cli.output import echo, echo_json, print_rows, print_value
 from speed.cli.shown import shown_payload
-from speed.errors import JournalDamagedError
+from speed.errors import JournalDamagedError, JournalExpiredError
 
 if TYPE_CHECKING:
     from speed.journal import Journal, LaneInfo, Record
@@ -33,7 +35,7 @@ def list_command(settings: Settings, directory: str | None) -> None:
     """List the lanes: what is recorded, from whom, and which offsets are there."""
     journal = _journal(settings, directory)
     lanes, damaged = journal.survey()
-    rows = [(*info, journal.first(info.id), journal.end(info.id, skip_damaged=True)) for info in lanes]
+    rows = [row for info in lanes for row in _row(journal, info)]
     if settings.as_json:
         print_value([dict(zip(COLUMNS, row, strict=True)) for row in rows], True)
     else:
@@ -69,7 +71,7 @@ def verify_command(settings: Settings, directory: str | None) -> int:
 
     journal = _journal(settings, directory)
     lanes, unknown = journal.survey()
-    found = [(info, *_verified(journal, info)) for info in lanes]
+    found = [(info, *verified) for info in lanes for verified in _verified(journal, info)]
     found += [(LaneInfo(lane, "", "", ""), 0, str(error)) for lane, error in unknown.items()]
     damaged = sum(1 for *_, damage in found if damage)
     if settings.as_json:
@@ -96,16 +98,23 @@ def _chosen(journal: Journal, beginning: str) -> LaneInfo:
     return found[0]
 
 
-def _verified(journal: Journal, info: LaneInfo) -> tuple[int, str]:
-    """How many records can be read, and the first damage."""
-    first, damage = journal.first(info.id), ""
-    try:
-        for _ in journal.read(info.id, first, journal.end(info.id)):
-            pass
-    except JournalDamagedError as error:
-        damage = str(error)
-    records = journal.read(info.id, first, _BEYOND if damage else journal.end(info.id), skip_damaged=True)
-    return sum(1 for _ in records), damage
+def _row(journal: Journal, info: LaneInfo) -> Iterator[tuple[str | int, ...]]:
+    """Nothing of a lane that retention removed since it was listed."""
+    with suppress(JournalExpiredError):
+        yield (*info, journal.first(info.id), journal.end(info.id, skip_damaged=True))
+
+
+def _verified(journal: Journal, info: LaneInfo) -> Iterator[tuple[int, str]]:
+    """How many records can be read, and the first damage. Retention may take some, or all, meanwhile."""
+    with suppress(JournalExpiredError):
+        first, damage = journal.first(info.id), ""
+        try:
+            for _ in journal.read(info.id, first, journal.end(info.id)):
+                pass
+        except JournalDamagedError as error:
+            damage = str(error)
+        records = journal.read(info.id, first, _BEYOND if damage else journal.end(info.id), skip_damaged=True)
+        yield sum(1 for _ in records), damage
 
 
 def _described(info: LaneInfo, record: Record) -> dict[str, Any]:

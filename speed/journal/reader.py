@@ -179,6 +179,7 @@ class Journal:
             segment = self._open(files, segments[-1])
             if segment is not None:
                 return self._walk_to_end(files.id, segment, skip_damaged)
+        self._check_removed(files.id)
         return 0
 
     def _walk_to_end(self, lane_id: str, segment: Segment, skip_damaged: bool) -> int:
@@ -389,6 +390,7 @@ class Journal:
             return LaneFiles(self.directory, lane_id)
         except OSError as error:
             self._lanes.pop(lane_id, None)
+            self._check_removed(lane_id)
             raise JournalError(f"lane {lane_id} of {self.directory} cannot be opened: {error.strerror}") from None
 
     def _open(self, files: LaneFiles, first: int) -> Segment | None:

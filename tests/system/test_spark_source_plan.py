@@ -15,6 +15,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from speed.errors import JournalDamagedError, JournalExpiredError, JournalReplacedError
+from speed.journal import Journal
 from speed.journal.record import call_bytes
 from speed.spark.source.options import read_options
 from speed.spark.source.read import BatchReader, JournalRows, LanePart
@@ -372,6 +373,24 @@ def test_a_lane_that_was_read_to_its_end_may_be_removed_and_leaves_the_checkpoin
     recorded, lane = removed(root)
     end = stream(recorded).latestOffset({lane: [10, "00" * 12]}, ReadAllAvailable())
     assert [recorded.journal.lane(one).subject for one in end] == ["b"]
+    recorded.close()
+
+
+def test_a_lane_that_is_removed_while_lanes_are_looked_at_ends_no_query(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-14: the list of lanes is older than their files."""
+    recorded = Recorded(root, max_bytes=1 << 20)
+    recorded.topic("a", "p", 10, payload=b"x" * 1000)
+    before = recorded.journal.survey()
+    while recorded.journal.removed() == {}:
+        recorded.topic("b", "p", 100, payload=b"x" * 1000)
+    monkeypatch.setattr(Journal, "survey", lambda journal: before)
+    reader = stream(recorded)
+    assert reader.initialOffset() == {}
+    assert stream(recorded, startingOffsets="latest").initialOffset() == {}
+    assert reader.latestOffset({}, ReadAllAvailable()) == {}
+    assert list(BatchReader(read_options({"root": root}, streaming=False), SCHEMA).partitions()) == []
     recorded.close()
 
 

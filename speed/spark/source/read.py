@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logger("speed.spark")
 
+T = TypeVar("T")
 BATCH_ROWS = 8192
 _ALWAYS = 1 << 62
 
@@ -103,10 +105,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
         """Lanes that are asked for, between the times that are asked for, in parts of about equal size."""
         journal, options, pruning = open_journal(self._options), self._options, self._pruning
         parts: list[LanePart] = []
-        for lane in wanted_lanes(journal, options, set()):
-            if pruning.takes(lane):
-                start, end = pruning.offsets(journal, lane, options.fail_on_data_loss)
-                parts.extend(cut(lane, start, end, options.messages_per_partition, pruning.until_ms))
+        lanes = filter(pruning.takes, wanted_lanes(journal, options, set()))
+        offsets = still_there(lanes, lambda lane: pruning.offsets(journal, lane, options.fail_on_data_loss))
+        for lane, (start, end) in offsets:
+            parts.extend(cut(lane, start, end, options.messages_per_partition, pruning.until_ms))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -187,6 +189,13 @@ def wanted_lanes(journal: Journal, options: ReadOptions, said: set[str]) -> list
         log.warning("%d lanes are damaged and not read, the first: %s", len(damaged), error)
     said.update(damaged)
     return [lane for lane in lanes if _is_wanted(lane, options)]
+
+
+def still_there(lanes: Iterable[LaneInfo], ask: Callable[[LaneInfo], T]) -> Iterator[tuple[LaneInfo, T]]:
+    """What is asked of each lane, without those that retention removed since they were listed."""
+    for lane in lanes:
+        with suppress(JournalExpiredError):
+            yield lane, ask(lane)
 
 
 def _is_wanted(lane: LaneInfo, options: ReadOptions) -> bool:

@@ -27,7 +27,7 @@ from speed.errors import (
 )
 from speed.journal import LaneInfo
 from speed.spark.source.options import ReadOptions
-from speed.spark.source.read import JournalRows, LanePart, cut, first_kept, open_journal, wanted_lanes
+from speed.spark.source.read import JournalRows, LanePart, cut, first_kept, open_journal, still_there, wanted_lanes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Where a query begins that has no checkpoint yet."""
         if self._options.starting_offsets == "latest":
             return _offsets({lane: self._place(lane, end) for lane, end in self._ends().items()})
-        return _offsets({lane.id: Place(self._journal.first(lane.id)) for lane in self._lanes()})
+        firsts = still_there(self._lanes(), lambda lane: self._journal.first(lane.id))
+        return _offsets({lane.id: Place(first) for lane, first in firsts})
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """How far the next micro-batch goes: to the ends of all lanes, or the limit's share of each.
@@ -148,7 +149,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _ends(self) -> dict[str, int]:
         """Of lanes that were cut, where they ended before: who is there already has lost nothing."""
-        return {lane.id: self._journal.end(lane.id, skip_damaged=True) for lane in self._lanes()}
+        ends = still_there(self._lanes(), lambda lane: self._journal.end(lane.id, skip_damaged=True))
+        return {lane.id: end for lane, end in ends}
 
     def _lanes(self) -> list[LaneInfo]:
         return wanted_lanes(self._journal, self._options, self._said)
