@@ -17,7 +17,8 @@ SpeedError
 │   ├── ExecutionFailedError  CallTimeoutError  InternalError
 │   └── SegmentsLostError  CallWithdrawnError  NodeLeavingError
 ├── JournalError           a journal cannot be written or read
-│   └── JournalTakenError  JournalFullError  JournalExpiredError  JournalDamagedError
+│   └── JournalTakenError  JournalFullError  JournalRefusedError
+│       JournalExpiredError  JournalDamagedError  JournalReplacedError
 └── WireError              bytes of a peer that break a rule of ``registry_spec/``
 """
 
@@ -271,9 +272,21 @@ class JournalTakenError(JournalError):
 
 
 class JournalFullError(JournalError):
-    """A journal has as many lanes as it can have: nothing of another topic or source is recorded."""
+    """A journal has no lane left for this source: nothing of another topic of it is recorded."""
 
     code = "JOURNAL_FULL"
+
+
+class JournalRefusedError(JournalError):
+    """This is not recorded: the journal's configuration says so, or it is too large."""
+
+    code = "JOURNAL_REFUSED"
+
+
+class JournalReplacedError(JournalError):
+    """A position is of another journal: this one was made anew, or restored from a copy."""
+
+    code = "JOURNAL_REPLACED"
 
 
 class JournalExpiredError(JournalError):

@@ -1,4 +1,4 @@
-"""Descriptions and segments of one lane of a journal (J-2 to J-6)."""
+"""Descriptions, ends and segments of one lane of a journal, and lanes removed (J-2 to J-6, J-12, J-14)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from typing import Any
 
 from scripts.vectors.fixed import ACCEPTED, FOREIGN, NONCE, OLD, RING, SOURCE, TIME, flipped, patched
 from speed.wire.envelope import make_sequence
-from speed.wire.journal import BLOCK_HEADER_BYTES, Entry, SegmentKeys, Subject, seal_description
+from speed.wire.journal import (
+    BLOCK_HEADER_BYTES,
+    Description,
+    Entry,
+    SegmentKeys,
+    Subject,
+    seal_description,
+    seal_end,
+    seal_removed,
+)
 from speed.wire.seal import Keyring
 
 SUBJECT = Subject("topic", "orders.created", SOURCE)
-LANE = RING.journal_id(SUBJECT.name())
+LANE = bytes(range(0x60, 0x70))
+BEFORE = bytes(range(0x70, 0x80))
 FIRST = 40
 
 
@@ -51,15 +61,19 @@ def journal() -> dict[str, Any]:
             "ended": ended,
         }
 
-    other = RING.journal_id(SUBJECT._replace(source="etl.1").name())
+    other = BEFORE
     return {
-        "about": "J-2 to J-6. `lane` is the lane's id; each segment's name has offset `first`.",
+        "about": "J-2 to J-6, J-12, J-14. `lane` is the lane's id; each segment's name has offset `first`.",
         "accepted_keys": ACCEPTED,
         "lane": LANE.hex(),
         "first": FIRST,
         "subject": SUBJECT._asdict(),
         "valid": _valid(),
         "invalid": _invalid(),
+        "ends_valid": _ends(),
+        "ends_invalid": _bad_ends(),
+        "removed_valid": _removed(),
+        "removed_invalid": _bad_removed(),
         "segments": [
             ends("empty", "an empty segment taken for damage", b"", 0, "clean"),
             ends("two blocks", "field order", one + two, 3, "clean"),
@@ -82,37 +96,87 @@ def journal() -> dict[str, Any]:
     }
 
 
+def _described(subject: Subject = SUBJECT, ring: Keyring = RING, lane: bytes = LANE, **said: Any) -> bytes:
+    return seal_description(Description(subject, **said), lane, ring, NONCE)
+
+
+def _bad(name: str, bug: str, data: bytes) -> dict[str, Any]:
+    return {"name": name, "bug": bug, "hex": data.hex()}
+
+
 def _valid() -> list[dict[str, Any]]:
-    older = Keyring((OLD,))
+    def good(name: str, bug: str, data: bytes, *, after: bytes = b"", has_end: bool = True) -> dict[str, Any]:
+        return {"name": name, "bug": bug, "hex": data.hex(), "after": after.hex(), "has_end": has_end}
+
     return [
-        {"name": "description", "bug": "basic form", "hex": seal_description(SUBJECT, LANE, RING, NONCE).hex()},
-        {
-            "name": "older key",
-            "bug": "only the first key opens",
-            "hex": seal_description(SUBJECT, LANE, older, NONCE).hex(),
-        },
+        good("description", "basic form", _described()),
+        good("older key", "only the first key opens", _described(ring=Keyring((OLD,)))),
+        good("after a lane that was cut", "the other lane forgotten", _described(after=BEFORE), after=BEFORE),
+        good("version 1", "journals of before refused", _described(has_end=False), has_end=False),
     ]
 
 
 def _invalid() -> list[dict[str, Any]]:
-    good = seal_description(SUBJECT, LANE, RING, NONCE)
-
-    def bad(name: str, bug: str, data: bytes) -> dict[str, Any]:
-        return {"name": name, "bug": bug, "hex": data.hex()}
-
-    def sealed(subject: Subject) -> bytes:
-        return seal_description(subject, LANE, RING, NONCE)
-
+    good = _described()
     return [
-        bad("empty", "length unchecked", b""),
-        bad("cut", "tag optional", good[:-1]),
-        bad("magic", "magic unchecked", patched(good, 0, b"SPJB")),
-        bad("version", "version unchecked", patched(good, 4, b"\x02")),
-        bad("reserved", "reserved bytes unchecked", patched(good, 7, b"\x01")),
-        bad("bit flipped", "tag unchecked", flipped(good, 30)),
-        bad("other lane", "description moved", seal_description(SUBJECT, bytes(16), RING, NONCE)),
-        bad("too long", "length unbounded", sealed(SUBJECT._replace(subject="x" * 1100))),
-        bad("unknown kind", "kind unchecked", sealed(SUBJECT._replace(kind="queue"))),
-        bad("pattern for a topic", "subject unchecked", sealed(SUBJECT._replace(subject="orders.*"))),
-        bad("path for a source", "name unchecked", sealed(SUBJECT._replace(source="../x"))),
+        _bad("empty", "length unchecked", b""),
+        _bad("cut", "tag optional", good[:-1]),
+        _bad("magic", "magic unchecked", patched(good, 0, b"SPJB")),
+        _bad("version", "version unchecked", patched(good, 4, b"\x03")),
+        _bad("version taken back", "version not authentic", patched(good, 4, b"\x01")),
+        _bad("reserved", "reserved bytes unchecked", patched(good, 7, b"\x01")),
+        _bad("bit flipped", "tag unchecked", flipped(good, 30)),
+        _bad("other lane", "description moved", _described(lane=bytes(16))),
+        _bad("too long", "length unbounded", _described(SUBJECT._replace(subject="x" * 1100))),
+        _bad("unknown kind", "kind unchecked", _described(SUBJECT._replace(kind="queue"))),
+        _bad("pattern for a topic", "subject unchecked", _described(SUBJECT._replace(subject="orders.*"))),
+        _bad("path for a source", "name unchecked", _described(SUBJECT._replace(source="../x"))),
+        _bad("after no lane", "length of an id unchecked", _described(after=b"short")),
+    ]
+
+
+def _ends() -> list[dict[str, Any]]:
+    return [
+        {"name": "end", "bug": "basic form", "hex": seal_end(43, LANE, RING).hex(), "offset": 43},
+        {"name": "nothing", "bug": "0 taken for none", "hex": seal_end(0, LANE, RING).hex(), "offset": 0},
+        {"name": "older key", "bug": "first key only", "hex": seal_end(43, LANE, Keyring((OLD,))).hex(), "offset": 43},
+    ]
+
+
+def _bad_ends() -> list[dict[str, Any]]:
+    good = seal_end(43, LANE, RING)
+    return [
+        _bad("empty", "length unchecked", b""),
+        _bad("zeros", "what power cut off taken for 0", bytes(len(good))),
+        _bad("cut", "MAC optional", good[:-1]),
+        _bad("longer", "length unchecked", good + b"\0"),
+        _bad("magic", "magic unchecked", patched(good, 3, b"R")),
+        _bad("version", "version unchecked", patched(good, 4, b"\x02")),
+        _bad("reserved", "reserved bytes unchecked", patched(good, 7, b"\x01")),
+        _bad("earlier", "offset not authentic", patched(good, 23, b"\x2a")),
+        _bad("bit of the MAC", "MAC cut short", flipped(good, len(good) - 1)),
+        _bad("other lane", "end moved", seal_end(43, BEFORE, RING)),
+    ]
+
+
+def _removed() -> list[dict[str, Any]]:
+    lanes = {LANE: 43, BEFORE: 0}
+
+    def good(name: str, bug: str, lanes: dict[bytes, int]) -> dict[str, Any]:
+        listed = [[lane.hex(), offset] for lane, offset in lanes.items()]
+        return {"name": name, "bug": bug, "hex": seal_removed(lanes, RING).hex(), "lanes": listed}
+
+    return [good("two lanes", "field order", lanes), good("none", "empty list refused", {})]
+
+
+def _bad_removed() -> list[dict[str, Any]]:
+    good = seal_removed({LANE: 43}, RING)
+    return [
+        _bad("empty", "length unchecked", b""),
+        _bad("cut", "MAC optional", good[:-1]),
+        _bad("magic", "magic unchecked", patched(good, 3, b"E")),
+        _bad("version", "version unchecked", patched(good, 4, b"\x02")),
+        _bad("bit of an id", "ids not authentic", flipped(good, 16)),
+        _bad("bit of an offset", "offsets not authentic", flipped(good, 39)),
+        _bad("an end", "one key for both", seal_end(43, LANE, RING)),
     ]

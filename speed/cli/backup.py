@@ -135,16 +135,26 @@ class Copying:
             self._copied["bytes"] += _write(copy, io.BytesIO(seen))  # one that is torn fails its MAC there
 
     def _journal(self, name: str) -> None:
-        """Segments only grow at their end, and readers pass a block that is not whole."""
+        """Segments only grow at their end, and readers pass a block that is not whole; removed lanes are named last."""
         self._copied["journals"] += 1
         journal, copy = names.child_path(self._root, name), names.child_path(self._copy, name)
-        self._flat(journal, copy, "")
+        os.mkdir(copy, 0o700)
         for lane in _directories(journal):
-            self._flat(names.child_path(journal, lane), names.child_path(copy, lane), "")
+            self._journal_lane(names.child_path(journal, lane), names.child_path(copy, lane))
+        self._contents(journal, copy, "")
+
+    def _journal_lane(self, lane: str, copy: str) -> None:
+        """How far it was written before what was written: a copy that grew meanwhile was not cut."""
+        os.mkdir(copy, 0o700)
+        self._rewritten(names.child_path(lane, names.JOURNAL_END), names.child_path(copy, names.JOURNAL_END))
+        self._contents(lane, copy, "", without=names.JOURNAL_END)
 
     def _flat(self, directory: str, copy: str, kind: str) -> None:
         os.mkdir(copy, 0o700)
-        for filename in _files(directory):
+        self._contents(directory, copy, kind)
+
+    def _contents(self, directory: str, copy: str, kind: str, *, without: str = "") -> None:
+        for filename in (name for name in _files(directory) if name != without):
             is_there = self._file(names.child_path(directory, filename), names.child_path(copy, filename))
             if kind:
                 self._copied[kind] += is_there

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from speed.cli.options import Settings, common_options
-from speed.cli.output import echo_json, print_rows, print_value
+from speed.cli.output import echo, echo_json, print_rows, print_value
 from speed.cli.shown import shown_payload
-from speed.errors import JournalDamagedError
+from speed.errors import JournalDamagedError, JournalExpiredError
 
 if TYPE_CHECKING:
     from speed.journal import Journal, LaneInfo, Record
 
 COLUMNS = ("lane", "kind", "subject", "source", "first", "end")
+_BEYOND = 1 << 62
+"""A lane that is damaged is read as far as it goes."""
 directory_option = click.option("--directory", metavar="DIR", help="The journal (default: <root>/journal).")
 
 
@@ -30,11 +34,14 @@ def journal_command() -> None:
 def list_command(settings: Settings, directory: str | None) -> None:
     """List the lanes: what is recorded, from whom, and which offsets are there."""
     journal = _journal(settings, directory)
-    rows = [(*info, journal.first(info.id), journal.end(info.id)) for info in journal.lanes()]
+    lanes, damaged = journal.survey()
+    rows = [row for info in lanes for row in _row(journal, info)]
     if settings.as_json:
         print_value([dict(zip(COLUMNS, row, strict=True)) for row in rows], True)
     else:
         print_rows(COLUMNS, rows, empty=f"No lanes in {journal.directory}.")
+    for error in damaged.values():
+        echo(str(error), error=True)
 
 
 @journal_command.command("read")
@@ -59,13 +66,17 @@ def read_command(
 @directory_option
 @common_options
 def verify_command(settings: Settings, directory: str | None) -> int:
-    """Open every block of every lane. Ends with status 1 if something is damaged."""
+    """Open every block of every lane. Ends with status 1 if something is damaged, or was cut off."""
+    from speed.journal import LaneInfo
+
     journal = _journal(settings, directory)
-    found = [(info, *_verified(journal, info)) for info in journal.lanes()]
+    lanes, unknown = journal.survey()
+    found = [(info, *verified) for info in lanes for verified in _verified(journal, info)]
+    found += [(LaneInfo(lane, "", "", ""), 0, str(error)) for lane, error in unknown.items()]
     damaged = sum(1 for *_, damage in found if damage)
     if settings.as_json:
-        lanes = [{"lane": info.id, "records": records, "damage": damage} for info, records, damage in found]
-        print_value({"lanes": lanes, "damaged": damaged}, True)
+        shown = [{"lane": info.id, "records": records, "damage": damage} for info, records, damage in found]
+        print_value({"lanes": shown, "damaged": damaged}, True)
     else:
         rows = [(*info, records, damage or "whole") for info, records, damage in found]
         print_rows((*COLUMNS[:4], "records", "state"), rows, empty=f"No lanes in {journal.directory}.")
@@ -80,31 +91,30 @@ def _journal(settings: Settings, directory: str | None) -> Journal:
 
 
 def _chosen(journal: Journal, beginning: str) -> LaneInfo:
-    found = [info for info in journal.lanes() if info.id.startswith(beginning)]
+    found = [info for info in journal.survey()[0] if info.id.startswith(beginning)]
     if len(found) != 1:
         what = "several lanes begin" if found else "no lane begins"
         raise click.BadParameter(f"{what} with {beginning!r}; `speed journal list` shows all", param_hint="LANE")
     return found[0]
 
 
-def _verified(journal: Journal, info: LaneInfo) -> tuple[int, str]:
-    """How many records can be read, and the first damage."""
-    first, damage = journal.first(info.id), ""
-    try:
-        for _ in journal.read(info.id, first, _beyond(journal, info)):
-            pass
-    except JournalDamagedError as error:
-        damage = str(error)
-    records = journal.read(info.id, first, _beyond(journal, info), skip_damaged=True)
-    return sum(1 for _ in records), damage
+def _row(journal: Journal, info: LaneInfo) -> Iterator[tuple[str | int, ...]]:
+    """Nothing of a lane that retention removed since it was listed."""
+    with suppress(JournalExpiredError):
+        yield (*info, journal.first(info.id), journal.end(info.id, skip_damaged=True))
 
 
-def _beyond(journal: Journal, info: LaneInfo) -> int:
-    """Where a lane ends now; one that is damaged at its end is read as far as it goes."""
-    try:
-        return journal.end(info.id)
-    except JournalDamagedError:
-        return 1 << 62
+def _verified(journal: Journal, info: LaneInfo) -> Iterator[tuple[int, str]]:
+    """How many records can be read, and the first damage. Retention may take some, or all, meanwhile."""
+    with suppress(JournalExpiredError):
+        first, damage = journal.first(info.id), ""
+        try:
+            for _ in journal.read(info.id, first, journal.end(info.id)):
+                pass
+        except JournalDamagedError as error:
+            damage = str(error)
+        records = journal.read(info.id, first, _BEYOND if damage else journal.end(info.id), skip_damaged=True)
+        yield sum(1 for _ in records), damage
 
 
 def _described(info: LaneInfo, record: Record) -> dict[str, Any]:

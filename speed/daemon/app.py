@@ -233,6 +233,8 @@ class Daemon:
             settings = wanted.get(process.settings.name)
             if settings and settings.allow != process.settings.allow:
                 process.change_grants(replace(process.settings, allow=settings.allow))
+        if self._recording is not None and new.journal is not None:
+            self._recording.refuse(new.journal.refuse)
         self._config = _with_grants_of(old, new)
         unchanged = sorted(_differences(self._config, new))
         if unchanged:
@@ -246,10 +248,12 @@ class Daemon:
 
 
 def _with_grants_of(old: Config, new: Config) -> Config:
-    """``old`` with the grants of ``new``: what runs after a reload."""
+    """``old`` with the grants of ``new``, and what its journal refuses: what runs after a reload."""
     grants = {process.name: process.allow for process in new.processes}
     processes = tuple(replace(one, allow=grants.get(one.name, one.allow)) for one in old.processes)
-    journal = replace(old.journal, allow=new.journal.allow) if old.journal and new.journal else old.journal
+    journal = old.journal
+    if journal and new.journal:
+        journal = replace(journal, allow=new.journal.allow, refuse=new.journal.refuse)
     return replace(old, node=replace(old.node, allow=new.node.allow), processes=processes, journal=journal)
 
 

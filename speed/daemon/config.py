@@ -69,7 +69,10 @@ class LogSettings:
 
 @dataclass(frozen=True)
 class JournalSettings:
-    """``[journal]``: what speedd records, where, and for how long; ``allow`` says whose messages."""
+    """``[journal]``: what speedd records, where, and for how long; ``allow`` says whose messages.
+
+    Events of topics in ``refuse`` are not recorded, whatever ``topics`` says.
+    """
 
     directory: Path | None = None
     topics: tuple[str, ...] = ()
@@ -79,6 +82,7 @@ class JournalSettings:
     durability: str = "process"
     max_bytes: int | None = None
     max_age_seconds: float | None = None
+    refuse: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

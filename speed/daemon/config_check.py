@@ -105,6 +105,7 @@ class _Reader:
                 "topics": _list_of(_name(names.check_topic_pattern)),
                 "inboxes": _list_of(_name(names.check_node_name)),
                 "allow": grants,
+                "refuse": _list_of(_name(names.check_topic_pattern)),
                 "calls": _yes_or_no,
                 "durability": _one_of(DURABILITIES),
                 "max_bytes": _whole(MIN_JOURNAL_BYTES, 1 << 50),
@@ -187,6 +188,10 @@ class _Reader:
             self._report(("journal",), "[journal] records nothing", todo)
         if listens and not self._is_given(journal, "allow"):
             self._report(("journal",), "[journal] allows nobody to write", 'add allow = ["…"], the senders\' names')
+        for topic in journal.get("topics", ()):
+            if any(names.matches(one, topic) for one in journal.get("refuse", ())):
+                what = f"nothing of topic {topic!r} is recorded: refuse covers it"
+                self._report(("journal", "refuse"), what, "refuse less, or take it out of topics")
         daemon = next(iter(taken))
         if journal.get("topics") and not names.is_node_name(names.journal_node(daemon)):
             todo = "shorten the name of [node]"

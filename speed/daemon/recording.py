@@ -48,13 +48,18 @@ class Recording:
     def start(self) -> None:
         """Begin to record."""
         settings = self._settings
-        recorded = Recorded(settings.topics, settings.inboxes, settings.allow)
+        recorded = Recorded(settings.topics, settings.inboxes, settings.allow, settings.refuse)
         self._recorder = Recorder(self._writer, recorded, journal_node(self._name), **self._options)
 
     def change_grants(self, old: tuple[str, ...], allow: tuple[str, ...]) -> None:
         """Let others than before be recorded."""
         for node in self._recorder.nodes if self._recorder else ():
             change_grants(node, old, allow)
+
+    def refuse(self, topics: tuple[str, ...]) -> None:
+        """Refuse the events of other topics than before."""
+        if self._recorder:
+            self._recorder.refuse(topics)
 
     def lost(self) -> str | None:
         """The name of a recording node that is lost."""

@@ -1,18 +1,29 @@
-"""One lane's directory in a journal: its description and its segments, opened as L-10 says (J-1)."""
+"""A journal's files: each lane's description, end and segments, and the removed lanes, opened as L-10 says (J-1)."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from speed.errors import WireError
-from speed.fs.open import names_in, open_directory, open_regular, owners_of, read_small
+from speed.fs.open import names_in, open_directory, open_for_writing, open_regular, owners_of, read_small
 from speed.wire import names
-from speed.wire.journal import MAX_DESCRIPTION_BYTES, Subject, open_description
+from speed.wire.journal import (
+    END_BYTES,
+    MAX_DESCRIPTION_BYTES,
+    MAX_REMOVED_BYTES,
+    Description,
+    open_description,
+    open_end,
+    open_removed,
+)
 from speed.wire.seal import Keyring
 
 MAX_FILES = 1 << 20
 """Entries of one directory that are looked at."""
+END_LOOKS = 20
+"""So often an end is read that is not whole: it may just be written over."""
 
 
 class LaneFiles:
@@ -25,10 +36,28 @@ class LaneFiles:
         self.fd = open_directory(names.child_path(directory, lane_id))
         self._owners = owners_of(self.fd)
 
-    def subject(self, keyring: Keyring) -> Subject:
-        """What the lane records; OSError or WireError if that cannot be read."""
+    def description(self, keyring: Keyring) -> Description:
+        """What the lane says of itself; OSError or WireError if that cannot be read."""
         data = read_small(names.JOURNAL_DESCRIPTION, self.fd, self._owners, MAX_DESCRIPTION_BYTES + 1)
         return open_description(data, self.raw_id, keyring)
+
+    def end(self, keyring: Keyring) -> int:
+        """The offset that comes next, as its writer noted it; WireError if that cannot be read."""
+        for _ in range(END_LOOKS - 1):
+            with suppress(WireError):
+                return self._end(keyring)
+        return self._end(keyring)
+
+    def _end(self, keyring: Keyring) -> int:
+        try:
+            data = read_small(names.JOURNAL_END, self.fd, self._owners, END_BYTES + 1)
+        except OSError as error:
+            raise WireError("BAD_JOURNAL", f"its end cannot be read: {error.strerror}") from None
+        return open_end(data, self.raw_id, keyring)
+
+    def open_end(self) -> int:
+        """A descriptor for writing over the end; OSError for anything that is no file of ours."""
+        return open_for_writing(names.JOURNAL_END, self.fd, self._owners)
 
     def segments(self) -> list[int]:
         """First offsets of the segments, in order; what is no regular file is left out."""
@@ -38,6 +67,14 @@ class LaneFiles:
             if first is not None and entry.is_file(follow_symlinks=False):
                 found.append(first)
         return sorted(found)
+
+    def has(self, name: str) -> bool:
+        """Whether anything has this name; OSError if that cannot be found out."""
+        try:
+            os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     def size(self, first: int) -> int:
         """Bytes of a segment, 0 if there is none."""
@@ -77,10 +114,16 @@ def lanes_in(directory: str, limit: int) -> list[str]:
     return sorted(found)[:limit]
 
 
-def try_subject(directory: str, lane_id: str, keyring: Keyring) -> Subject | None:
-    """What a lane records; None for a directory that is not, or not yet, a lane of this key."""
+def removed_lanes(directory: str, keyring: Keyring) -> dict[bytes, int]:
+    """Ids of lanes that retention removed, and the offset that came next in each; none are known if that is damaged."""
+    fd = open_directory(directory)
     try:
-        with LaneFiles(directory, lane_id) as files:
-            return files.subject(keyring)
-    except (OSError, WireError):
-        return None
+        data = read_small(names.JOURNAL_REMOVED, fd, owners_of(fd), MAX_REMOVED_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    finally:
+        os.close(fd)
+    try:
+        return open_removed(data, keyring)
+    except WireError:
+        return {}

@@ -1,4 +1,4 @@
-"""Writing one lane: whole blocks at the end of its last segment, recovery after a crash (J-4 to J-6, J-9)."""
+"""Writing one lane: whole blocks at the end of its last segment, its end, recovery (J-4 to J-6, J-9, J-12)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from speed.errors import StorageError
-from speed.fs.open import create_file, open_directory, write_all
+from speed.errors import JournalError, StorageError, WireError
+from speed.fs.open import create_file, open_directory, replace_file, write_all, write_at_start
 from speed.journal.lane_files import LaneFiles
 from speed.journal.reader import Journal
 from speed.journal.segment import End, Segment
 from speed.wire import names
-from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Entry, SegmentKeys
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Description, Entry, SegmentKeys, seal_end
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
 from speed.wire.seal import Keyring, NonceSource
 
@@ -43,21 +43,24 @@ class LaneWriter:
         *,
         durable: bool,
     ) -> None:
-        """Finds the end of the lane; a torn block behind it is cut off."""
+        """Finds the end of the lane; a torn block behind it is cut off. One that was cut is left as it is."""
         self._journal = journal
         self.id = lane_id
         self._keyring = keyring
         self._nonces = nonces
         self._segment_bytes = segment_bytes
         self._durable = durable
-        self._fd = -1
+        self._fd = self._end_fd = -1
         self._size = 0
         self._first = -1
         self._keys: SegmentKeys | None = None
         self._tail: dict[int, bytes] | None = None
         self.next = 0
         self.last_ms = 0
-        self._last_sequence = 0
+        self.description: Description
+        self.is_cut = False
+        """Whether it ends before its noted end, or that cannot be read: nothing may be written to it."""
+        self._last_sequence: int | None = None
         self._gap = 0, 0
         """Offsets that no record has, since damage may have taken them: first and end."""
         self._recover()
@@ -66,23 +69,33 @@ class LaneWriter:
 
     def _recover(self) -> None:
         with LaneFiles(self._journal.directory, self.id) as files:
+            self.description = files.description(self._keyring)
             segments = files.segments()
-            if not segments:
-                return
-            segment = Segment(files.open(segments[-1]), segments[-1])
+            segment = Segment(files.open(segments[-1]), segments[-1]) if segments else None
+            try:
+                if segment is not None:
+                    self._find_end(segment)
+                self.is_cut = self.description.has_end and self._is_cut(files)
+                if segment is not None and segment.ended is not End.DAMAGED and not self.is_cut:
+                    self._reopen(segment)
+            finally:
+                if segment is not None:
+                    segment.close()
+
+    def _find_end(self, segment: Segment) -> None:
+        for header, _ in segment.headers():
+            self.last_ms = header.last_ms
+        self.next = segment.offset
+        if segment.ended is End.DAMAGED:
+            # How many records were lost cannot be known; each took a byte at least, so no offset comes twice.
+            self.next += segment.size() - segment.position
+            self._gap = segment.offset, self.next
+
+    def _is_cut(self, files: LaneFiles) -> bool:
         try:
-            for header, _ in segment.headers():
-                self.last_ms = header.last_ms
-            self.next = segment.offset
-            if segment.ended is End.DAMAGED:
-                # How many records were lost cannot be known; each took a byte at least, so no offset comes twice.
-                self.next += segment.size() - segment.position
-                self._gap = segment.offset, self.next
-            else:
-                self._reopen(segment)
-        finally:
-            segment.close()
-        self._remember_last(segments[0])
+            return self.next < files.end(self._keyring)
+        except WireError:
+            return True
 
     def _reopen(self, segment: Segment) -> None:
         """Go on in the last segment, behind its last whole block."""
@@ -91,14 +104,28 @@ class LaneWriter:
         if segment.ended is End.TORN:
             os.ftruncate(self._fd, segment.position)
 
-    def _remember_last(self, first: int) -> None:
-        """The last record that can be read; where the last block is damaged, it is looked for further back."""
+    def _find_last_record(self) -> int:
+        """Sequence of the last record that can be read; where the last block is damaged, one further back."""
+        first = self._journal.first(self.id)
         for start in (self.next - 1, self._tail_start()):
             found = deque(self._journal.read(self.id, max(first, start), self.next, skip_damaged=True), maxlen=1)
             if found:
-                self._last_sequence = found[0].sequence
                 self.last_ms = max(self.last_ms, found[0].recorded_at_ms)
-                return
+                return found[0].sequence
+        return max(self._records_before(), default=0)
+
+    def _records_before(self) -> dict[int, bytes]:
+        """The last records of the lane that this one goes on for, by their sequence."""
+        before = self.description.after.hex()
+        if not before:
+            return {}
+        try:
+            end = self._journal.end(before, skip_damaged=True)
+            start = max(self._journal.first(before), end - TAIL_RECORDS)
+            records = self._journal.read(before, start, end, skip_damaged=True)
+            return {record.sequence: record.message for record in records}
+        except JournalError:
+            return {}  # retention removed it
 
     def _tail_start(self) -> int:
         """Where the last TAIL_RECORDS records begin; offsets in the gap do not count."""
@@ -114,6 +141,8 @@ class LaneWriter:
         Raises StorageError if not everything is in the file (and flushed, when durable). To try again with the same
         messages is right: those that are in are known.
         """
+        if self._last_sequence is None:
+            self._last_sequence = self._find_last_record()
         try:
             entries = self._fresh(incoming, max(now_ms, self.last_ms))
             return sum(self._write(part) for part in _parts(entries, self._segment_bytes)) if entries else 0
@@ -124,7 +153,7 @@ class LaneWriter:
 
     def _fresh(self, incoming: Iterable[Incoming], now_ms: int) -> list[Entry]:
         entries = []
-        last = self._last_sequence
+        last = self._last_sequence or 0
         for sequence, redelivered, message in incoming:
             if sequence and sequence <= last and self._is_recorded(sequence, message):
                 continue
@@ -137,13 +166,13 @@ class LaneWriter:
         if self._tail is None:
             first = max(self._journal.first(self.id), self._tail_start())
             records = self._journal.read(self.id, first, self.next, skip_damaged=True)
-            self._tail = {record.sequence: record.message for record in records}
+            self._tail = self._records_before() | {record.sequence: record.message for record in records}
         return self._tail.get(sequence) == message
 
     def _write(self, entries: Sequence[Entry]) -> int:
         """Append blocks by one write; all of them count, or none."""
         if self._size >= self._segment_bytes or not self._reopened():
-            self.roll()
+            self._roll()
         assert self._keys is not None
         blocks, offset = [], self.next
         for part in _blocks(entries):
@@ -154,6 +183,7 @@ class LaneWriter:
             write_all(self._fd, data)
             if self._durable:
                 os.fdatasync(self._fd)
+            self._note_end(offset)
         except OSError:
             self._take_back()
             raise
@@ -161,6 +191,21 @@ class LaneWriter:
         self.next, self.last_ms, self._tail = offset, entries[-1].recorded_at_ms, None
         self._last_sequence = entries[-1].sequence
         return len(data)
+
+    def _note_end(self, offset: int) -> None:
+        """Behind the block, and never flushed: what is noted is there, whatever else a power cut takes (J-12)."""
+        data = seal_end(offset, bytes.fromhex(self.id), self._keyring)
+        if self._end_fd < 0:
+            self._end_fd = self._open_end(data)
+        write_at_start(self._end_fd, data)
+
+    def _open_end(self, data: bytes) -> int:
+        """The end of a lane that is known to be whole; one that was taken away meanwhile is made anew."""
+        with LaneFiles(self._journal.directory, self.id) as files:
+            try:
+                return files.open_end()
+            except OSError:
+                return replace_file(names.JOURNAL_END, data, files.fd)
 
     def _take_back(self) -> None:
         """Cut off what did not get in whole; the segment is left all the same, since it failed once."""
@@ -173,8 +218,8 @@ class LaneWriter:
 
     # --- segments ---
 
-    def roll(self) -> None:
-        """Begin the next segment; also an empty one, which keeps the count when all before it is removed (J-8)."""
+    def _roll(self) -> None:
+        """Begin the next segment."""
         if self._first == self.next and self._size == 0 and self._reopened():
             return
         directory = open_directory(names.child_path(self._journal.directory, self.id))
@@ -220,19 +265,15 @@ class LaneWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds a descriptor."""
-        return self._fd >= 0
-
-    @property
-    def segment(self) -> int:
-        """First offset of the segment that is written, -1 for none."""
-        return self._first
+        """Whether it holds descriptors."""
+        return self._fd >= 0 or self._end_fd >= 0
 
     def release(self) -> None:
-        """Close the descriptor; the next append opens the segment again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Close the descriptors; the next append opens the files again."""
+        for fd in (self._fd, self._end_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._end_fd = -1
 
 
 def _blocks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

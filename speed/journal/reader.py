@@ -1,4 +1,4 @@
-"""Reading a journal beside its writer, or after it: lanes, offsets, records, the call log (J-7, J-8, J-10).
+"""Reading a journal beside its writer, or after it: lanes, positions, records, the call log (J-7 to J-14).
 
 No node, no thread, no lock: segments only grow, and a record once given keeps its offset for ever.
 """
@@ -11,13 +11,20 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any, NamedTuple
 
-from speed.errors import JournalDamagedError, JournalError, JournalExpiredError, KeyFileError, WireError
+from speed.errors import (
+    JournalDamagedError,
+    JournalError,
+    JournalExpiredError,
+    JournalReplacedError,
+    KeyFileError,
+    WireError,
+)
 from speed.fs.key_source import KeySource
-from speed.journal.lane_files import LaneFiles, lanes_in
+from speed.journal.lane_files import LaneFiles, lanes_in, removed_lanes
 from speed.journal.record import Block, Call, Record, read_call
 from speed.journal.segment import End, Segment
 from speed.wire import names
-from speed.wire.journal import BlockHeader, SegmentKeys
+from speed.wire.journal import BlockHeader, Description, SegmentKeys
 from speed.wire.limits import MAX_JOURNAL_LANES
 from speed.wire.seal import Keyring
 
@@ -41,16 +48,18 @@ class Journal:
         directory: where it lies; ``names.journal_dir(root)`` unless speedd was told otherwise.
         key: the key file of its root.
 
-    Its methods raise JournalError, JournalExpiredError, JournalDamagedError, KeyFileError.
+    Its methods raise JournalError, JournalExpiredError, JournalDamagedError, JournalReplacedError, KeyFileError.
     """
 
     def __init__(self, directory: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
         self.key = os.path.abspath(os.fspath(key))
         self._ring: Keyring | None = None
-        self._lanes: dict[str, LaneInfo] = {}
+        self._lanes: dict[str, Description] = {}
         self._places: dict[str, tuple[int, int, int]] = {}
         """Where the last walk of each lane's last segment ended: segment, position, offset."""
+        self._marked: dict[str, tuple[int, int, int]] = {}
+        """The block that was marked last in each lane: segment, position, first offset."""
 
     def __reduce__(self) -> Any:
         return Journal, (self.directory, self.key)
@@ -60,38 +69,77 @@ class Journal:
 
     # --- lanes ---
 
-    def lanes(self) -> list[LaneInfo]:
-        """All lanes, by kind, subject and source. A lane keeps its id for ever."""
+    def lanes(self, *, skip_damaged: bool = False) -> list[LaneInfo]:
+        """All lanes, by kind, subject and source. A lane keeps its id for ever.
+
+        Raises JournalDamagedError if what a lane records cannot be read; with ``skip_damaged`` it is left out.
+        """
+        found, damaged = self.survey()
+        if damaged and not skip_damaged:
+            raise next(iter(damaged.values()))
+        return found
+
+    def survey(self) -> tuple[list[LaneInfo], dict[str, JournalDamagedError]]:
+        """All lanes, and by their ids those of which nobody can tell what they record."""
         try:
             present = lanes_in(self.directory, MAX_JOURNAL_LANES)
         except OSError as error:
             raise JournalError(
                 f"there is no journal in {self.directory} ({error.strerror}): name the directory that speedd writes"
             ) from None
-        found = (self._info(lane_id) for lane_id in present)
-        return sorted((info for info in found if info is not None), key=lambda info: info[1:])
+        self._lanes = {lane_id: self._lanes[lane_id] for lane_id in present if lane_id in self._lanes}
+        found: list[LaneInfo] = []
+        damaged: dict[str, JournalDamagedError] = {}
+        for lane_id in present:
+            try:
+                info = self._info(lane_id)
+            except JournalDamagedError as error:
+                damaged[lane_id] = error
+            else:
+                found += [info] if info else []
+        return sorted(found, key=lambda info: info[1:]), damaged
 
     def lane(self, lane_id: str) -> LaneInfo:
-        """What one lane holds."""
+        """What one lane holds. Raises JournalExpiredError if retention removed all of it."""
         info = self._info(lane_id) if names.is_journal_lane(lane_id) else None
         if info is None:
+            self._check_removed(lane_id)
             raise JournalError(f"there is no lane {lane_id!r} in {self.directory}: `speed journal list` shows all")
         return info
 
+    def _check_removed(self, lane_id: str) -> None:
+        end = self.removed().get(lane_id)
+        if end is not None:
+            raise JournalExpiredError(
+                f"lane {lane_id} was removed by retention with all its records, the last was {end - 1}: "
+                "keep more (max_bytes, max_age_seconds)",
+                end,
+            )
+
+    def removed(self) -> dict[str, int]:
+        """Lanes that retention removed wholly, not long ago, and the offset that came next in each."""
+        try:
+            lanes = removed_lanes(self.directory, self._keyring())
+        except OSError as error:
+            raise JournalError(f"{self.directory}/{names.JOURNAL_REMOVED} cannot be read: {error.strerror}") from None
+        return {lane.hex(): end for lane, end in lanes.items()}
+
     def _info(self, lane_id: str) -> LaneInfo | None:
         """None for a directory that is only just being made, or no lane."""
-        known = self._lanes.get(lane_id)
-        if known is not None:
-            return known
+        known = self._lanes.get(lane_id) or self._description(lane_id)
+        if known is None:
+            return None
+        self._lanes[lane_id] = known
+        return LaneInfo(lane_id, *known.subject)
+
+    def _description(self, lane_id: str) -> Description | None:
         try:
             with LaneFiles(self.directory, lane_id) as files:
-                subject = files.subject(self._keyring())
+                return files.description(self._keyring())
         except OSError:
             return None
         except WireError as error:
             raise self._unreadable(lane_id, "its description", 0, error) from None
-        info = self._lanes[lane_id] = LaneInfo(lane_id, *subject)
-        return info
 
     # --- offsets ---
 
@@ -101,23 +149,47 @@ class Journal:
             segments = files.segments()
         return segments[0] if segments else 0
 
-    def end(self, lane_id: str) -> int:
-        """The offset behind the last whole record. Reads headers of the last segment, and those only once."""
+    def end(self, lane_id: str, *, skip_damaged: bool = False) -> int:
+        """The offset behind the last whole record. Reads headers of the last segment, and those only once.
+
+        Raises JournalDamagedError for a lane that was cut, or is damaged there; with ``skip_damaged`` it is where the
+        lane ended before, as far as that is known.
+        """
         with self._files(lane_id) as files:
-            while segments := files.segments():
-                segment = self._open(files, segments[-1])
-                if segment is not None:
-                    return self._walk_to_end(lane_id, segment)
+            noted = self._noted_end(files, skip_damaged)
+            found = self._found_end(files, skip_damaged)
+        if found < noted and not skip_damaged:
+            raise self._cut(lane_id, found, noted)
+        return max(found, noted)
+
+    def _noted_end(self, files: LaneFiles, skip_damaged: bool) -> int:
+        """The end that the writer noted: what is behind it may be there, what is before it must."""
+        if not self._lanes[files.id].has_end:
+            return 0
+        try:
+            return files.end(self._keyring())
+        except WireError as error:
+            self._check_removed(files.id)
+            if not skip_damaged or error.reason == "UNKNOWN_KEY":
+                raise self._unreadable(files.id, "its end", 0, error) from None
+            return 0
+
+    def _found_end(self, files: LaneFiles, skip_damaged: bool) -> int:
+        while segments := files.segments():
+            segment = self._open(files, segments[-1])
+            if segment is not None:
+                return self._walk_to_end(files.id, segment, skip_damaged)
+        self._check_removed(files.id)
         return 0
 
-    def _walk_to_end(self, lane_id: str, segment: Segment) -> int:
+    def _walk_to_end(self, lane_id: str, segment: Segment, skip_damaged: bool) -> int:
         try:
             first, position, offset = self._places.get(lane_id, (-1, 0, 0))
             if first == segment.first and position <= segment.size():
                 segment.seek(position, offset)
             for _ in segment.headers():
                 pass
-            if segment.ended is End.DAMAGED:
+            if segment.ended is End.DAMAGED and not skip_damaged:
                 raise self._damaged(lane_id, segment)
             self._places[lane_id] = segment.first, segment.position, segment.offset
             return segment.offset
@@ -161,6 +233,62 @@ class Journal:
         finally:
             segment.close()
 
+    # --- positions ---
+
+    def mark(self, lane_id: str, offset: int) -> str:
+        """What a reader keeps beside the offset that comes next, for ``check``: of the block before it; empty for none.
+
+        Raises JournalDamagedError where the way to that block is damaged.
+        """
+        with self._files(lane_id) as files:
+            found = self._block_before(files, offset)
+        return found[0].nonce.hex() if found else ""
+
+    def check(self, lane_id: str, offset: int, mark: str) -> None:
+        """Whether a saved position is one of this lane, which may have been restored from a copy since then.
+
+        Raises JournalReplacedError if not; JournalDamagedError if that cannot be found out.
+        """
+        end = self.end(lane_id, skip_damaged=True)
+        if offset > end:
+            raise self._replaced(lane_id, offset, f"this lane ends at {end}")
+        with self._files(lane_id) as files:
+            found = self._block_before(files, offset) if mark else None
+        if found is not None and (found[0].nonce.hex() != mark or not found[1]):
+            raise self._replaced(lane_id, offset, "what is recorded there is something else")
+
+    def _block_before(self, files: LaneFiles, offset: int) -> tuple[BlockHeader, bool] | None:
+        """The block that holds the record before ``offset``, and whether it is authentic; None if it is not there."""
+        segments = files.segments()
+        place = bisect_left(segments, offset) - 1
+        segment = self._open(files, segments[place]) if place >= 0 else None
+        if segment is None:
+            return None
+        try:
+            first, position, begin = self._marked.get(files.id, (-1, 0, 0))
+            if first == segment.first and begin < offset and position < segment.size():
+                segment.seek(position, begin)
+            return self._walk_to_block(files, segment, offset)
+        finally:
+            segment.close()
+
+    def _walk_to_block(self, files: LaneFiles, segment: Segment, offset: int) -> tuple[BlockHeader, bool] | None:
+        for header, _ in segment.headers():
+            if header.end >= offset:
+                self._marked[files.id] = segment.first, segment.position, header.first
+                keys = SegmentKeys(self._keyring(), files.raw_id, segment.first)
+                _, block = next(segment.headers(bodies=True), (header, b""))
+                return header, _opens(keys, header, block)
+        if segment.ended is End.DAMAGED:
+            raise self._damaged(files.id, segment)
+        return None
+
+    def _replaced(self, lane_id: str, offset: int, what: str) -> JournalReplacedError:
+        return JournalReplacedError(
+            f"offset {offset} of lane {lane_id} is not of this journal: {what}. It was restored from a copy, or cut, "
+            "since that offset was saved: begin anew, at the first record kept"
+        )
+
     # --- records ---
 
     def read(self, lane_id: str, start: int, end: int, *, skip_damaged: bool = False) -> Iterator[Record]:
@@ -196,11 +324,14 @@ class Journal:
         """Segment by segment; the listing is looked at anew for each, as they come and go meanwhile."""
         with self._files(info.id) as files:
             while start < end:
+                noted = min(end, self._noted_end(files, skip_damaged))
                 segments = files.segments()
                 place = bisect_right(segments, start) - 1
                 if place < 0:
                     if segments:
                         raise self._expired(info.id, start, segments[0])
+                    if start < noted and not skip_damaged:
+                        raise self._cut(info.id, start, noted)
                     return
                 segment = self._open(files, segments[place])
                 if segment is None:
@@ -216,6 +347,8 @@ class Journal:
                         raise self._damaged(info.id, segment)
                     start = max(start, following[0])
                 elif files.segments()[-1:] == segments[-1:]:
+                    if start < noted and not skip_damaged:
+                        raise self._cut(info.id, start, noted)
                     return
 
     def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Block]:
@@ -257,6 +390,7 @@ class Journal:
             return LaneFiles(self.directory, lane_id)
         except OSError as error:
             self._lanes.pop(lane_id, None)
+            self._check_removed(lane_id)
             raise JournalError(f"lane {lane_id} of {self.directory} cannot be opened: {error.strerror}") from None
 
     def _open(self, files: LaneFiles, first: int) -> Segment | None:
@@ -282,6 +416,15 @@ class Journal:
             segment.offset,
         )
 
+    def _cut(self, lane_id: str, end: int, noted: int) -> JournalError:
+        """What is missing before a lane's noted end; JournalExpiredError if retention just removed the lane."""
+        self._check_removed(lane_id)
+        return JournalDamagedError(
+            f"lane {lane_id} was cut: it was written to offset {noted}, and ends at {end}. Somebody cut it, or "
+            "the power failed before it was on disk; read with skip_damaged to go on behind it",
+            end,
+        )
+
     def _unreadable(self, lane_id: str, what: str, offset: int, error: WireError) -> JournalError | KeyFileError:
         if error.reason == "UNKNOWN_KEY":
             return KeyFileError(f"lane {lane_id}: {what}: {error}: add the key that speedd used to {self.key}")
@@ -290,7 +433,7 @@ class Journal:
         )
 
 
-def _opens(keys: SegmentKeys, header: BlockHeader, block: bytes) -> bool:
+def _opens(keys: SegmentKeys, header: BlockHeader, block: bytes | memoryview) -> bool:
     try:
         keys.open(header, block)
     except WireError:

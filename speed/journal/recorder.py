@@ -7,12 +7,12 @@ sender's lane, and is recognised by its sequence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from speed import Message, Node
-from speed.errors import JournalError, JournalFullError, SpeedError
+from speed.errors import JournalFullError, JournalRefusedError, SpeedError
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import RECORD_BYTES, Subject
@@ -24,11 +24,20 @@ LARGEST_RECORD_BYTES = MAX_JOURNAL_BLOCK_BYTES - RECORD_BYTES
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is recorded, and from whom: ``allow`` are the grants of the recording nodes."""
+    """What is recorded, and from whom: ``allow`` are the grants of the recording nodes; topics may be refused."""
 
     topics: tuple[str, ...] = ()
     inboxes: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+    refuse: tuple[str, ...] = ()
+
+    def why_not(self, topic: str) -> str:
+        """Why an event is not recorded; empty if it is."""
+        if any(matches(one, topic) for one in self.refuse):
+            return f"topic {topic!r} is refused by the configuration of the journal"
+        if not any(matches(one, topic) for one in self.topics):
+            return f"topic {topic!r} is not recorded: send to an inbox instead"
+        return ""
 
 
 class Recorder:
@@ -64,6 +73,10 @@ class Recorder:
         """The nodes that record."""
         return tuple(self._nodes)
 
+    def refuse(self, topics: tuple[str, ...]) -> None:
+        """Refuse the events of other topics than before."""
+        self._recorded = replace(self._recorded, refuse=topics)
+
     @property
     def lost(self) -> Node | None:
         """A node whose name another process has, or whose lease ran out."""
@@ -76,18 +89,19 @@ class Recorder:
         for place, message in enumerate(messages):
             if message.metadata.size > LARGEST_RECORD_BYTES:
                 text = f"{message.metadata.size} bytes are more than a record holds: send it to who needs it"
-                refused[place] = JournalError(text)
+                refused[place] = JournalRefusedError(text)
             elif inbox:
                 groups.setdefault(Subject("inbox", inbox, message.source), []).append(place)
-            elif any(matches(one, message.topic) for one in self._recorded.topics):
-                groups.setdefault(Subject("topic", message.topic, message.source), []).append(place)
+            elif why := self._recorded.why_not(message.topic):
+                refused[place] = JournalRefusedError(why)
             else:
-                refused[place] = JournalError(f"topic {message.topic!r} is not recorded: send to an inbox instead")
+                groups.setdefault(Subject("topic", message.topic, message.source), []).append(place)
         for subject, places in groups.items():
             try:
                 self._writer.record(subject, [_incoming(messages[place]) for place in places])
             except JournalFullError as error:
-                refused.update(dict.fromkeys(places, error))
+                named = JournalFullError(f"{subject.kind} {subject.subject}: {error}")
+                refused.update(dict.fromkeys(places, named))
         return refused
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
-"""What may go: whole segments, the oldest first, when a journal is too large or they are too old (J-8)."""
+"""What may go: whole segments, when they are too old, or their journal is too large (J-8)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +21,13 @@ class Kept(NamedTuple):
     size: int
 
 
+class Lane(NamedTuple):
+    """A lane that retention looks at; ``last_ms`` is when its last record came, None where that is not known."""
+
+    source: str
+    last_ms: int | None = None
+
+
 class Retention:
     """Limits of a whole journal; None is no limit. Remembers the times of segments, which do not change."""
 
@@ -30,18 +38,36 @@ class Retention:
         self._ended: dict[str, tuple[list[int], int, int]] = {}
         """Of lanes that others wrote: their segments, the size of the last one, and when their last record came."""
 
-    def expired(self, directory: str, lanes: dict[str, int | None], now_ms: int) -> Iterator[Kept]:
-        """The segments to remove, the oldest first. ``lanes``: ids, and the last time (ms) where it is known."""
-        if self.max_bytes is None and self.max_age_seconds is None:
-            return
-        kept = sorted(segment for lane, last_ms in lanes.items() for segment in self._lane(directory, lane, last_ms))
-        total = sum(segment.size for segment in kept)
-        oldest = now_ms - self.max_age_seconds * 1000 if self.max_age_seconds is not None else -1
-        for segment in kept:
-            if segment.last_ms < oldest or (self.max_bytes is not None and total > self.max_bytes):
-                total -= segment.size
-                self._began.pop((segment.lane, segment.first), None)
-                yield segment
+    @property
+    def keeps_all(self) -> bool:
+        return self.max_bytes is None and self.max_age_seconds is None
+
+    def expired(self, directory: str, lanes: Mapping[str, Lane], now_ms: int) -> dict[str, list[int]]:
+        """The segments to remove by lane, the oldest first; none of a lane in which there is nothing."""
+        sources: dict[str, list[Kept]] = {}
+        gone: dict[str, list[int]] = {}
+        for lane_id, lane in lanes.items():
+            kept = list(self._lane(directory, lane_id, lane.last_ms))
+            sources.setdefault(lane.source, []).extend(kept)
+            if not kept:
+                gone[lane_id] = []
+        for segment in self._chosen(sources, now_ms):
+            self._began.pop((segment.lane, segment.first), None)
+            gone.setdefault(segment.lane, []).append(segment.first)
+        return gone
+
+    def forget(self, lane_id: str) -> None:
+        """A lane was removed wholly."""
+        self._ended.pop(lane_id, None)
+
+    def _chosen(self, sources: Mapping[str, list[Kept]], now_ms: int) -> Iterator[Kept]:
+        oldest_ms = now_ms - self.max_age_seconds * 1000 if self.max_age_seconds is not None else -1
+        held: dict[str, deque[Kept]] = {}
+        for source, segments in sources.items():
+            yield from (segment for segment in segments if segment.last_ms < oldest_ms)
+            held[source] = deque(sorted(segment for segment in segments if segment.last_ms >= oldest_ms))
+        if self.max_bytes is not None:
+            yield from _too_much(held, self.max_bytes)
 
     def _lane(self, directory: str, lane: str, last_ms: int | None) -> Iterator[Kept]:
         """The segments of a lane that hold something. A segment ends before its successor begins."""
@@ -82,6 +108,18 @@ class Retention:
             last = next((time for time in map(partial(_end_ms, files), reversed(segments)) if time), 0)
             known = self._ended[files.id] = segments, sizes[-1], last
         return known[2]
+
+
+def _too_much(held: Mapping[str, deque[Kept]], max_bytes: int) -> Iterator[Kept]:
+    """The oldest segments of whom holds the most, until all hold no more than ``max_bytes``."""
+    sizes = {source: sum(segment.size for segment in segments) for source, segments in held.items()}
+    total = sum(sizes.values())
+    while total > max_bytes:
+        largest = max(sizes, key=sizes.__getitem__)
+        segment = held[largest].popleft()
+        sizes[largest] -= segment.size
+        total -= segment.size
+        yield segment
 
 
 def _end_ms(files: LaneFiles, first: int) -> int:

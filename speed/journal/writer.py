@@ -1,11 +1,12 @@
-"""The one writer of a journal: its lock, its lanes, its retention (J-1, J-2, J-8)."""
+"""The one writer of a journal: its lock, its lanes, its retention (J-1, J-2, J-8, J-14)."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from speed.errors import (
@@ -17,25 +18,34 @@ from speed.errors import (
     RootError,
     SpeedError,
     StorageError,
+    WireError,
 )
 from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import lies_in_memory
-from speed.journal.lane_files import lanes_in, try_subject
+from speed.journal.lane_files import LaneFiles, lanes_in, removed_lanes
 from speed.journal.lane_writer import Incoming, LaneWriter
 from speed.journal.reader import Journal
-from speed.journal.retention import Kept, Retention
+from speed.journal.retention import Lane, Retention
 from speed.wire import names
-from speed.wire.journal import Subject, seal_description
+from speed.wire.journal import (
+    LANE_ID_BYTES,
+    MAX_REMOVED,
+    Description,
+    Subject,
+    seal_description,
+    seal_end,
+    seal_removed,
+)
 from speed.wire.limits import JOURNAL_SEGMENT_BYTES, MAX_JOURNAL_LANES
-from speed.wire.seal import NonceSource
+from speed.wire.seal import NonceSource, random_bytes
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-OPEN_LANES = 128
-"""Descriptors held; of more lanes the one written longest ago is closed."""
+OPEN_LANES = 64
+"""Lanes whose descriptors are held; of more lanes the one written longest ago is closed."""
 SEGMENTS_KEPT = 16
 """A journal of ``max_bytes`` has at least so many segments, so that retention takes a little at a time."""
 MIN_SEGMENT_BYTES = 65536
@@ -81,20 +91,46 @@ class JournalWriter:
         self.trouble = ""
         """Why the last write failed; empty while writing works."""
         self._lanes: dict[str, LaneWriter] = {}
-        self._ids: dict[Subject, str] = {}
         self._know_lanes()
 
+    # --- lanes that are there ---
+
     def _know_lanes(self) -> None:
-        """The lanes that the present keys open; a subject without one gets a new lane (J-2)."""
+        """The lanes that the present keys open."""
         self._keys_known = self._keyring.now
         for lane in self._lanes.values():
             lane.release()
         self._lanes.clear()
-        self._ids.clear()
+        self._removed = removed_lanes(self.directory, self._keyring)
+        self._sources = self._find_lanes()
+        """Of every lane that is there; none is known of one whose description is damaged."""
+        self._ids = self._find_subjects()
+
+    def _find_lanes(self) -> dict[str, str]:
+        found: dict[str, str] = {}
         for lane_id in lanes_in(self.directory, MAX_JOURNAL_LANES):
-            subject = try_subject(self.directory, lane_id, self._keyring)
-            if subject is not None:
-                self._ids.setdefault(subject, lane_id)
+            description = self._described(lane_id)
+            if description is not None or not _is_left_over(self.directory, lane_id):
+                found[lane_id] = description.subject.source if description else ""
+        return found
+
+    def _find_subjects(self) -> dict[Subject, str]:
+        """The lanes that go on: of several for one subject those that no other goes on for."""
+        described = {lane_id: self._described(lane_id) for lane_id in self._sources}
+        left = {one.after.hex() for one in described.values() if one is not None} | {one.hex() for one in self._removed}
+        ids: dict[Subject, str] = {}
+        for lane_id, one in described.items():
+            if one is not None and lane_id not in left:
+                ids.setdefault(one.subject, lane_id)
+        return ids
+
+    def _described(self, lane_id: str) -> Description | None:
+        """None for a lane whose description cannot be read with this key."""
+        try:
+            with LaneFiles(self.directory, lane_id) as files:
+                return files.description(self._keyring)
+        except (OSError, WireError):
+            return None
 
     # --- recording ---
 
@@ -129,71 +165,133 @@ class JournalWriter:
     def _lane(self, subject: Subject) -> LaneWriter:
         lane_id = self._ids.get(subject) or self._make_lane(subject)
         lane = self._lanes.pop(lane_id, None) or self._open_lane(lane_id)
-        self._lanes[lane_id] = lane  # last: written most recently
+        if lane.is_cut:  # it is left as it is, for its readers to be told (J-12)
+            lane = self._open_lane(self._make_lane(subject, after=lane.id))
+        self._lanes[lane.id] = lane  # last: written most recently
         if len(self._lanes) > OPEN_LANES:
             self._release_oldest()
         return lane
 
     def _open_lane(self, lane_id: str) -> LaneWriter:
-        return LaneWriter(
+        lane = LaneWriter(
             self._journal, lane_id, self._keyring, self._nonces, self._segment_bytes, durable=self._durable
         )
+        if not lane.description.has_end:  # one of before
+            lane.description = Description(lane.description.subject)
+            self._describe(lane_id, lane.description, lane.next)
+        return lane
 
     def _release_oldest(self) -> None:
         held = [lane for lane in self._lanes.values() if lane.is_open]
         for lane in held[:-OPEN_LANES]:
             lane.release()
 
-    def _make_lane(self, subject: Subject) -> str:
-        """A directory with its description; one that a crash left without is completed."""
-        if len(self._ids) >= MAX_JOURNAL_LANES:
+    def _make_lane(self, subject: Subject, after: str = "") -> str:
+        """A lane of its own id, each time: what was read of another one says nothing about this one (J-2)."""
+        free = MAX_JOURNAL_LANES - len(self._sources)
+        held = sum(1 for source in self._sources.values() if source == subject.source)
+        if free <= held:
             raise JournalFullError(
-                f"the journal {self.directory} has {MAX_JOURNAL_LANES} lanes: record fewer topics, or allow fewer nodes"
+                f"{subject.source} has {held} lanes of the journal {self.directory}, and {free} are left for all: "
+                "record or publish fewer topics, or let retention make room"
             )
-        raw = self._keyring.journal_id(subject.name())
-        path = names.child_path(self.directory, raw.hex())
-        ensure_directory(path)
-        fd = open_directory(path)
+        lane_id = random_bytes(LANE_ID_BYTES).hex()
+        ensure_directory(names.child_path(self.directory, lane_id))
         try:
-            unlink_quietly(names.temporary_name(names.JOURNAL_DESCRIPTION), fd)
-            data = seal_description(subject, raw, self._keyring, self._nonces.draw())
-            description = replace_file(names.JOURNAL_DESCRIPTION, data, fd)
-            try:
-                if self._durable:
-                    os.fsync(description)
-                    os.fsync(fd)
-                    _flush_directory(self.directory)
-            finally:
-                os.close(description)
+            self._describe(lane_id, Description(subject, bytes.fromhex(after)), 0)
+            if self._durable:
+                _flush_directory(self.directory)
+        except OSError:
+            _remove_directory(self.directory, lane_id)
+            raise
+        self._sources[lane_id] = subject.source
+        self._ids[subject] = lane_id
+        return lane_id
+
+    def _describe(self, lane_id: str, description: Description, end: int) -> None:
+        """Note the end, then what the lane is: whoever knows it finds both."""
+        raw = bytes.fromhex(lane_id)
+        fd = open_directory(names.child_path(self.directory, lane_id))
+        try:
+            self._put(names.JOURNAL_END, seal_end(end, raw, self._keyring), fd)
+            data = seal_description(description, raw, self._keyring, self._nonces.draw())
+            self._put(names.JOURNAL_DESCRIPTION, data, fd)
         finally:
             os.close(fd)
-        self._ids[subject] = raw.hex()
-        return raw.hex()
+
+    def _put(self, name: str, data: bytes, directory: int) -> None:
+        """A file in place, as durable as asked."""
+        fd = replace_file(name, data, directory)
+        try:
+            if self._durable:
+                os.fsync(fd)
+                os.fsync(directory)
+        finally:
+            os.close(fd)
 
     # --- retention ---
 
     def _retain(self) -> None:
         self._written = 0
-        lanes = {lane_id: self._lanes.get(lane_id) for lane_id in self._ids.values()}
-        known = {lane_id: lane.last_ms if lane else None for lane_id, lane in lanes.items()}
-        for segment in list(self._retention.expired(self.directory, known, _unix_ms())):
-            try:
-                self._remove(segment)
-            except (OSError, JournalError):
-                continue  # it is still there the next time
+        if self._retention.keeps_all:
+            return
+        open_ones = {lane_id: lane.last_ms for lane_id, lane in self._lanes.items()}
+        lanes = {lane_id: Lane(source, open_ones.get(lane_id)) for lane_id, source in self._sources.items()}
+        gone = self._retention.expired(self.directory, lanes, _unix_ms())
+        with suppress(OSError, SpeedError):  # what is still there goes the next time
+            self._remove(gone)
 
-    def _remove(self, segment: Kept) -> None:
-        """Remove a segment. The last one of its lane gets an empty successor first: no offset comes twice."""
-        lane = self._lanes.get(segment.lane) or self._open_lane(segment.lane)
-        self._lanes.setdefault(segment.lane, lane)
-        if lane.segment in (segment.first, -1):
-            lane.roll()
-        fd = open_directory(names.child_path(self.directory, segment.lane))
+    def _remove(self, gone: Mapping[str, list[int]]) -> None:
+        """Remove segments, and lanes of which nothing would be left; those are noted before anything of them goes."""
+        whole: dict[str, int] = {}
+        for lane_id, firsts in gone.items():
+            with suppress(OSError, SpeedError):
+                end = self._end_of_rest(lane_id, firsts)
+                if end is None:
+                    _remove_segments(self.directory, lane_id, firsts)
+                else:
+                    whole[lane_id] = end
+        self._note_removed({lane_id: end for lane_id, end in whole.items() if end >= 0})
+        self._ids = {subject: lane_id for subject, lane_id in self._ids.items() if lane_id not in whole}
+        for lane_id in whole:
+            with suppress(OSError):
+                self._remove_lane(lane_id)
+
+    def _end_of_rest(self, lane_id: str, firsts: list[int]) -> int | None:
+        """The offset that comes next in a lane of which nothing is left without these segments; None if there is.
+
+        -1 where it cannot be known.
+        """
+        with LaneFiles(self.directory, lane_id) as files:
+            kept = files.segments()
+            if any(files.size(first) for first in kept if first not in firsts):
+                return None
+        if (noted := self._removed.get(bytes.fromhex(lane_id))) is not None:
+            return noted  # a crash ended its removal
+        if self._described(lane_id) is None:
+            return -1 if firsts else None
+        end = self._journal.end(lane_id, skip_damaged=True)
+        return end if firsts or end == (kept[-1] if kept else 0) else None
+
+    def _note_removed(self, ends: Mapping[str, int]) -> None:
+        if not ends:
+            return
+        noted = {bytes.fromhex(lane_id): end for lane_id, end in ends.items()}
+        removed = dict(list({**self._removed, **noted}.items())[-MAX_REMOVED:])
+        fd = open_directory(self.directory)
         try:
-            unlink_quietly(names.journal_segment_name(segment.first), fd)
+            self._put(names.JOURNAL_REMOVED, seal_removed(removed, self._keyring), fd)
         finally:
             os.close(fd)
-        self._release_oldest()
+        self._removed = removed
+
+    def _remove_lane(self, lane_id: str) -> None:
+        lane = self._lanes.pop(lane_id, None)
+        if lane is not None:
+            lane.release()
+        self._retention.forget(lane_id)
+        _remove_directory(self.directory, lane_id)
+        del self._sources[lane_id]
 
     # --- life ---
 
@@ -218,6 +316,37 @@ def _make(directory: str) -> None:
     except OSError as error:
         raise RootError(f"cannot make the directory of {directory}: {error.strerror}; choose another") from error
     ensure_directory(directory)
+
+
+def _remove_segments(directory: str, lane_id: str, firsts: Iterable[int]) -> None:
+    """Of a lane that stays; its last segment does as well."""
+    with LaneFiles(directory, lane_id) as files:
+        last = files.segments()[-1:]
+        for first in firsts:
+            if first not in last:
+                unlink_quietly(names.journal_segment_name(first), files.fd)
+
+
+def _remove_directory(directory: str, lane_id: str) -> None:
+    """A whole lane. What is not of a journal stays, and so does its directory."""
+    with LaneFiles(directory, lane_id) as files:
+        for name in (*map(names.journal_segment_name, files.segments()), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+            unlink_quietly(name, files.fd)
+    with suppress(OSError):
+        os.rmdir(names.child_path(directory, lane_id))
+
+
+def _is_left_over(directory: str, lane_id: str) -> bool:
+    """Whether a directory is that of a lane that was not made to its end, or not removed; then it is removed."""
+    with LaneFiles(directory, lane_id) as files:
+        is_lane = files.segments() or files.has(names.JOURNAL_DESCRIPTION)
+        if not is_lane:
+            for name in (names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+                unlink_quietly(names.temporary_name(name), files.fd)
+    if is_lane:
+        return False
+    _remove_directory(directory, lane_id)
+    return True
 
 
 def _is_durable(durability: str, directory: str) -> bool:

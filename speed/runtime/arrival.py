@@ -22,7 +22,7 @@ Answer = tuple[Acknowledge, Refuse]
 
 
 class Arrival:
-    """``token`` commits it in ``lane``. Its sender is answered once, if it asked for that.
+    """``token`` commits it in ``lane``. Its sender is answered once, if it asked for that: ``is_asked``.
 
     ``letter`` is the number of the dead letter that it was until now, if it was one.
     """
@@ -31,6 +31,7 @@ class Arrival:
         "_answers",
         "_is_counted",
         "_opener",
+        "_report",
         "_run",
         "deliveries",
         "failures",
@@ -55,12 +56,14 @@ class Arrival:
         message: Message | None = None,
         order: Hashable = None,
         answer: Answer | None = None,
+        is_asked: bool = True,
     ) -> None:
         self.lane, self.token, self.is_event, self.redelivered = lane, token, is_event, redelivered
         self.message, self.order, self._run = message, order, run
         self._opener: Open | None = None
         self.priority = DEFAULT_PRIORITY if message is None else message.metadata.priority
-        self._answers = [] if answer is None else [answer]
+        self._answers = [answer] if answer is not None and is_asked else []
+        self._report = None if answer is None or is_asked else answer[1]
         self.deliveries = 0
         self.failures = 0
         self.letter: int | None = None
@@ -110,6 +113,11 @@ class Arrival:
     def refuse(self, code: str, text: str) -> None:
         for _, refuse in self._answer():
             refuse(code, text)
+
+    def report(self, code: str, text: str) -> None:
+        """Tell its sender unasked that it was refused; one that asked gets its answer."""
+        if self._report is not None:
+            self._report(code, text)
 
     def _answer(self) -> list[Answer]:
         """How its sender is answered, once: ``pop`` gives it to one thread alone."""

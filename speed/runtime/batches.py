@@ -20,6 +20,7 @@ from speed.runtime.arrival import Arrival
 from speed.runtime.context import Context
 from speed.runtime.inbound import Lane
 from speed.runtime.message import Message
+from speed.runtime.refused_events import RefusedEvents
 from speed.runtime.workers import WorkerPool
 
 log = logger("speed.messages")
@@ -44,6 +45,7 @@ class Batches:
         self._waiting: deque[Arrival] = deque()
         self._lock = threading.Lock()
         self._running = False
+        self._reports = RefusedEvents()
         self.leaving = False
 
     def add(self, arrival: Arrival) -> None:
@@ -102,6 +104,7 @@ class Batches:
             for place, error in refused.items():
                 self._context.stats.count("messages_refused")
                 batch[place].refuse("EXECUTION_FAILED", failure_text(error))
+                self._reports.report(batch[place], error)
             for place, arrival in enumerate(batch):
                 if place not in refused:
                     arrival.acknowledge()

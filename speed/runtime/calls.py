@@ -17,7 +17,16 @@ from typing import Any
 from speed.core.log import logger
 from speed.core.outcomes import call_error, not_begun
 from speed.core.pending import PendingCall, PendingCalls
-from speed.errors import CallTimeoutError, Execution, NotAcknowledgedError, SegmentsLostError, SpeedError, WireError
+from speed.errors import (
+    CallTimeoutError,
+    Execution,
+    JournalFullError,
+    JournalRefusedError,
+    NotAcknowledgedError,
+    SegmentsLostError,
+    SpeedError,
+    WireError,
+)
 from speed.runtime.context import Context, boot_ms, unix_ms
 from speed.runtime.futures import Answer, CallFuture, Completion, OneAnswer, Outcome, Waiter
 from speed.runtime.links import Links
@@ -27,10 +36,13 @@ from speed.runtime.withdrawals import Withdrawals
 from speed.runtime.workers import WorkerPool
 from speed.wire import control, spc
 from speed.wire.envelope import FLAG_ACK_REQUESTED, EnvelopeType
+from speed.wire.harmless import harmless
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 
 log = logger("speed.segments")
+messages = logger("speed.messages")
 
+_UNRECORDED = frozenset({JournalFullError.code, JournalRefusedError.code})
 ANSWER_GRACE_SECONDS = 0.25
 """How long after the deadline the caller still waits for the server's own verdict (queued or running)."""
 
@@ -200,8 +212,10 @@ class Calls:
 
     def _complete(self, key: Hashable, source: str, outcome: Outcome) -> None:
         """Only the node that was asked can answer (S-6); what nobody waits for is counted."""
-        if self._pending.complete(source, key, outcome):
-            return
+        if not self._pending.complete(source, key, outcome):
+            self._unexpected(outcome)
+
+    def _unexpected(self, outcome: Outcome) -> None:
         if isinstance(outcome, SegmentsLostError):
             self._context.stats.count("payloads_reported_lost")
             text = "payloads sent in segments were not delivered, the last one: %s"
@@ -227,8 +241,16 @@ class Calls:
     def refused(self, source: str, body: dict[str, Any]) -> None:
         """An ERROR envelope ends the request or message that it names."""
         key = body.get("requestId") or body.get("sequence")
-        text = body.get("errorMessage", "")
-        self._complete(key, source, call_error(source, str(body.get("errorCode")), str(text), {}))
+        code, text = str(body.get("errorCode")), str(body.get("errorMessage", ""))
+        error = call_error(source, code, text, {})
+        if self._pending.complete(source, key, error):
+            return
+        if code in _UNRECORDED:
+            self._context.stats.count("events_reported_refused")
+            kind = f"refused {code} {source}"
+            self._context.said.warn(messages, kind, "%s does not record events: %s: %s", source, code, harmless(text))
+        else:
+            self._unexpected(error)
 
     def expire(self, now: float) -> None:
         """Fail what is over its deadline."""

@@ -171,7 +171,8 @@ class Dispatch:
             redelivered=received.redelivered,
             run=self._delivery.handle,
             order=order,
-            answer=answer if header.flags & FLAG_ACK_REQUESTED else None,
+            answer=answer,
+            is_asked=bool(header.flags & FLAG_ACK_REQUESTED),
         )
 
     def _made(self, lane: Lane, received: Received, view: MessageView) -> Message:

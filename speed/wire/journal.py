@@ -1,4 +1,4 @@
-"""The bytes of a journal: a lane's description and the blocks of its segments (J-2 to J-6).
+"""The bytes of a journal: a lane's description, its end, the blocks of its segments (J-2 to J-6, J-12, J-14).
 
 block:   0 "SPJB"  4 version  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
         44 bytes N  48 nonce  60 CRC-32 of bytes 0-59  |  64 ciphertext (N)  tag(16)
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hmac import compare_digest
 from struct import Struct, error
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -31,14 +32,23 @@ BLOCK_HEADER_BYTES: Final = 64
 BLOCK_OVERHEAD: Final = BLOCK_HEADER_BYTES + TAG_BYTES
 RECORD_BYTES: Final = 24
 MAX_DESCRIPTION_BYTES: Final = 1024
+LANE_ID_BYTES: Final = 16
+MAX_REMOVED: Final = 16384
+"""Removed lanes that are remembered."""
 MAX_OFFSET: Final = (1 << 63) - 1
 
 _HEADER = Struct(">4sB3x8sQQQII12sI")
 _RECORD = Struct(">QQII")
 _DESCRIPTION = Struct(">4sB3x8s12s")
+_END = Struct(">4sB3x8sQ")
+_REMOVED = Struct(">4sB3x8s")
+_REMOVED_LANE = Struct(">16sQ")
 _CHECKED = BLOCK_HEADER_BYTES - 4
 _SIZE_AT = 4
 """The place of a message's size among the numbers of 4 bytes that describe its record."""
+MAC_BYTES: Final = 16
+END_BYTES: Final = _END.size + MAC_BYTES
+MAX_REMOVED_BYTES: Final = _REMOVED.size + MAX_REMOVED * _REMOVED_LANE.size + MAC_BYTES
 assert _HEADER.size == BLOCK_HEADER_BYTES
 assert _RECORD.size == RECORD_BYTES
 assert array("I").itemsize == 4
@@ -51,9 +61,13 @@ class Subject(NamedTuple):
     subject: str
     source: str
 
-    def name(self) -> bytes:
-        """One text for each subject; none of its parts holds a zero byte."""
-        return "\0".join(self).encode()
+
+class Description(NamedTuple):
+    """What a lane says of itself. ``after`` is the id of the cut lane that it goes on for; old ones have no end."""
+
+    subject: Subject
+    after: bytes = b""
+    has_end: bool = True
 
 
 class BlockHeader(NamedTuple):
@@ -90,28 +104,30 @@ class Entry(NamedTuple):
 # --- descriptions ---
 
 
-def seal_description(subject: Subject, lane: bytes, keyring: Keyring, nonce: bytes) -> bytes:
+def seal_description(description: Description, lane: bytes, keyring: Keyring, nonce: bytes) -> bytes:
     """The file that says what the lane of id ``lane`` records (J-2)."""
-    header = _DESCRIPTION.pack(b"SPJD", 1, keyring.key_id, nonce)
+    header = _DESCRIPTION.pack(b"SPJD", 2 if description.has_end else 1, keyring.key_id, nonce)
     aead = keyring.journal_aead(keyring.key_id, lane)
-    sealed: bytes = aead.encrypt(nonce, pack(subject._asdict()), header)
+    after = {"after": description.after} if description.after else {}
+    sealed: bytes = aead.encrypt(nonce, pack({**description.subject._asdict(), **after}), header)
     return header + sealed
 
 
-def open_description(data: bytes, lane: bytes, keyring: Keyring) -> Subject:
-    """The subject in ``data``; WireError BAD_JOURNAL or UNKNOWN_KEY."""
+def open_description(data: bytes, lane: bytes, keyring: Keyring) -> Description:
+    """What ``data`` says; WireError BAD_JOURNAL or UNKNOWN_KEY."""
     try:
         magic, version, key_id, nonce = _DESCRIPTION.unpack_from(data)
     except error:
         raise WireError("BAD_JOURNAL", "the description is cut") from None
-    if magic != b"SPJD" or version != 1 or data[5:8] != b"\0\0\0" or len(data) > MAX_DESCRIPTION_BYTES:
-        raise WireError("BAD_JOURNAL", "no description of version 1")
+    if magic != b"SPJD" or version not in (1, 2) or data[5:8] != b"\0\0\0" or len(data) > MAX_DESCRIPTION_BYTES:
+        raise WireError("BAD_JOURNAL", "no description of version 1 or 2")
     aead = keyring.journal_aead(key_id, lane)
     try:
         plain = aead.decrypt(nonce, data[_DESCRIPTION.size :], data[: _DESCRIPTION.size])
     except Exception:
         raise WireError("BAD_JOURNAL", "the description is not authentic") from None
-    return _checked_subject(unpack(plain, "description"))
+    value = unpack(plain, "description")
+    return Description(_checked_subject(value), _checked_after(value), version > 1)
 
 
 def _checked_subject(value: Any) -> Subject:
@@ -122,6 +138,59 @@ def _checked_subject(value: Any) -> Subject:
     except (KeyError, TypeError, ValueError):
         raise WireError("BAD_JOURNAL", "the description names no topic, inbox or service") from None
     return subject
+
+
+def _checked_after(value: Any) -> bytes:
+    after = value.get("after", b"")
+    if not isinstance(after, bytes) or len(after) not in (0, LANE_ID_BYTES):
+        raise WireError("BAD_JOURNAL", "the description goes on for what is no lane")
+    return after
+
+
+# --- ends, and lanes that were removed ---
+
+
+def seal_end(offset: int, lane: bytes, keyring: Keyring) -> bytes:
+    """The file that says which offset comes next in a lane (J-12)."""
+    return _proven(_END.pack(b"SPJE", 1, keyring.key_id, offset), b"end" + lane, keyring)
+
+
+def open_end(data: bytes, lane: bytes, keyring: Keyring) -> int:
+    """The offset in ``data``; WireError BAD_JOURNAL or UNKNOWN_KEY."""
+    body = _checked_proof(data, b"SPJE", b"end" + lane, keyring)
+    if len(body) != _END.size:
+        raise WireError("BAD_JOURNAL", "an end of another length")
+    offset: int = _END.unpack(body)[3]
+    return offset
+
+
+def seal_removed(lanes: Mapping[bytes, int], keyring: Keyring) -> bytes:
+    """The file that names removed lanes, each with the offset that came next, the oldest first (J-14)."""
+    listed = list(lanes.items())[-MAX_REMOVED:]
+    body = _REMOVED.pack(b"SPJR", 1, keyring.key_id) + b"".join(_REMOVED_LANE.pack(*lane) for lane in listed)
+    return _proven(body, b"removed", keyring)
+
+
+def open_removed(data: bytes, keyring: Keyring) -> dict[bytes, int]:
+    """The lanes in ``data``; WireError BAD_JOURNAL or UNKNOWN_KEY."""
+    listed = _checked_proof(data, b"SPJR", b"removed", keyring)[_REMOVED.size :]
+    if len(listed) % _REMOVED_LANE.size or len(data) > MAX_REMOVED_BYTES:
+        raise WireError("BAD_JOURNAL", "a list of removed lanes of another length")
+    return dict(_REMOVED_LANE.iter_unpack(listed))
+
+
+def _proven(body: bytes, info: bytes, keyring: Keyring) -> bytes:
+    return body + keyring.journal_mac(keyring.key_id, info, body)
+
+
+def _checked_proof(data: bytes, magic: bytes, info: bytes, keyring: Keyring) -> bytes:
+    """What stands before the MAC, which fits it; it begins with magic, version and key id."""
+    body, mac = data[:-MAC_BYTES], data[-MAC_BYTES:]
+    if len(body) < _REMOVED.size or body[:8] != magic + b"\1\0\0\0":
+        raise WireError("BAD_JOURNAL", f"no {magic.decode()} of version 1")
+    if not compare_digest(mac, keyring.journal_mac(body[8:16], info, body)):
+        raise WireError("BAD_JOURNAL", f"{magic.decode()} is not authentic")
+    return body
 
 
 # --- blocks ---

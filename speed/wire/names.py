@@ -16,6 +16,8 @@ FLOOR = "floor"
 TEMPORARY_PREFIX = ".tmp-"
 JOURNAL_LOCK = "journal.lock"
 JOURNAL_DESCRIPTION = "description"
+JOURNAL_END = "end"
+JOURNAL_REMOVED = "removed"
 SEGMENT_INDEX = "index.sqlite"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", re.ASCII)

@@ -152,13 +152,13 @@ class Keyring:
     def lane_keys(self, source: bytes, target: bytes) -> LaneKeys:
         return LaneKeys(self, source + target)
 
-    def journal_id(self, name: bytes) -> bytes:
-        """16 bytes that tell nothing about ``name`` without the key (J-2)."""
-        return hmac.digest(hkdf(self.now.keys[0], b"speed/1 journal name"), name, "sha256")[:16]
-
     def journal_aead(self, key_id: bytes, info: bytes) -> Aead:
         """For one file of a journal (J-4). WireError UNKNOWN_KEY for a key that is not in the ring."""
         return Aead(hkdf(self._key(key_id), b"speed/1 journal" + info))
+
+    def journal_mac(self, key_id: bytes, info: bytes, data: bytes) -> bytes:
+        """16 bytes that prove ``data`` of a journal (J-12, J-14). WireError UNKNOWN_KEY as above."""
+        return hmac.digest(hkdf(self._key(key_id), b"speed/1 journal " + info), data, "sha256")[:16]
 
     def segments_id(self, key_id: bytes, name: bytes) -> bytes:
         """16 bytes that tell nothing about ``name`` without the key (G-14). WireError UNKNOWN_KEY as below."""

@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from speed.fs.keyfile import write_key_file
+from speed.fs.keyfile import load_key_file, write_key_file
 from speed.journal import Journal
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
-from speed.wire.journal import Subject
+from speed.wire.journal import Subject, seal_end
 from speed.wire.message import encode_message
 
 SUBJECT = Subject("topic", "flights.ua", "producer")
@@ -57,6 +57,11 @@ class Place:
     def lane(self) -> str:
         (info,) = self.reader.lanes()
         return info.id
+
+    def note_end(self, offset: int) -> None:
+        """As a writer leaves it that ended before it noted what it wrote last."""
+        end = self.directory / self.lane / "end"
+        end.write_bytes(seal_end(offset, bytes.fromhex(self.lane), load_key_file(str(self.key))))
 
     def segments(self) -> list[Path]:
         return sorted((self.directory / self.lane).glob("*.segment"))

@@ -255,17 +255,26 @@ def test_a_journal_that_is_not_there_is_named(place: Place) -> None:
 # --- bounds ---
 
 
-def test_a_journal_has_a_bounded_number_of_lanes_and_those_go_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_has_as_many_lanes_as_are_left_for_others_and_those_go_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """J-1."""
-    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 3)
-    subjects = [SUBJECT._replace(subject=f"flights.{number}") for number in range(4)]
+    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 8)
+
+    def take_all(source: str) -> int:
+        for number in range(9):
+            try:
+                writer.record(Subject("topic", f"flights.{number}", source), incoming([0]))
+            except JournalFullError:
+                return number
+        return 9
+
     with place.writer() as writer:
-        for subject in subjects[:3]:
-            writer.record(subject, incoming([0]))
-        with pytest.raises(JournalFullError, match="3 lanes"):
-            writer.record(subjects[3], incoming([0]))
-        writer.record(subjects[0], incoming([1]))
-    assert len(place.reader.lanes()) == 3
+        assert [take_all(source) for source in ("a", "b", "c", "d", "e")] == [4, 2, 1, 1, 0]
+        writer.record(Subject("topic", "flights.0", "a"), incoming([1]))
+    with place.writer() as writer, pytest.raises(JournalFullError, match=r"a has 4 lanes .* 0 are left for all"):
+        writer.record(Subject("topic", "flights.9", "a"), incoming([0]))
+    assert len(place.reader.lanes()) == 8
 
 
 def test_more_lanes_than_descriptors_are_held_go_on_where_they_were(

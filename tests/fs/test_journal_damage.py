@@ -35,6 +35,7 @@ def test_a_tail_torn_at_any_byte_is_not_read_and_the_next_writer_cuts_it_off(pla
     whole, start = segment.read_bytes(), last_block(place)
     for length in range(start, len(whole)):
         segment.write_bytes(whole[:length])
+        place.note_end(4)
         assert place.reader.end(place.lane) == 4
         assert place.numbers() == [0, 1, 2, 3]
         place.write([4, 5])
@@ -174,12 +175,14 @@ def test_links_pipes_and_foreign_files_are_ignored_and_never_followed(place: Pla
     (lane / ".tmp-x").write_bytes(b"half")
     (place.directory / ("f" * 32)).symlink_to(tmp_path)
     (place.directory / ("e" * 32)).mkdir()
+    (place.directory / ("e" * 32) / "notes.txt").write_text("foreign")
     (place.directory / "notes.txt").write_text("foreign")
     assert place.numbers() == [0, 1, 2, 3, 4, 5]
     place.write([6])
     assert place.numbers() == list(range(7))
     assert target.read_bytes() == b"untouched"
     assert (place.directory / "notes.txt").exists()
+    assert (place.directory / ("e" * 32) / "notes.txt").exists()
 
 
 def test_a_link_in_place_of_the_lock_or_the_journal_is_refused(tmp_path: Path) -> None:
@@ -197,15 +200,17 @@ def test_a_link_in_place_of_the_lock_or_the_journal_is_refused(tmp_path: Path) -
         place.writer()
 
 
-def test_a_lane_that_a_crash_left_without_a_description_is_completed(place: Place) -> None:
+def test_a_lane_that_a_crash_left_without_a_description_is_removed_and_another_one_made(place: Place) -> None:
     """J-1: the directory was made, the description not yet in place."""
     lane = place.directory / place.lane
     (lane / "description").unlink()
     for segment in lane.glob("*.segment"):
         segment.unlink()
+    (lane / ".tmp-description").write_bytes(b"half")
     assert place.reader.lanes() == []
     place.write([0])
     assert place.numbers() == [0]
+    assert not lane.exists()
 
 
 @pytest.mark.parametrize("at", [9, BLOCK_HEADER_BYTES + 3], ids=["header", "body"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from speed import JournalExpiredError
+from speed import JournalExpiredError, JournalFullError
 from speed.journal import writer as writer_module
 from speed.journal.lane_files import LaneFiles
 from tests.fs.journals import SUBJECT, Place, incoming
@@ -53,29 +54,107 @@ def test_retention_by_size_removes_the_oldest_segments_and_says_so(place: Place)
     assert pickle.loads(pickle.dumps(caught.value)).first == first
 
 
-def test_retention_by_age_removes_all_and_offsets_still_go_on(place: Place, clock: Clock) -> None:
-    """J-3, J-8: an empty segment keeps the count."""
+def test_a_lane_of_which_retention_leaves_nothing_is_removed_and_its_end_is_known(place: Place, clock: Clock) -> None:
+    """J-8, J-14: it no longer counts, and no reader takes what was lost for read."""
     with place.writer(max_age_seconds=60) as writer:
         writer.record(SUBJECT, incoming(range(5)))
         clock.now += 59_000
         writer.retain()
         assert place.numbers() == list(range(5))
         clock.now += 2_000
+        lane = place.lane
         writer.retain()
-        assert (place.reader.first(place.lane), place.reader.end(place.lane)) == (5, 5)
-        assert [path.stat().st_size for path in place.segments()] == [0]
-    place.write([5, 6])
-    assert place.reader.first(place.lane) == 5
-    assert place.numbers(5) == [5, 6]
+        assert place.reader.lanes() == []
+        assert place.reader.removed() == {lane: 5}
+        assert sorted(path.name for path in place.directory.iterdir()) == ["journal.lock", "removed"]
+        with pytest.raises(JournalExpiredError, match="removed by retention with all its records") as caught:
+            place.reader.read(lane, 2, 5)
+        assert caught.value.first == 5
+        writer.record(SUBJECT, incoming([5, 6]))
+    assert place.lane != lane
+    assert place.numbers() == [5, 6]
+
+
+@pytest.mark.parametrize("segments_left", [True, False])
+def test_a_lane_whose_removal_a_crash_ended_half_way_is_removed_by_the_next_writer(
+    place: Place, clock: Clock, segments_left: bool
+) -> None:
+    """J-14: it was noted before, and records of its subject go to another lane."""
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming(range(5)))
+        lane, kept = place.lane, shutil.copytree(place.directory / place.lane, place.path / "kept")
+        clock.now += 61_000
+        writer.retain()
+    shutil.copytree(kept, place.directory / lane)
+    if not segments_left:
+        (segment,) = (place.directory / lane).glob("*.segment")
+        segment.unlink()
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(SUBJECT, incoming([5]))
+        writer.retain()
+    assert not (place.directory / lane).exists()
+    assert place.reader.removed() == {lane: 5}
+    assert place.numbers() == [5]
+
+
+def test_retention_gives_lanes_back_to_a_source_that_had_taken_all(
+    place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-1, J-8: also after a restart."""
+    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 4)
+    topics = [SUBJECT._replace(subject=f"flights.{number}") for number in range(4)]
+    with place.writer(max_age_seconds=60) as writer:
+        writer.record(topics[0], incoming([0]))
+        writer.record(topics[1], incoming([0]))
+        with pytest.raises(JournalFullError):
+            writer.record(topics[2], incoming([0]))
+    clock.now += 61_000
+    with place.writer(max_age_seconds=60) as writer:
+        with pytest.raises(JournalFullError):
+            writer.record(topics[2], incoming([0]))
+        writer.retain()
+        writer.record(topics[2], incoming([0]))
+        writer.record(topics[3], incoming([0]))
+    assert [info.subject for info in place.reader.lanes()] == ["flights.2", "flights.3"]
+
+
+def test_a_source_that_floods_a_journal_pushes_out_its_own_records_and_no_others(place: Place) -> None:
+    """J-8: the oldest segment of whom holds the most goes first."""
+    quiet = SUBJECT._replace(source="quiet")
+    with place.writer(max_bytes=1 << 20) as writer:
+        writer.record(quiet, incoming(range(10), size=1000))
+        for start in range(0, 200, 2):
+            writer.record(SUBJECT, incoming(range(start, start + 2), size=16_000))
+        writer.retain()
+    reader = place.reader
+    lanes = {info.source: info.id for info in reader.lanes()}
+    assert (reader.first(lanes["quiet"]), reader.end(lanes["quiet"])) == (0, 10)
+    assert reader.first(lanes["producer"]) > 0
+
+
+def test_damage_in_one_lane_keeps_retention_from_no_other(place: Place, clock: Clock) -> None:
+    """J-8."""
+    other = SUBJECT._replace(source="other")
+    with place.writer() as writer:
+        writer.record(SUBJECT, incoming([0]))
+        writer.record(other, incoming([0]))
+    ids = {info.source: info.id for info in place.reader.lanes()}
+    (place.directory / ids["producer"] / "description").write_bytes(b"damaged")
+    clock.now += 61_000
+    with place.writer(max_age_seconds=60) as writer:
+        writer.retain()
+    assert place.reader.removed() == {ids["other"]: 1}, "how far the other was written nobody knows"
+    assert not (place.directory / ids["producer"]).exists()
 
 
 def test_retention_looks_at_lanes_that_this_writer_never_wrote(place: Place, clock: Clock) -> None:
     """J-8."""
     place.write(range(5))
     clock.now += 3_600_000
+    lane = place.lane
     with place.writer(max_age_seconds=60) as writer:
         writer.retain()
-    assert place.reader.first(place.lane) == 5
+    assert place.reader.removed() == {lane: 5}
 
 
 WRITER = """

@@ -30,6 +30,11 @@ class Recorded:
         """Record events ``{"n": 0}``, ``{"n": 1}`` …, or ``said["payload"]``, going on where the last call ended."""
         self._record(Subject("topic", topic, source), topic, count, said)
 
+    def skip(self, topic: str, source: str, count: int) -> None:
+        """Let the next events of a topic have higher numbers: they are others than those of before."""
+        subject = Subject("topic", topic, source)
+        self._counts[subject] = self._counts.get(subject, 0) + count
+
     def inbox(self, inbox: str, source: str, count: int, **said: Any) -> None:
         """Record messages to a node."""
         self._record(Subject("inbox", inbox, source), said.pop("topic", "message"), count, said)

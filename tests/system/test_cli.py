@@ -295,3 +295,27 @@ def test_a_journal_is_listed_read_and_verified(run: Command) -> None:
     failed = run("journal", "read", lane["lane"], "--json")
     assert (failed.status, failed.error["code"]) == (1, "JOURNAL_DAMAGED")
     assert run("journal", "list", "--directory", str(run.root / "none"), "--json").error["code"] == "JOURNAL"
+
+
+def test_verify_names_a_lane_that_was_cut_and_one_whose_description_is_damaged(run: Command) -> None:
+    """J-2, J-12: and the others are shown all the same."""
+    options = {"namespace": "default", "published_at_ms": 1}
+    with JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key") as writer:
+        for topic in ("cut", "damaged", "sound"):
+            for number in (1, 2):
+                message = encode_message(number, message_id=f"id-{number}", topic=topic, **options)  # type: ignore[arg-type]
+                writer.record(Subject("topic", topic, "producer"), [Incoming(number, False, message)])
+    lanes = {row["subject"]: run.root / "journal" / row["lane"] for row in run("journal", "list", "--json").value}
+    (segment,) = lanes["cut"].glob("*.segment")
+    segment.write_bytes(segment.read_bytes()[: segment.read_bytes().rfind(b"SPJB")])
+    (lanes["damaged"] / "description").write_bytes(b"damaged")
+    verified = run("journal", "verify", "--json")
+    found = {row["lane"]: row for row in verified.value["lanes"]}
+    assert (verified.status, verified.value["damaged"]) == (1, 2)
+    assert "was cut: it was written to offset 2, and ends at 1" in found[lanes["cut"].name]["damage"]
+    assert found[lanes["cut"].name]["records"] == 1
+    assert "description" in found[lanes["damaged"].name]["damage"]
+    assert found[lanes["sound"].name] == {"lane": lanes["sound"].name, "records": 2, "damage": ""}
+    listed = run("journal", "list")
+    assert (listed.status, "sound" in listed.out, lanes["damaged"].name in listed.err) == (0, True, True)
+    assert run("journal", "read", lanes["sound"].name).status == 0

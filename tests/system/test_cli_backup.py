@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import speed
+from speed.journal import Journal
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire import names
@@ -130,6 +133,38 @@ def test_a_copy_holds_the_journal(run: Command, tmp_path: Path) -> None:
     (lane,) = run("journal", "verify", "--root", str(copy), "--json").value["lanes"]
     assert (lane["records"], lane["damage"]) == (1, "")
     assert not run("gc", "--root", str(copy), "--dry-run", "--json").value["leftovers"]
+
+
+def test_a_copy_made_while_the_journal_is_written_is_whole_and_a_reader_ahead_of_it_is_told(
+    run: Command, tmp_path: Path
+) -> None:
+    """J-12, J-13: no lane of the copy counts as cut."""
+    subject, options = Subject("topic", "news", "producer"), {"topic": "news", "namespace": "default"}
+    writer = JournalWriter(names.journal_dir(str(run.root)), run.root / "speed.key")
+    ended = threading.Event()
+
+    def write() -> None:
+        for number in itertools.count(1):
+            message = encode_message(number, message_id=f"id-{number}", published_at_ms=1, **options)
+            writer.record(subject, [Incoming(number, False, message)])
+            if ended.is_set():
+                return
+
+    with writer, contextlib.ExitStack() as stack:
+        thread = threading.Thread(target=write)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(ended.set)
+        for number in range(3):
+            assert run("backup", str(tmp_path / f"copy{number}"), "--with-key").status == 0
+    journal = Journal(names.journal_dir(str(run.root)), run.root / "speed.key")
+    (lane,) = journal.lanes()
+    end = journal.end(lane.id)
+    for number in range(3):
+        copy = tmp_path / f"copy{number}"
+        assert run("journal", "verify", "--root", str(copy), "--json").value["damaged"] == 0
+        with pytest.raises(speed.JournalReplacedError, match="restored from a copy"):
+            Journal(names.journal_dir(str(copy)), copy / "speed.key").check(lane.id, end, journal.mark(lane.id, end))
 
 
 def test_a_copy_is_private_lacks_the_key_and_replaces_nothing(run: Command, sender: speed.Node, tmp_path: Path) -> None:

@@ -326,12 +326,87 @@ def test_a_full_journal_refuses_what_needs_another_lane_and_records_the_rest(
                 speed.Node("b", root=site.root, key=site.key) as second,
             ):
                 first.send("orders", 1, ack=True)
-                with pytest.raises(speed.ExecutionFailedError, match="1 lanes"):
+                with pytest.raises(speed.ExecutionFailedError, match=r"inbox orders: b has 0 lanes"):
                     second.send("orders", 2, ack=True)
                 first.send("orders", 3, ack=True)
         finally:
             recorder.close()
     assert site.payloads("inbox", "orders") == [1, 3]
+
+
+@pytest.fixture
+def recorder(site: Site) -> Iterator[Recorder]:
+    """Records ``flights.*`` but ``flights.debug.*`` from test and sender."""
+    with JournalWriter(site.path / "journal", site.key) as writer:
+        recorded = Recorded(("flights.*",), (), ("test", "sender"), ("flights.debug.*",))
+        recorder = Recorder(writer, recorded, "recorder", root=site.root, key=site.key)
+        yield recorder
+        recorder.close()
+
+
+def reported(node: speed.Node) -> int:
+    """How often a node was told that an event of its was refused."""
+    counted: int = node.stats()["counters"].get("events_reported_refused", 0)
+    return counted
+
+
+def test_a_refused_topic_is_not_recorded_and_its_publisher_is_told(
+    site: Site, client: speed.Node, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J-9: though nobody asked for an acknowledgement."""
+    client.wait_for("recorder")
+    client.publish("flights.debug.x", 1)
+    until(lambda: reported(client) == 1)
+    client.publish("flights.ua", 2)
+    until(lambda: site.payloads("topic", "flights.ua") == [2])
+    assert [info.subject for info in site.journal.lanes()] == ["flights.ua"]
+    assert "recorder does not record events: JOURNAL_REFUSED: topic 'flights.debug.x' is refused" in caplog.text
+
+
+def test_a_publisher_whose_flood_fills_a_journal_is_told_and_others_are_recorded(
+    site: Site,
+    client: speed.Node,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """J-1, J-9: it is told rarely, not once for each event."""
+    monkeypatch.setattr(writer_module, "MAX_JOURNAL_LANES", 8)
+    with speed.Node("sender", root=site.root, key=site.key) as sender:
+        sender.wait_for("recorder")
+        for number in range(100):
+            sender.publish(f"flights.flood.n{number}", number)
+        until(
+            lambda: (
+                reported(sender) > 0
+                and sum(node.stats()["counters"].get("messages_refused", 0) for node in recorder.nodes) == 96
+            )
+        )
+        client.publish("flights.ua", "heard")
+        until(lambda: site.payloads("topic", "flights.ua") == ["heard"])
+        assert reported(sender) < 20
+        assert reported(client) == 0
+        time.sleep(1.1)
+        sender.publish("flights.flood.last", 0)
+        until(lambda: reported(sender) >= 2)
+    assert "JOURNAL_FULL: topic flights.flood." in caplog.text
+    assert "4 are left for all" in caplog.text
+
+
+def test_what_is_refused_changes_with_a_reload(site: Site, client: speed.Node) -> None:
+    """J-9."""
+    daemon = site.start()
+    client.wait_for("speedd.journal")
+    client.publish("weather", "before")
+    until(lambda: site.payloads("topic", "weather") == ["before"])
+    site.config.write_text(CONFIG.replace("calls = true", 'calls = true\nrefuse = ["flights.debug.*"]'))
+    daemon.send_signal(signal.SIGHUP)
+
+    def is_told() -> bool:
+        client.publish("flights.debug.x", 1)
+        return reported(client) > 0
+
+    until(is_told)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNull, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from speed.errors import JournalDamagedError, JournalExpiredError
+from speed.errors import JournalDamagedError, JournalExpiredError, JournalReplacedError
+from speed.journal import Journal
 from speed.journal.record import call_bytes
 from speed.spark.source.options import read_options
 from speed.spark.source.read import BatchReader, JournalRows, LanePart
@@ -48,7 +50,7 @@ def stream(recorded: Recorded, **options: str) -> StreamReader:
     return StreamReader(read_options({"root": recorded.root, **options}), SCHEMA)
 
 
-def rows(reader: StreamReader, start: dict[str, int], end: dict[str, int]) -> int:
+def rows(reader: StreamReader, start: Any, end: Any) -> int:
     """How many rows a micro-batch reads; reader and parts travel as they do to executors."""
     copy, planned = pickle.loads(pickle.dumps((reader._rows, list(reader.partitions(start, end)))))
     return sum(batch.num_rows for part in planned for batch in copy.read(part))
@@ -137,8 +139,10 @@ def test_records_after_the_time_that_is_asked_for_are_not_given(recorded: Record
 def test_a_query_begins_at_the_first_kept_record_or_behind_the_last_one(recorded: Recorded) -> None:
     recorded.topic("a", "p", 7)
     (lane,) = recorded.journal.lanes()
-    assert stream(recorded).initialOffset() == {lane.id: 0}
-    assert stream(recorded, startingOffsets="latest").initialOffset() == {lane.id: 7}
+    assert stream(recorded).initialOffset() == {lane.id: [0, ""]}
+    assert stream(recorded, startingOffsets="latest").initialOffset() == {
+        lane.id: [7, recorded.journal.mark(lane.id, 7)]
+    }
 
 
 def test_lanes_that_appear_later_are_read_from_their_beginning(recorded: Recorded) -> None:
@@ -180,8 +184,8 @@ def test_what_comes_after_a_run_of_available_now_began_is_for_the_next_one(recor
     reader.prepareForTriggerAvailableNow()
     recorded.topic("a", "p", 5)
     recorded.topic("b", "p", 5)
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    assert sum(end.values()) == 5
+    end: Any = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert sum(number for number, _ in end.values()) == 5
 
 
 def expire(root: str) -> tuple[Recorded, str]:
@@ -257,3 +261,146 @@ def test_the_call_log_is_a_stream_too_and_never_mixed_with_messages(recorded: Re
     assert batch["caller"].to_pylist() == ["a", "b"]
     assert batch["microseconds"].to_pylist() == [70, 70]
     assert rows(stream(recorded), {}, stream(recorded).latestOffset({}, ReadAllAvailable())) == 5
+
+
+# --- journals that were made anew, restored, cut or damaged ---
+
+
+def everything(reader: StreamReader, start: Any) -> tuple[Any, int]:
+    """What a micro-batch without a limit reaches and reads."""
+    end = reader.latestOffset(start, ReadAllAvailable())
+    return end, rows(reader, start, end)
+
+
+def tolerant(recorded: Recorded) -> StreamReader:
+    return stream(recorded, failOnDataLoss="false")
+
+
+def read_then_replaced(root: str, *, keep: int, grow: int) -> tuple[Recorded, Any]:
+    """A query read 250 messages; then the journal was one of ``keep`` messages, of before or made anew, and grew."""
+    recorded, journal, copy = Recorded(root), Path(root, "journal"), Path(root, "copied")
+    if keep:
+        recorded.topic("a", "p", keep)
+    shutil.copytree(journal, copy)
+    recorded.topic("a", "p", 250 - keep)
+    read, _ = everything(stream(recorded), {})
+    recorded.close()
+    shutil.rmtree(journal)
+    shutil.copytree(copy, journal)
+    recorded = Recorded(root)
+    recorded.skip("a", "p", 1000)
+    recorded.topic("a", "p", grow)
+    return recorded, read
+
+
+@pytest.mark.parametrize(("keep", "grow"), [(0, 250), (50, 200), (50, 201), (50, 10)])
+def test_a_checkpoint_of_another_journal_is_an_error_and_no_message_is_skipped(root: str, keep: int, grow: int) -> None:
+    """J-13: whether the journal was made anew or restored, and has grown to the checkpoint, beyond it, or not."""
+    recorded, read = read_then_replaced(root, keep=keep, grow=grow)
+    with pytest.raises(JournalReplacedError, match="failOnDataLoss=false"):
+        everything(stream(recorded), read)
+    reader = tolerant(recorded)
+    end, count = everything(reader, read)
+    assert count == keep + grow, "all of it, from the beginning"
+    assert everything(stream(recorded), end) == (end, 0), "and then it is as any other"
+    recorded.close()
+
+
+def test_going_on_in_a_restored_journal_says_how_many_messages_may_come_again(
+    root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorded, read = read_then_replaced(root, keep=50, grow=10)
+    everything(tolerant(recorded), read)
+    assert "250 messages that were read may come again" in caplog.text
+    recorded.close()
+
+
+def test_a_cut_lane_is_an_error_or_its_lost_messages_are_counted_and_other_lanes_go_on(
+    recorded: Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J-12."""
+    for source in ("p", "q"):
+        recorded.topic("a", source, 20)
+        recorded.topic("a", source, 10)
+    lanes = {lane.source: lane.id for lane in recorded.journal.lanes()}
+    (segment,) = Path(recorded.root, "journal", lanes["p"]).glob("*.segment")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: whole.rfind(b"SPJB")])
+    with pytest.raises(JournalDamagedError, match="written to offset 30, and ends at 20"):
+        everything(stream(recorded), {})
+    end, count = everything(tolerant(recorded), {})
+    assert count == 20 + 30
+    assert "10 messages of topic a from p are damaged" in caplog.text
+    strict = stream(recorded)
+    strict.prepareForTriggerAvailableNow()
+    assert everything(strict, end) == (end, 0), "what was given up once stops no query again"
+
+
+def test_a_damaged_description_is_an_error_or_counted_once_and_other_lanes_go_on(
+    recorded: Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J-2."""
+    recorded.topic("a", "p", 10)
+    recorded.topic("b", "p", 20)
+    lanes = {lane.subject: lane.id for lane in recorded.journal.lanes()}
+    path = Path(recorded.root, "journal", lanes["a"], "description")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(JournalDamagedError, match=f"{lanes['a']}.*failOnDataLoss=false"):
+        everything(stream(recorded), {})
+    reader = tolerant(recorded)
+    end, count = everything(reader, {})
+    assert (list(end), count) == ([lanes["b"]], 20)
+    everything(reader, end)
+    assert caplog.text.count("1 lanes are damaged and not read") == 1
+    batch = BatchReader(read_options({"root": recorded.root, "failOnDataLoss": "false"}, streaming=False), SCHEMA)
+    assert {part.lane.subject for part in batch.partitions()} == {"b"}
+
+
+def removed(root: str) -> tuple[Recorded, str]:
+    """A journal of which retention removed a lane of 10 messages."""
+    recorded = Recorded(root, max_bytes=1 << 20)
+    recorded.topic("a", "p", 10, payload=b"x" * 1000)
+    (lane,) = recorded.journal.lanes()
+    while recorded.journal.removed() == {}:
+        recorded.topic("b", "p", 100, payload=b"x" * 1000)
+    return recorded, lane.id
+
+
+def test_a_lane_that_was_read_to_its_end_may_be_removed_and_leaves_the_checkpoint(root: str) -> None:
+    """J-14."""
+    recorded, lane = removed(root)
+    end = stream(recorded).latestOffset({lane: [10, "00" * 12]}, ReadAllAvailable())
+    assert [recorded.journal.lane(one).subject for one in end] == ["b"]
+    recorded.close()
+
+
+def test_a_lane_that_is_removed_while_lanes_are_looked_at_ends_no_query(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J-14: the list of lanes is older than their files."""
+    recorded = Recorded(root, max_bytes=1 << 20)
+    recorded.topic("a", "p", 10, payload=b"x" * 1000)
+    before = recorded.journal.survey()
+    while recorded.journal.removed() == {}:
+        recorded.topic("b", "p", 100, payload=b"x" * 1000)
+    monkeypatch.setattr(Journal, "survey", lambda journal: before)
+    reader = stream(recorded)
+    assert reader.initialOffset() == {}
+    assert stream(recorded, startingOffsets="latest").initialOffset() == {}
+    assert reader.latestOffset({}, ReadAllAvailable()) == {}
+    assert list(BatchReader(read_options({"root": root}, streaming=False), SCHEMA).partitions()) == []
+    recorded.close()
+
+
+def test_a_lane_that_was_removed_before_it_was_read_is_an_error_that_says_how_much_is_lost(
+    root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J-14."""
+    recorded, lane = removed(root)
+    with pytest.raises(JournalExpiredError, match="7 messages were not read yet"):
+        stream(recorded).latestOffset({lane: [3, ""]}, ReadAllAvailable())
+    assert lane not in tolerant(recorded).latestOffset({lane: [3, ""]}, ReadAllAvailable())
+    assert "7 messages were not read yet" in caplog.text
+    recorded.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,29 @@ def test_a_checkpoint_older_than_the_retention_stops_the_query_unless_it_may_go_
     run(stream(session, recorded, "offset long", failOnDataLoss="false"), tmp_path)
     offsets = sorted(row.offset for row in session.read.parquet(str(tmp_path / "rows")).collect())
     assert offsets == [*range(10), *range(first, end)]
+    recorded.close()
+
+
+def test_a_query_ahead_of_a_restored_journal_stops_or_reads_all_of_it_again(
+    session: Any, root: str, tmp_path: Path
+) -> None:
+    """Though by then the journal has more messages than the checkpoint counts."""
+    recorded, journal = Recorded(root), Path(root, "journal")
+    recorded.topic("t", "p", 50)
+    shutil.copytree(journal, tmp_path / "copy")
+    recorded.topic("t", "p", 200)
+    run(stream(session, recorded), tmp_path)
+    recorded.close()
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "copy", journal)
+    recorded = Recorded(root)
+    recorded.skip("t", "p", 1000)
+    recorded.topic("t", "p", 250)
+    with pytest.raises(Exception, match="JournalReplacedError: offset 250 of lane"):
+        run(stream(session, recorded), tmp_path)
+    run(stream(session, recorded, failOnDataLoss="false"), tmp_path)
+    rows = [row.n for row in session.read.parquet(str(tmp_path / "rows")).collect()]
+    assert sorted(rows) == sorted([*range(250), *range(50), *range(1000, 1250)])
     recorded.close()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -21,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from speed.core.log import logger
-from speed.errors import JournalExpiredError
+from speed.errors import JournalDamagedError, JournalError, JournalExpiredError
 from speed.journal import Block, Journal, LaneInfo
 from speed.spark.source.calls import CallBatches
 from speed.spark.source.columns import MessageBatches
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logger("speed.spark")
 
+T = TypeVar("T")
 BATCH_ROWS = 8192
 _ALWAYS = 1 << 62
 
@@ -55,15 +57,29 @@ class JournalRows:
         self._schema = schema
 
     def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raises JournalExpiredError for records that retention removed, unless the options let it go on."""
+        """Raises JournalExpiredError, JournalDamagedError for lost records, unless the options let it go on."""
         if not isinstance(part, LanePart):  # Spark's own, where no lane is asked for
             return iter(())
-        journal = open_journal(self._options)
-        fail = self._options.fail_on_data_loss
-        start = first_kept(journal, part.lane, part.start, part.end, fail)
-        found = journal.blocks(part.lane.id, start, part.end, skip_damaged=not fail)
-        blocks = _until(_counted(found, part.lane, start, part.end), part.until_ms)
+        blocks = _until(self._blocks(part), part.until_ms)
         return self._batches(part.lane).batches(blocks, BATCH_ROWS)
+
+    def _blocks(self, part: LanePart) -> Iterator[Block]:
+        """The blocks; a warning says how many records could not be read. Raises for those if the options say so."""
+        journal, fail = open_journal(self._options), self._options.fail_on_data_loss
+        following = part.start
+        try:
+            following = first_kept(journal, part.lane, part.start, part.end, fail)
+            for block in journal.blocks(part.lane.id, following, part.end, skip_damaged=not fail):
+                _count_lost(part.lane, following, block.offset)
+                following = block.end
+                yield block
+        except JournalError as error:
+            if fail:
+                raise
+            log.warning("%s", error)
+        if following < part.end and fail:
+            raise _ended_early(part, following)
+        _count_lost(part.lane, following, part.end)
 
     def _batches(self, lane: LaneInfo) -> CallBatches | MessageBatches:
         if lane.kind == "calls":
@@ -87,13 +103,12 @@ class BatchReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
 
     def partitions(self) -> Sequence[LanePart]:
         """Lanes that are asked for, between the times that are asked for, in parts of about equal size."""
-        journal = open_journal(self._options)
+        journal, options, pruning = open_journal(self._options), self._options, self._pruning
         parts: list[LanePart] = []
-        for lane in wanted_lanes(journal, self._options):
-            if not self._pruning.takes(lane):
-                continue
-            start, end = self._pruning.offsets(journal, lane)
-            parts.extend(cut(lane, start, end, self._options.messages_per_partition, self._pruning.until_ms))
+        lanes = filter(pruning.takes, wanted_lanes(journal, options, set()))
+        offsets = still_there(lanes, lambda lane: pruning.offsets(journal, lane, options.fail_on_data_loss))
+        for lane, (start, end) in offsets:
+            parts.extend(cut(lane, start, end, options.messages_per_partition, pruning.until_ms))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -141,10 +156,15 @@ class Pruning:
             known["inbox"] = None
         return all(name not in self._wanted or value in self._wanted[name] for name, value in known.items())
 
-    def offsets(self, journal: Journal, lane: LaneInfo) -> tuple[int, int]:
-        """The records between the times, with what lies in the same blocks."""
-        start = journal.offset_at(lane.id, self.from_ms) if self.from_ms > 0 else journal.first(lane.id)
-        return start, journal.end(lane.id)
+    def offsets(self, journal: Journal, lane: LaneInfo, fail: bool) -> tuple[int, int]:
+        """The records between the times, with what lies in the same blocks; of a lane that may be damaged all."""
+        try:
+            start = journal.offset_at(lane.id, self.from_ms) if self.from_ms > 0 else journal.first(lane.id)
+        except JournalDamagedError:
+            if fail:
+                raise
+            start = journal.first(lane.id)
+        return start, journal.end(lane.id, skip_damaged=not fail)
 
 
 _TIMES = frozenset({"recorded_at", "answered_at"})
@@ -156,9 +176,26 @@ def open_journal(options: ReadOptions) -> Journal:
     return Journal(options.journal, options.key)
 
 
-def wanted_lanes(journal: Journal, options: ReadOptions) -> list[LaneInfo]:
-    """The lanes that the options ask for."""
-    return [lane for lane in journal.lanes() if _is_wanted(lane, options)]
+def wanted_lanes(journal: Journal, options: ReadOptions, said: set[str]) -> list[LaneInfo]:
+    """The lanes that the options ask for; a warning counts damaged ones, unless they are ``said``.
+
+    Raises JournalDamagedError for them if the options say so.
+    """
+    lanes, damaged = journal.survey()
+    error = next(iter(damaged.values()), None)
+    if error is not None and options.fail_on_data_loss:
+        raise JournalDamagedError(f"{error}; set failOnDataLoss=false to go on without that lane", error.offset)
+    if not damaged.keys() <= said:
+        log.warning("%d lanes are damaged and not read, the first: %s", len(damaged), error)
+    said.update(damaged)
+    return [lane for lane in lanes if _is_wanted(lane, options)]
+
+
+def still_there(lanes: Iterable[LaneInfo], ask: Callable[[LaneInfo], T]) -> Iterator[tuple[LaneInfo, T]]:
+    """What is asked of each lane, without those that retention removed since they were listed."""
+    for lane in lanes:
+        with suppress(JournalExpiredError):
+            yield lane, ask(lane)
 
 
 def _is_wanted(lane: LaneInfo, options: ReadOptions) -> bool:
@@ -196,16 +233,17 @@ def first_kept(journal: Journal, lane: LaneInfo, start: int, end: int, fail: boo
     return min(first, end)
 
 
-def _counted(blocks: Iterator[Block], lane: LaneInfo, start: int, end: int) -> Iterator[Block]:
-    """The blocks; a warning says how many records between them could not be read."""
-    following = start
-    for block in blocks:
-        if block.offset > following:
-            log.warning("%d messages of %s are damaged (lane %s)", block.offset - following, _named(lane), lane.id)
-        following = block.end
-        yield block
-    if following < end:
-        log.warning("%d messages of %s are damaged (lane %s)", end - following, _named(lane), lane.id)
+def _ended_early(part: LanePart, offset: int) -> JournalDamagedError:
+    return JournalDamagedError(
+        f"{_named(part.lane)} (lane {part.lane.id}) ends at offset {offset}, it was to be read to {part.end}: it was "
+        "cut or replaced meanwhile; set failOnDataLoss=false to go on behind it",
+        offset,
+    )
+
+
+def _count_lost(lane: LaneInfo, start: int, end: int) -> None:
+    if start < end:
+        log.warning("%d messages of %s are damaged (lane %s)", end - start, _named(lane), lane.id)
 
 
 def _named(lane: LaneInfo) -> str:

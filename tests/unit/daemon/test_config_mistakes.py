@@ -35,6 +35,7 @@ max_bytes = 1_073_741_824
 max_age_seconds = 604800
 calls = true
 durability = "disk"
+refuse = ["flights.debug.*"]
 
 [[service]]
 name = "status"
@@ -71,7 +72,15 @@ def test_a_good_file_becomes_a_config_with_all_its_settings() -> None:
     config = config_of(GOOD)
     assert (config.node.name, config.node.allow, config.node.lease_seconds) == ("host", ("cli.*", "analytics"), 12.0)
     assert config.journal == JournalSettings(
-        Path("/etc/speed/kept"), ("flights.*",), ("orders",), ("etl.*",), True, "disk", 1 << 30, 604800.0
+        Path("/etc/speed/kept"),
+        ("flights.*",),
+        ("orders",),
+        ("etl.*",),
+        True,
+        "disk",
+        1 << 30,
+        604800.0,
+        ("flights.debug.*",),
     )
     assert (config.log.level, config.services[0].allow) == ("warning", ("analytics",))
     assert [process.name for process in config.processes] == ["geo", "rules"]
@@ -130,6 +139,8 @@ def test_an_empty_file_is_a_node_without_services() -> None:
         ('[journal]\ntopics = ["a.*"]', 1, "allows nobody"),
         ('[journal]\ninboxes = ["orders"]\nallow = []', 1, "allows nobody"),
         ('[journal]\ntopics = ["a..b"]\nallow = ["x"]', 2, "a..b"),
+        ('[journal]\ntopics = ["a"]\nallow = ["x"]\nrefuse = ["a..b"]', 4, "a..b"),
+        ('[journal]\ntopics = ["a.b", "c"]\nallow = ["x"]\nrefuse = ["a.*"]', 4, "nothing of topic 'a.b'"),
         ('[journal]\ninboxes = ["a/b"]\nallow = ["x"]', 2, "a/b"),
         ('[journal]\ncalls = "yes"', 2, "true or false"),
         ("[journal]\ncalls = true\nmax_bytes = 1000", 3, "use 1048576 to"),

@@ -16,11 +16,16 @@ from speed.journal.segment import End, Segment
 from speed.wire import names
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
+    MAX_REMOVED,
+    Description,
     Entry,
     SegmentKeys,
     Subject,
     open_description,
+    open_end,
+    open_removed,
     parse_block_header,
+    seal_removed,
 )
 from speed.wire.limits import JOURNAL_BLOCK_RECORDS, MAX_JOURNAL_BLOCK_BYTES
 from speed.wire.seal import Keyring
@@ -32,15 +37,44 @@ LANE = bytes.fromhex(VECTORS["lane"])
 SUBJECT = Subject(**VECTORS["subject"])
 
 
-def test_the_id_of_a_lane_follows_from_its_subject() -> None:
-    """J-2."""
-    assert RING.journal_id(SUBJECT.name()) == LANE
-
-
 @pytest.mark.parametrize("case", VECTORS["valid"], ids=case_name)
 def test_a_description_says_what_the_lane_records(case: dict[str, Any]) -> None:
     """J-2."""
-    assert open_description(bytes.fromhex(case["hex"]), LANE, RING) == SUBJECT
+    found = open_description(bytes.fromhex(case["hex"]), LANE, RING)
+    assert found == Description(SUBJECT, bytes.fromhex(case["after"]), case["has_end"])
+
+
+@pytest.mark.parametrize("case", VECTORS["ends_valid"], ids=case_name)
+def test_an_end_says_which_offset_comes_next(case: dict[str, Any]) -> None:
+    """J-12."""
+    assert open_end(bytes.fromhex(case["hex"]), LANE, RING) == case["offset"]
+
+
+@pytest.mark.parametrize("case", VECTORS["ends_invalid"], ids=case_name)
+def test_a_bad_end_is_refused(case: dict[str, Any]) -> None:
+    """J-12."""
+    with pytest.raises(WireError, match="BAD_JOURNAL"):
+        open_end(bytes.fromhex(case["hex"]), LANE, RING)
+
+
+@pytest.mark.parametrize("case", VECTORS["removed_valid"], ids=case_name)
+def test_removed_lanes_are_listed_with_their_ends_the_oldest_first(case: dict[str, Any]) -> None:
+    """J-14."""
+    found = open_removed(bytes.fromhex(case["hex"]), RING)
+    assert [[lane.hex(), offset] for lane, offset in found.items()] == case["lanes"]
+
+
+@pytest.mark.parametrize("case", VECTORS["removed_invalid"], ids=case_name)
+def test_a_bad_list_of_removed_lanes_is_refused(case: dict[str, Any]) -> None:
+    """J-14."""
+    with pytest.raises(WireError, match="BAD_JOURNAL"):
+        open_removed(bytes.fromhex(case["hex"]), RING)
+
+
+def test_the_oldest_of_too_many_removed_lanes_is_forgotten() -> None:
+    """J-14."""
+    lanes = {number.to_bytes(16, "big"): number for number in range(MAX_REMOVED + 1)}
+    assert list(open_removed(seal_removed(lanes, RING), RING)) == list(lanes)[1:]
 
 
 @pytest.mark.parametrize("case", VECTORS["invalid"], ids=case_name)
@@ -128,6 +162,10 @@ def test_arbitrary_bytes_are_a_named_error_or_a_header(data: bytes) -> None:
         parse_block_header(padded)
     with pytest.raises(WireError):
         open_description(data, LANE, RING)
+    with pytest.raises(WireError):
+        open_end(data, LANE, RING)
+    with pytest.raises(WireError):
+        open_removed(data, RING)
 
 
 @pytest.mark.parametrize(
