@@ -151,6 +151,7 @@ TEST_F(RestTest, links_at_rest_go_on_in_their_order_l_26) {
     EXPECT_LE(open_under(root_.path + "/etl.", "/bell"), 10 + awake) << "their owners' and the hub's";
   }
   const std::vector<Value> all{0, 1, 2, 3};
+  const std::lock_guard guard(lock);
   for (const auto& target : targets) EXPECT_EQ(seen[target->name()], all);
 }
 
@@ -241,12 +242,14 @@ TEST(Inbox, of_more_lanes_than_may_be_listed_those_that_are_asked_for_and_the_ne
 
 class UngrantedTest : public RestTest {
  protected:
-  // A receiver that grants nothing, though its entry says so: what is sent to it was granted when that was looked at.
+  // A receiver that grants the sender nothing, though its entry says so: what is sent to it was granted when that was
+  // looked at. It has listed its lanes once: what comes now does not lie there from before.
   std::shared_ptr<Runtime> receiver() const {
-    auto node = Runtime::make("receiver", root_.options({"sender"}));
+    auto node = Runtime::make("receiver", root_.options({"sender", "probe"}));
     node->context.policy.deny({"sender"});
-    node->delivery.on_message([this](const Message&) { ++handled_; });
     node->start();
+    node->delivery.on_message([this](const Message&) { ++handled_; });
+    Node("probe", root_.options()).ping("receiver", 20);
     return node;
   }
 
