@@ -46,6 +46,15 @@ def test_what_is_finished_at_rest_is_committed(lane: Lane) -> None:
     assert [(one.header.sequence & 0xFF, one.redelivered) for one in again] == [(3, True)]
 
 
+def test_a_lane_is_idle_once_nothing_of_it_is_in_hand(lane: Lane) -> None:
+    lane.writer().append(sealed(1))
+    reader = lane.reader()
+    (received,) = lane.read_all(reader, finish=False)
+    assert not reader.is_idle
+    reader.finish(received.token)
+    assert reader.is_idle
+
+
 def test_what_was_to_be_committed_later_is_committed_before_the_rest(lane: Lane) -> None:
     """L-15, L-26."""
     writer = lane.writer()

@@ -1,9 +1,12 @@
 package speed.fs;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.Names;
@@ -22,16 +25,22 @@ public final class Inbox {
     private final String name;
     private final int generation;
     private final Keyring keyring;
+    private final int maxLanes;
     private final ReadBuffer buffer = new ReadBuffer();
     private Quarantine quarantine;
     private long listedAt = UNSETTLED;
     private volatile int junk;
 
     public Inbox(String root, String name, int generation, Keyring keyring) {
+        this(root, name, generation, keyring, Limits.MAX_LANES);
+    }
+
+    Inbox(String root, String name, int generation, Keyring keyring, int maxLanes) {
         this.root = root;
         this.name = name;
         this.generation = generation;
         this.keyring = keyring;
+        this.maxLanes = maxLanes;
     }
 
     /** Makes the node's directories; RootException if something else is in their place. */
@@ -48,10 +57,11 @@ public final class Inbox {
     }
 
     /**
-     * Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan. Foreign
-     * things go to quarantine, a few a scan.
+     * Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan. If there
+     * are more, these are the ones that are first, and then those whose lane changed last: such a listing is made again
+     * each time. Foreign things go to quarantine, a few a scan.
      */
-    public Set<String> scan() throws PosixException {
+    public Set<String> scan(Predicate<String> first) throws PosixException {
         Set<String> senders = new HashSet<>();
         List<String> foreign = new ArrayList<>();
         try (Directory inbox = Directory.open(Names.inboxDirectory(root, name))) {
@@ -61,11 +71,18 @@ public final class Inbox {
             }
             sortOut(inbox, senders, foreign);
             foreign.stream().limit(MAX_JUNK_PER_SCAN).forEach(file -> quarantine.take(inbox, file, "NO_LANE"));
-            boolean isDone = LaneFiles.isSettled(changedAt) && foreign.size() <= MAX_JUNK_PER_SCAN;
-            listedAt = isDone ? changedAt : UNSETTLED;
+            boolean isWhole = foreign.size() <= MAX_JUNK_PER_SCAN && senders.size() <= maxLanes;
+            listedAt = isWhole && LaneFiles.isSettled(changedAt) ? changedAt : UNSETTLED;
         }
         junk += Math.min(foreign.size(), MAX_JUNK_PER_SCAN);
-        return senders;
+        return senders.size() <= maxLanes ? senders : cut(senders, first);
+    }
+
+    private Set<String> cut(Set<String> senders, Predicate<String> first) {
+        record Ranked(String sender, boolean isFirst, long modified) {}
+        return senders.stream().map(sender -> new Ranked(sender, first.test(sender), modifiedAt(sender)))
+                .sorted(Comparator.comparing(Ranked::isFirst).thenComparing(Ranked::modified).reversed())
+                .limit(maxLanes).map(Ranked::sender).collect(Collectors.toSet());
     }
 
     private static void sortOut(Directory inbox, Set<String> senders, List<String> foreign) throws PosixException {
@@ -74,7 +91,7 @@ public final class Inbox {
                 if (!file.name().startsWith(Names.TEMPORARY_PREFIX)) {
                     foreign.add(file.name());
                 }
-            } else if (senders.size() < Limits.MAX_LANES) {
+            } else {
                 senders.add(file.name());
             }
         }
@@ -82,9 +99,13 @@ public final class Inbox {
 
     /** When files last came to a lane or went; UNSETTLED if that is so recent that the next change may not show. */
     public long changedAt(String sender) {
+        long modified = modifiedAt(sender);
+        return LaneFiles.isSettled(modified) ? modified : UNSETTLED;
+    }
+
+    private long modifiedAt(String sender) {
         try {
-            long modified = Posix.status(Posix.AT_FDCWD, Names.laneDirectory(root, name, sender)).modifiedNanos();
-            return LaneFiles.isSettled(modified) ? modified : UNSETTLED;
+            return Posix.status(Posix.AT_FDCWD, Names.laneDirectory(root, name, sender)).modifiedNanos();
         } catch (PosixException gone) {
             return UNSETTLED;
         }

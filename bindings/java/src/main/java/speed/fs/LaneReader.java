@@ -294,14 +294,21 @@ public final class LaneReader {
         abandon();
     }
 
-    /** Holds nothing open until the next use; all else stays as it is. */
+    /** Holds nothing open until the next use; what was finished is committed first, all else stays as it is. */
     public void rest() {
+        if (commits.isDue()) {
+            commits.commit();
+        }
+        release();
+    }
+
+    private void release() {
         walk.close();
         files.rest();
     }
 
     /** Releases the descriptors without writing. */
     public void abandon() {
-        rest();
+        release();
     }
 }

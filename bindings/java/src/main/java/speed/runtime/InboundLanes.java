@@ -46,6 +46,8 @@ final class InboundLanes implements Introspection.Lanes {
     private Keyring.Keys keys;
     /** Who is looked at next; whoever comes new goes first. */
     private final Deque<NodeId> turns = new ArrayDeque<>();
+    /** Who rang, and is not known yet. */
+    private final Set<NodeId> sought = new HashSet<>();
     /** What failed: the next scan opens it again. */
     private final Set<NodeId> failed = new LinkedHashSet<>();
     /** What an earlier process left, while it waits for a grant; null before the first listing. */
@@ -64,9 +66,10 @@ final class InboundLanes implements Introspection.Lanes {
 
     // --- which to read ---
 
-    /** Whether all of these have a lane that was listed, or are this node itself. */
-    boolean know(Collection<NodeId> sources) {
-        return sources.stream().allMatch(source -> names.containsKey(source) || source.equals(context.id));
+    /** Whether some of those who rang are to be looked for by a scan: they are not known yet. */
+    boolean seek(Collection<NodeId> rung) {
+        rung.stream().filter(source -> !names.containsKey(source) && !source.equals(context.id)).forEach(sought::add);
+        return !sought.isEmpty();
     }
 
     /** The lane of whoever rang; null if it is not known yet, waits for a grant, or cannot be opened. */
@@ -77,7 +80,8 @@ final class InboundLanes implements Introspection.Lanes {
 
     /** Knows the senders that have a lane; what an earlier process found waits for its grants. */
     void list(long now) throws PosixException {
-        Set<String> found = inbox.scan();
+        Set<String> found = inbox.scan(this::isWanted);
+        sought.clear();
         if (found != null) {
             know(found);
         }
@@ -87,6 +91,12 @@ final class InboundLanes implements Introspection.Lanes {
             heldUntil = now + GRACE_NANOS;
         }
         release(now);
+    }
+
+    /** Whether a sender is listed though there are too many: it rang, or its lane is in use. */
+    private boolean isWanted(String name) {
+        NodeId source = NodeId.of(name);
+        return sought.contains(source) || lanes.containsKey(source);
     }
 
     private void know(Set<String> found) {
@@ -155,10 +165,14 @@ final class InboundLanes implements Introspection.Lanes {
         return next;
     }
 
-    /** Whether a lane was read to its end, and nothing came or went since. */
+    /**
+     * Whether a lane was read to its end, and nothing came since. A sender that is live again may go on in the segment that
+     * it had, which does not show in the directory.
+     */
     private boolean isPassed(NodeId source) {
         Long changedAt = passed.get(source);
-        return changedAt != null && inbox.changedAt(names.get(source)) == changedAt;
+        String name = names.get(source);
+        return changedAt != null && inbox.changedAt(name) == changedAt && context.registry.live(name) == null;
     }
 
     private InboundLane open(NodeId source) {

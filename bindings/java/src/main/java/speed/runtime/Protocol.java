@@ -157,7 +157,7 @@ final class Protocol {
                 readerDied(name);
             }
         }
-        departures.tell(() -> nextScan != NOW, this::isRead);
+        departures.tell(() -> nextScan != NOW && !missedRings, this::isRead);
     }
 
     /** Reads the lane of a node that left, which the scan may not have had its turn for. */
@@ -202,7 +202,7 @@ final class Protocol {
     // --- lanes ---
 
     private void read(Set<NodeId> rung, long now) throws PosixException {
-        if (rung == null || now >= nextScan || !lanes.know(rung)) {
+        if (rung == null || lanes.seek(rung) || now >= nextScan) {
             scan(rung, now);
             return;
         }

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -211,7 +212,7 @@ class LaneTest extends OneLane {
         new Sender(1).send("one");
         Files.writeString(root.resolve("billing/inbox/file"), "foreign");
         Files.createDirectory(root.resolve("billing/inbox/näme"));
-        assertEquals(Set.of("analytics"), inbox.scan());
+        assertEquals(Set.of("analytics"), inbox.scan(name -> false));
         assertEquals(2, quarantined());
     }
 
@@ -233,16 +234,28 @@ class LaneTest extends OneLane {
         Inbox inbox = inbox(1);
         awaitNothingNew(inbox);
         new Sender(1).send("one");
-        assertEquals(Set.of("analytics"), inbox.scan());
+        assertEquals(Set.of("analytics"), inbox.scan(name -> false));
         awaitNothingNew(inbox);
         Files.move(lane(), root.resolve("aside"));
-        assertEquals(Set.of(), inbox.scan());
+        assertEquals(Set.of(), inbox.scan(name -> false));
+    }
+
+    @Test
+    void ofMoreLanesThanMayBeListedThoseThatAreAskedForAndTheNewestAre() throws IOException, PosixException {
+        Inbox inbox = new Inbox(root.toString(), "billing", 1, ring, 3);
+        inbox.prepare();
+        for (String name : List.of("a", "b", "c", "d", "e", "f")) {
+            Path place = Files.createDirectory(root.resolve("billing/inbox/" + name));
+            Files.setLastModifiedTime(place, FileTime.fromMillis(1000 - name.charAt(0)));
+        }
+        assertEquals(Set.of("a", "b", "c"), inbox.scan(name -> false));
+        assertEquals(Set.of("a", "e", "f"), inbox.scan(name -> name.compareTo("e") >= 0));
     }
 
     /** Until the clock passed the time of the directory it is listed again. */
     private static void awaitNothingNew(Inbox inbox) throws PosixException {
         long until = System.nanoTime() + 20_000_000_000L;
-        while (inbox.scan() != null) {
+        while (inbox.scan(name -> false) != null) {
             assertTrue(System.nanoTime() < until, "it is always listed again");
         }
     }

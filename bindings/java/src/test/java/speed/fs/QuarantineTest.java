@@ -36,12 +36,12 @@ class QuarantineTest {
             inbox.prepare();
             Path foreign = root.path().resolve("billing/inbox");
             Files.writeString(foreign.resolve("small.file"), "x");
-            inbox.scan();
+            inbox.scan(name -> false);
             sparse(foreign.resolve("giant.file"));
             Files.createDirectory(foreign.resolve("two giants"));
             sparse(foreign.resolve("two giants/one"));
             sparse(foreign.resolve("two giants/two"));
-            inbox.scan();
+            inbox.scan(name -> false);
             assertFalse(Files.exists(foreign.resolve("giant.file")));
             assertEquals(List.of("00000001", "00000001.reason"), kept(root.path().resolve("billing/quarantine")));
         }
@@ -58,7 +58,7 @@ class QuarantineTest {
             Inbox inbox = new Inbox(root.path().toString(), "billing", 1, new Keyring(List.of(new byte[32])));
             inbox.prepare();
             Files.writeString(root.path().resolve("billing/inbox/small.file"), "x");
-            inbox.scan();
+            inbox.scan(name -> false);
             assertEquals(List.of("00000001", "00000002"), kept(quarantine));
         }
     }

@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -69,16 +71,25 @@ class InboundLanesTest {
     }
 
     private void send(String source, String text) {
+        LaneWriter writer = writer(source);
+        send(source, text, writer);
+        writer.close();
+    }
+
+    private LaneWriter writer(String source) {
+        LaneMac mac = new LaneMac(ring, NodeId.of(source), NodeId.of("billing"));
+        return new LaneWriter(root.path().toString(), source, "billing", 1, mac,
+                new LaneWriter.Manner(1 << 26, false, false));
+    }
+
+    private void send(String source, String text, LaneWriter writer) {
         long counter = counters.merge(source, 1L, Long::sum);
         NodeId from = NodeId.of(source);
         NodeId to = NodeId.of("billing");
-        LaneWriter writer = new LaneWriter(root.path().toString(), source, "billing", 1,
-                new LaneMac(ring, from, to), new LaneWriter.Manner(1 << 26, false, false));
         Block block = new Block(text.length() + 104);
         int bytes = new LinkSealer(ring, from, to, 1, nonce -> { }).seal(block, 0, EnvelopeType.MESSAGE, 0, counter, 1,
                 text.getBytes(StandardCharsets.UTF_8));
         writer.append(block, List.of(bytes));
-        writer.close();
     }
 
     private static String text(Received received) {
@@ -163,6 +174,38 @@ class InboundLanesTest {
         lanes = open(2);
         granted.add("guest");
         assertEquals(List.of(), scan(true));
+    }
+
+    @Test
+    void whatWasToBeCommittedLaterIsCommittedBeforeTheRest() throws PosixException {
+        scan(true);
+        send("guest", "refused");
+        lanes.list(0);
+        InboundLane lane = lanes.of(NodeId.of("guest"));
+        lane.read(100, 1 << 20, System.nanoTime(), true).received().forEach(received -> lane.drop(received.token()));
+        lane.rest();
+        lane.abandon();
+        lanes = open(2);
+        granted.add("guest");
+        assertEquals(List.of(), scan(true));
+    }
+
+    @Test
+    void whatASenderWroteJustBeforeItsEndIsReadBeforeItsLaneIsLetGo() throws IOException, PosixException {
+        scan(true);
+        LaneWriter writer = writer("guest");
+        send("guest", "first", writer);
+        for (int n = 0; n <= FEW; n++) { // so many that the guest's lane rests
+            scan(false);
+            send("sender" + n, "one");
+        }
+        scan(false);
+        Path lane = root.path().resolve("billing/inbox/guest");
+        Files.setLastModifiedTime(lane, FileTime.fromMillis(1)); // the clock that stamps files has passed that
+        assertEquals(List.of(), scan(true));
+        send("guest", "last", writer); // in the segment that it had: nothing shows in the directory
+        assertEquals(List.of("last"), scan(true));
+        writer.close();
     }
 
     @Test
