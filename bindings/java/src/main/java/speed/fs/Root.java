@@ -57,16 +57,18 @@ final class Root {
         }
     }
 
+    /** The root itself, and what lies above it: private, wherever that is. */
     private static void makeWithParents(String path) throws PosixException {
         try {
-            Directory.makeIfAbsent(path);
+            Posix.makeDirectory(path);
         } catch (PosixException error) {
             int slash = path.lastIndexOf('/');
-            if (!error.is(PosixException.ENOENT) || slash <= 0) {
+            if (error.is(PosixException.ENOENT) && slash > 0) {
+                makeWithParents(path.substring(0, slash));
+                Posix.makeDirectory(path);
+            } else if (!error.is(PosixException.EEXIST)) {
                 throw error;
             }
-            makeWithParents(path.substring(0, slash));
-            Directory.makeIfAbsent(path);
         }
     }
 
