@@ -110,6 +110,6 @@ def _write(file: str, keys: Sequence[MessageKey]) -> None:
     text = json.dumps([key.to_record() for key in keys], indent=1).encode()
     directory = open_directory(os.path.dirname(path))
     try:
-        os.close(replace_file(os.path.basename(path), text, directory))
+        os.close(replace_file(os.path.basename(path), text, directory, private=True))
     finally:
         os.close(directory)

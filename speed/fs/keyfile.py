@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from speed.errors import KeyFileError
 from speed.fs.lock import try_lock
 from speed.fs.open import is_groups, sync_directory, unlink_quietly, write_all
-from speed.fs.root import is_private
+from speed.fs.root import is_group_root, is_private
 from speed.fs.way import UntrustedError, followed
 from speed.wire import names
 from speed.wire.keyfile import format_key_file, parse_key_file
@@ -134,7 +134,8 @@ def _give_rights(fd: int, path: str) -> None:
     try:
         before = os.stat(path)
     except FileNotFoundError:
-        os.fchmod(fd, 0o640 if is_groups(os.path.dirname(path)) else 0o600)
+        if is_group_root(os.path.dirname(path)):
+            os.fchmod(fd, 0o640)
         return
     if before.st_mode & 0o040:
         os.fchown(fd, -1, before.st_gid)

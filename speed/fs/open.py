@@ -100,15 +100,18 @@ def share(fd: int, mode: int) -> None:
         raise
 
 
-def create_file(name: str, dir_fd: int, *, append: bool) -> int:
+def create_file(name: str, dir_fd: int, *, append: bool, private: bool = False) -> int:
     """Descriptor of a new file for writing; FileExistsError when the name is taken."""
-    return open_or_make(name, os.O_WRONLY | os.O_EXCL | (os.O_APPEND if append else 0), dir_fd)
+    flags = os.O_WRONLY | os.O_EXCL | (os.O_APPEND if append else 0)
+    if private:
+        return os.open(name, flags | _MAKE, PRIVATE_FILE, dir_fd=dir_fd)
+    return open_or_make(name, flags, dir_fd)
 
 
-def make_directory(path: str) -> None:
+def make_directory(path: str, *, private: bool = False) -> None:
     """Make a directory: private, or the group's, whatever the umask; OSError, FileExistsError as well."""
     os.mkdir(path, PRIVATE_DIRECTORY)
-    if is_groups(os.path.dirname(path) or "."):
+    if not private and is_groups(os.path.dirname(path) or "."):
         fd = open_directory(path)
         share(fd, SHARED_DIRECTORY)
         os.close(fd)
@@ -176,17 +179,17 @@ def unique_name(token: str) -> str:
     return temporary_name(f"{token}-{os.getpid()}-{os.urandom(8).hex()}")
 
 
-def replace_file(name: str, data: bytes, dir_fd: int) -> int:
+def replace_file(name: str, data: bytes, dir_fd: int, *, private: bool = False) -> int:
     """Put ``data`` in place under ``name`` by a temporary file and a rename; returns its open descriptor.
 
-    The descriptor is open for writing and stays with the new file.
+    The descriptor is open for writing and stays with the new file. ``private``: whatever the directory.
     """
     temporary = temporary_name(name)
     try:
-        fd = create_file(temporary, dir_fd, append=False)
+        fd = create_file(temporary, dir_fd, append=False, private=private)
     except FileExistsError:  # left by a killed predecessor of the same process role
         os.unlink(temporary, dir_fd=dir_fd)
-        fd = create_file(temporary, dir_fd, append=False)
+        fd = create_file(temporary, dir_fd, append=False, private=private)
     try:
         write_all(fd, data)
         put_in_place(temporary, name, dir_fd)
@@ -224,10 +227,10 @@ def names_in(dir_fd: int, limit: int) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def ensure_directory(path: str) -> None:
+def ensure_directory(path: str, *, private: bool = False) -> None:
     """Make a directory unless it is there; ``RootError`` for a link, or a foreign owner where it is no group's."""
     try:
-        make_directory(path)
+        make_directory(path, private=private)
     except FileExistsError:
         pass
     except OSError as error:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from speed.core.trust import Trust, judge_root
 from speed.errors import RootError
-from speed.fs.open import SHARED_DIRECTORY, make_directory, open_directory, open_or_make
+from speed.fs.open import SHARED_DIRECTORY, is_groups, make_directory, open_directory, open_or_make
 from speed.fs.way import UntrustedError, followed, step_of, who
 from speed.wire import names
 
@@ -20,7 +20,7 @@ _NO_LIST = (errno.ENODATA, errno.EOPNOTSUPP)
 
 def prepare_root(root: str) -> None:
     """Make root and registry directories where they are missing; RootError says what is wrong and what to do."""
-    _make(os.path.abspath(root), parents=True)
+    _make(os.path.abspath(root), above=True)
     check_root(root)
     for path in (names.registry_dir(root), names.claims_dir(root)):
         _make(path)
@@ -102,6 +102,10 @@ def _lists(path: str) -> tuple[bytes, ...]:
     return tuple(found)
 
 
+def is_group_root(path: str) -> bool:
+    return os.path.isdir(names.registry_dir(path)) and is_groups(path)
+
+
 def is_private(path: str) -> bool:
     """Whether a directory is this user's, and nobody else has a right to it."""
     try:
@@ -111,11 +115,12 @@ def is_private(path: str) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _make(path: str, *, parents: bool = False) -> None:
+def _make(path: str, *, above: bool = False) -> None:
+    """A directory of a root, or with ``above`` the root itself with what lies above it: private, wherever that is."""
     try:
-        if parents and not os.path.isdir(parent := os.path.dirname(path)):
-            _make(parent, parents=True)
-        make_directory(path)
+        if above and not os.path.isdir(parent := os.path.dirname(path)):
+            _make(parent, above=True)
+        make_directory(path, private=above)
     except FileExistsError:
         pass
     except OSError as error:

@@ -24,6 +24,7 @@ from speed.fs.key_source import KeySource
 from speed.fs.lock import try_lock
 from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import lies_in_memory
+from speed.fs.root import is_group_root
 from speed.journal.lane_files import LaneFiles, lanes_in, removed_lanes
 from speed.journal.lane_writer import Incoming, LaneWriter
 from speed.journal.reader import Journal
@@ -315,7 +316,7 @@ def _make(directory: str) -> None:
         os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
     except OSError as error:
         raise RootError(f"cannot make the directory of {directory}: {error.strerror}; choose another") from error
-    ensure_directory(directory)
+    ensure_directory(directory, private=not is_group_root(os.path.dirname(directory)))
 
 
 def _remove_segments(directory: str, lane_id: str, firsts: Iterable[int]) -> None:

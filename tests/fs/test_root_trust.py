@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from scripts.vectors.trust import USER, access_list
+from speed.cli.message_keys import _write
 from speed.errors import RootError
-from speed.fs.keyfile import default_root
+from speed.fs.keyfile import default_root, write_key_file
 from speed.fs.root import check_root, prepare_root
+from speed.journal.writer import JournalWriter
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 
 SOMEBODY = 54321
@@ -180,3 +182,23 @@ def test_a_session_directory_of_another_user_is_passed_over(
     place.chmod(0o700)
     os.chown(place, NOBODY, NOBODY)
     assert default_root().endswith("/speed-0")
+
+
+def test_a_root_in_a_directory_of_a_group_is_private_all_the_same(place: pathlib.Path) -> None:
+    """R-25: nobody asked for the root of a group."""
+    place.chmod(0o3777)
+    prepare_root(str(place / "deep" / "root"))
+    for path in (place / "deep", place / "deep" / "root", place / "deep" / "root" / "speed_registry"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o777 == 0o700
+
+
+def test_keys_and_journals_in_a_directory_of_a_group_are_private_all_the_same(place: pathlib.Path) -> None:
+    """W-14, J-1."""
+    place.chmod(0o3777)
+    write_key_file(str(place / "speed.key"), (bytes(32),))
+    JournalWriter(place / "journal", key=place / "speed.key").close()
+    _write(str(place / "keys.json"), [])
+    modes = {
+        name: stat.S_IMODE((place / name).stat().st_mode) & 0o777 for name in ("speed.key", "journal", "keys.json")
+    }
+    assert modes == {"speed.key": 0o600, "journal": 0o700, "keys.json": 0o600}

@@ -103,6 +103,13 @@ TEST_F(RootTrust, a_root_whose_access_list_lets_another_user_write_is_refused_r_
   EXPECT_EQ(refusal(root_), "accepted");
 }
 
+// Nobody asked for the root of a group.
+TEST_F(RootTrust, a_root_in_a_directory_of_a_group_is_private_all_the_same_r_25) {
+  ASSERT_EQ(chmod(place_.path.c_str(), 03777), 0);
+  prepare_root(root_ + "/deep");
+  for (const char* const made : {"", "/deep", "/deep/speed_registry"}) EXPECT_TRUE(is_private(root_ + made)) << made;
+}
+
 TEST_F(RootTrust, a_registry_that_others_can_change_is_refused_r_24) {
   prepare_root(root_);
   const std::string registry = root_ + "/speed_registry";

@@ -69,11 +69,20 @@ void check_whole(const std::string& root) {
   }
 }
 
-void make(const std::string& path) {
+[[noreturn]] void cannot_make(const std::string& path, int error) {
+  throw RootError("cannot make " + path + ": " + std::generic_category().message(error) + "; choose another root");
+}
+
+// The root itself, and what lies above it: private, wherever that is.
+void make_private(const std::string& path) {
+  if (mkdir(path.c_str(), private_directory) != 0 && errno != EEXIST) cannot_make(path, errno);
+}
+
+void make_inside(const std::string& path) {
   try {
     make_directory(path);
   } catch (const std::system_error& error) {
-    throw RootError("cannot make " + path + ": " + error.code().message() + "; choose another root");
+    cannot_make(path, error.code().value());
   }
 }
 
@@ -99,12 +108,12 @@ void check_root(const std::string& root) {
 void prepare_root(const std::string& root) {
   for (std::size_t at = root.find('/', 1); at != std::string::npos; at = root.find('/', at + 1)) {
     const std::string parent = root.substr(0, at);
-    if (access(parent.c_str(), F_OK) != 0) make(parent);
+    if (access(parent.c_str(), F_OK) != 0) make_private(parent);
   }
-  make(root);
+  make_private(root);
   check_root(root);
   for (const std::string& path : {wire::registry_dir(root), wire::claims_dir(root)}) {
-    make(path);
+    make_inside(path);
     check_usable(path);
   }
 }

@@ -1,5 +1,7 @@
 package speed.fs;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import speed.core.Trust;
@@ -57,16 +59,18 @@ final class Root {
         }
     }
 
+    /** The root itself, and what lies above it: private, wherever that is. */
     private static void makeWithParents(String path) throws PosixException {
+        int slash = path.lastIndexOf('/');
+        if (slash > 0 && !Files.isDirectory(Path.of(path.substring(0, slash)))) {
+            makeWithParents(path.substring(0, slash));
+        }
         try {
-            Directory.makeIfAbsent(path);
+            Posix.makeDirectory(path);
         } catch (PosixException error) {
-            int slash = path.lastIndexOf('/');
-            if (!error.is(PosixException.ENOENT) || slash <= 0) {
+            if (!error.is(PosixException.EEXIST)) {
                 throw error;
             }
-            makeWithParents(path.substring(0, slash));
-            Directory.makeIfAbsent(path);
         }
     }
 

@@ -58,6 +58,17 @@ class RootTest {
         Root.prepare(root.resolve("deep/root").toString());
     }
 
+    /** nobody asked for the root of a group. */
+    @Test
+    void aRootInADirectoryOfAGroupIsPrivateAllTheSame() throws IOException {
+        Posix.changeMode(place.toString(), 03777);
+        Path deep = root.resolve("deep");
+        Root.prepare(deep.toString());
+        for (Path made : List.of(root, deep, deep.resolve("speed_registry"))) {
+            assertTrue(Root.isPrivate(made.toString()), made.toString());
+        }
+    }
+
     @Test
     void aRegistryThatOthersCanChangeIsRefused() throws IOException {
         Root.prepare(root.toString());
