@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <thread>
 
 #include "fs/registration.hpp"
 #include "one_lane.hpp"
@@ -133,6 +134,25 @@ TEST_F(KeySourceTest, a_scan_leaves_no_cursor_behind_that_only_a_retired_key_ope
   again->read(received, test::OneLane::most, 2, true);
   EXPECT_TRUE(received.empty());
   EXPECT_TRUE(again->counts().empty());
+}
+
+TEST_F(KeySourceTest, what_is_derived_while_keys_change_is_of_the_old_ones_or_the_new_w_20) {
+  wire::Keyring ring({old_});
+  const std::vector<wire::Key> of_old{wire::lane_key(old_, from_, to_)};
+  const std::vector<wire::Key> of_new{wire::lane_key(new_, from_, to_)};
+  std::atomic<bool> stop = false;
+  std::thread changing([&] {
+    for (int n = 0; !stop; ++n) ring.take({n % 2 == 0 ? new_ : old_});
+  });
+  const wire::LaneKeys keys = ring.lane_keys(from_, to_);
+  int other = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    const std::vector<wire::Key>& now = keys.now();
+    if (now != of_old && now != of_new) ++other;
+  }
+  stop = true;
+  changing.join();
+  EXPECT_EQ(other, 0);
 }
 
 TEST_F(KeySourceTest, a_node_goes_on_with_its_keys_and_says_once_why_w_20) {

@@ -119,8 +119,9 @@ const std::vector<Key>& LaneKeys::now() const {
 
 void LaneKeys::derive() const {
   changes_ = ring_->changes();  // before the keys: what changes in between is derived with the next use
+  const std::shared_ptr<const Keys> keys = ring_->now();
   derived_.clear();
-  for (const Key& key : ring_->now()->keys) derived_.push_back(lane_key(key, source_, target_));
+  for (const Key& key : keys->keys) derived_.push_back(lane_key(key, source_, target_));
 }
 
 Key Keyring::known(const KeyId& id) const {
