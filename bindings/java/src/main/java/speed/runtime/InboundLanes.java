@@ -20,6 +20,7 @@ import speed.core.Awake;
 import speed.errors.SpeedException;
 import speed.fs.Inbox;
 import speed.fs.PosixException;
+import speed.fs.Sweep;
 import speed.wire.Limits;
 import speed.wire.NodeId;
 
@@ -45,6 +46,8 @@ final class InboundLanes implements Introspection.Lanes {
     private final Awake<NodeId> awake;
     /** Who is looked at next; whoever comes new goes first. */
     private final Deque<NodeId> turns = new ArrayDeque<>();
+    /** Whose senders this scan looks at: they may be gone. */
+    private final Set<NodeId> doubted = new HashSet<>();
     /** What failed: the next scan opens it again. */
     private final Set<NodeId> failed = new LinkedHashSet<>();
     /** What an earlier process left, while it waits for a grant; null before the first listing. */
@@ -122,7 +125,9 @@ final class InboundLanes implements Introspection.Lanes {
         awake.forEach(sources::add);
         sources.addAll(failed);
         failed.clear();
-        sources.addAll(everything ? names.keySet() : nextTurns());
+        doubted.clear();
+        doubted.addAll(everything ? names.keySet() : nextTurns());
+        sources.addAll(doubted);
         for (NodeId source : sources) { // one after the other: each may need the files of one before it
             InboundLane lane = rung.contains(source) || !isPassed(source) ? of(source) : null;
             if (lane != null) {
@@ -142,10 +147,14 @@ final class InboundLanes implements Introspection.Lanes {
         return next;
     }
 
-    /** Whether a lane was read to its end, and nothing came or went since. */
+    /**
+     * Whether a lane was read to its end, and nothing came or went since. A sender that is live again may go on in the
+     * segment that it had, which does not show in the directory.
+     */
     private boolean isPassed(NodeId source) {
         Long changedAt = passed.get(source);
-        return changedAt != null && inbox.changedAt(names.get(source)) == changedAt;
+        String name = names.get(source);
+        return changedAt != null && inbox.changedAt(name) == changedAt && context.registry.live(name) == null;
     }
 
     private InboundLane open(NodeId source) {
@@ -184,16 +193,35 @@ final class InboundLanes implements Introspection.Lanes {
 
     /** It had nothing: unless it was used of late it holds nothing open, and a scan lets go of it if its sender is gone. */
     void idle(InboundLane lane, boolean scan) {
-        if (awake.contains(lane.id)) {
-            return;
+        if (!awake.contains(lane.id)) {
+            lane.rest();
         }
-        lane.rest();
-        if (scan && hasEnded(lane)) {
-            lanes.remove(lane.id);
-            passed.put(lane.id, lane.changedAt);
-            lane.close();
-            remember(lane);
+        if (scan && doubted.contains(lane.id) && hasEnded(lane)) {
+            end(lane);
         }
+    }
+
+    /** One whose sender will not come back is removed (L-27). */
+    private void end(InboundLane lane) {
+        try {
+            if (!Sweep.isForgettable(context.registry, lane.source)) {
+                pass(lane);
+            } else if (inbox.removeLane(lane.source, lane.changedAt, context.registry)) {
+                abandon(lane);
+                names.remove(lane.id);
+                context.laneRemoved(lane.source);
+            }
+        } catch (PosixException unclear) {
+            // its next turn looks again
+        }
+    }
+
+    private void pass(InboundLane lane) {
+        lanes.remove(lane.id);
+        awake.rest(lane.id);
+        passed.put(lane.id, lane.changedAt);
+        lane.close();
+        remember(lane);
     }
 
     /**
