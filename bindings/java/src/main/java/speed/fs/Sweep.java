@@ -30,11 +30,16 @@ public final class Sweep {
         }
     }
 
-    /** Whether the last life of a name was ephemeral, and is over. */
-    public static boolean isForgettable(Registry registry, String name) throws PosixException {
-        int newest = Claim.newest(registry.root(), name);
+    /** Whether the newest claim of a name says that it will not come back; that of somebody who just sweeps it too. */
+    public static boolean isEphemeral(Registry registry, String name) throws PosixException {
         Claimant last = Claim.readNewest(registry.root(), name, registry.keyring());
-        if (last == null || !last.ephemeral()) {
+        return last != null && last.ephemeral();
+    }
+
+    /** Whether the last life of a name was ephemeral, and is over. */
+    private static boolean isForgettable(Registry registry, String name) throws PosixException {
+        int newest = Claim.newest(registry.root(), name);
+        if (!isEphemeral(registry, name)) {
             return false;
         }
         Registry.Judged judged = registry.judge(name);
@@ -123,8 +128,7 @@ public final class Sweep {
             return false;
         }
         try {
-            Claimant last = Claim.readNewest(registry.root(), name, registry.keyring());
-            if (last != null && last.ephemeral()) {
+            if (isEphemeral(registry, name)) {
                 return true;
             }
             ordinary.put(name, newest);

@@ -204,7 +204,7 @@ final class InboundLanes implements Introspection.Lanes {
     /** One whose sender will not come back is removed (L-27). */
     private void end(InboundLane lane) {
         try {
-            if (!Sweep.isForgettable(context.registry, lane.source)) {
+            if (!Sweep.isEphemeral(context.registry, lane.source)) {
                 pass(lane);
             } else if (inbox.removeLane(lane.source, lane.changedAt, context.registry)) {
                 abandon(lane);
