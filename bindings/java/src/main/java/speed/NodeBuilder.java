@@ -28,6 +28,7 @@ public final class NodeBuilder {
     private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
     private OnError onError = OnError.DEAD_LETTER;
     private int maxDeliveries = Limits.MAX_DELIVERIES;
+    private boolean ephemeral;
     private MessageSecurity security;
 
     NodeBuilder(String name) {
@@ -191,6 +192,17 @@ public final class NodeBuilder {
     }
 
     /**
+     * The name will not come back, as that of a worker for one job: nothing waits for the node when it is gone, and all
+     * that is left of it in the root is removed.
+     *
+     * @return these settings
+     */
+    public NodeBuilder ephemeral() {
+        ephemeral = true;
+        return this;
+    }
+
+    /**
      * How messages are signed, encrypted and checked (M-18); without it none is, and none is opened.
      *
      * @param settings for all that is sent and received
@@ -215,6 +227,6 @@ public final class NodeBuilder {
         int chosenFiles = openFiles != null ? openFiles : Options.defaultOpenFiles();
         return new Node(Runtime.start(new Options(name, chosenRoot, chosenKey, fabrics, allow, lease, heartbeat,
                 workers, durable, polling, laneBytes, chosenFiles, namespace, segmentLimits, onError, maxDeliveries,
-                security)));
+                ephemeral, security)));
     }
 }

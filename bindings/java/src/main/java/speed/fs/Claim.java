@@ -1,45 +1,56 @@
 package speed.fs;
 
-import java.nio.charset.StandardCharsets;
-import java.util.LinkedHashMap;
-import java.util.List;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.SortedSet;
 import java.util.TreeSet;
 import speed.wire.Block;
-import speed.wire.Entry;
-import speed.wire.Json;
+import speed.wire.Keyring;
 import speed.wire.Names;
 
-/**
- * Claims: files created with O_EXCL, so that exactly one process wins a generation of a name (R-4).
- *
- * @param maker who made it
- * @param lease in ms
- * @param made CLOCK_MONOTONIC ms of its boot when it was made, -1 in a claim that does not tell
- */
-record Claim(Entry.Process maker, long lease, long made) {
+/** Claims: files created with O_EXCL, so that exactly one process wins a generation of a name. */
+final class Claim {
     private static final int MAX_BYTES = 4096;
     /** What is left of its mode: in the root of a group its members still read it. */
     private static final int READ_ONLY = 0440;
     private static final int OWNER_WRITES = 0200;
 
-    /** Whether a claim of this boot has stood a whole lease. */
-    boolean isExpired(long now) {
-        return made >= 0 && now - made > lease;
-    }
+    private Claim() {}
 
     /** The highest claimed generation of a name, 0 without one. */
     static int newest(String root, String name) throws PosixException {
-        SortedSet<Integer> generations = new TreeSet<>(List.of(0));
+        SortedSet<Integer> generations = generations(root, name);
+        return generations.isEmpty() ? 0 : generations.first();
+    }
+
+    /** All claimed generations of a name, the newest first. */
+    private static SortedSet<Integer> generations(String root, String name) throws PosixException {
+        SortedSet<Integer> generations = new TreeSet<>(Collections.reverseOrder());
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
             claims.forEachName(file -> generations.add(Names.parseClaim(file, name)));
         }
-        return generations.last();
+        generations.remove(0);
+        return generations;
+    }
+
+    /** The highest claimed generation of each name that has claims. */
+    static Map<String, Integer> newestOfAll(String root) throws PosixException {
+        Map<String, Integer> newest = new HashMap<>();
+        try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
+            claims.forEachName(file -> {
+                String name = Names.parseClaim(file);
+                if (name != null) {
+                    newest.merge(name, Names.parseClaim(file, name), Math::max);
+                }
+            });
+        }
+        return newest;
     }
 
     /** Creates the claim; false if somebody else has it. */
-    boolean take(String root, String name, int generation) throws PosixException {
+    static boolean take(String root, String name, int generation, Claimant claimant, Keyring keyring)
+            throws PosixException {
         int file;
         try {
             file = Directory.openOrMake(Names.claimPath(root, name, generation), Posix.O_WRONLY | Posix.O_EXCL);
@@ -50,11 +61,10 @@ record Claim(Entry.Process maker, long lease, long made) {
             throw error;
         }
         try {
-            Posix.writeAll(file, encode());
-            Posix.sync(file); // after a power cut no generation may be used again
-            Directory.sync(Names.claimsDirectory(root));
-            Directory.sync(Names.registryDirectory(root));
-            Directory.sync(root);
+            Posix.writeAll(file, claimant.encode(keyring.registryKeys().get(0)));
+            if (!claimant.sweeps()) {
+                makeDurable(root, file);
+            }
         } catch (PosixException failed) {
             release(root, name, generation); // no entry will follow it
             throw failed;
@@ -64,40 +74,45 @@ record Claim(Entry.Process maker, long lease, long made) {
         return true;
     }
 
-    private byte[] encode() {
-        Map<String, Object> fields = new LinkedHashMap<>();
-        fields.put("pid", maker.pid());
-        fields.put("pid_start", maker.start());
-        fields.put("pid_namespace", maker.namespace());
-        fields.put("host", maker.host());
-        fields.put("boot_id", maker.bootId());
-        fields.put("lease", lease);
-        fields.put("made_monotonic_ms", made);
-        return (Json.write(fields) + "\n").getBytes(StandardCharsets.US_ASCII);
+    /** After a power cut no generation may be used again. */
+    private static void makeDurable(String root, int file) throws PosixException {
+        Posix.sync(file);
+        Directory.sync(Names.claimsDirectory(root));
+        Directory.sync(Names.registryDirectory(root));
+        Directory.sync(root);
     }
 
-    /** Who made a claim; null while it is empty or if it is unreadable. */
-    static Claim read(String root, String name, int generation) {
+    /** Who made a claim; null while it is empty or if it is unreadable. Throws where the system fails to read it. */
+    static Claimant read(String root, String name, int generation, Keyring keyring) throws PosixException {
         int file = -1;
         try {
             file = Posix.open(Names.claimPath(root, name, generation),
                     Posix.O_RDONLY | Posix.O_NOFOLLOW | Posix.O_NONBLOCK, 0);
             Block text = new Block(MAX_BYTES);
             int length = Posix.read(file, text, MAX_BYTES, 0);
-            return parse(new String(text.copy(0, length), StandardCharsets.UTF_8));
-        } catch (PosixException | IllegalArgumentException | ClassCastException | NullPointerException unclear) {
+            return Claimant.decode(text.copy(0, length), keyring.registryKeys());
+        } catch (PosixException error) {
+            if (error.saysFailed()) {
+                throw error;
+            }
             return null;
         } finally {
             Posix.close(file);
         }
     }
 
-    private static Claim parse(String text) {
-        Map<?, ?> fields = (Map<?, ?>) Json.parse(text);
-        Entry.Process maker = new Entry.Process((Long) fields.get("pid"), (Long) fields.get("pid_start"),
-                (String) fields.get("pid_namespace"), (String) fields.get("host"), (String) fields.get("boot_id"));
-        Object made = fields.get("made_monotonic_ms");
-        return new Claim(maker, (Long) fields.get("lease"), made == null ? -1 : (Long) made);
+    /**
+     * Who made the newest claim that tells its maker; null if none does. One that is just being written, or that its
+     * maker left empty, tells nothing: then those before it are still there.
+     */
+    static Claimant readNewest(String root, String name, Keyring keyring) throws PosixException {
+        for (int generation : generations(root, name)) {
+            Claimant claimant = read(root, name, generation, keyring);
+            if (claimant != null) {
+                return claimant;
+            }
+        }
+        return null;
     }
 
     /** Says that no entry follows this claim any more: an absent entry means a free name. */
@@ -122,7 +137,13 @@ record Claim(Entry.Process maker, long lease, long made) {
         }
     }
 
-    /** Removes lower claims; the newest one stays for ever, and so do those that cannot be removed. */
+    /** Takes a claim back that nothing was published under. One that cannot be removed stays, released. */
+    static void remove(String root, String name, int generation) {
+        release(root, name, generation);
+        Posix.removeQuietly(Names.claimPath(root, name, generation));
+    }
+
+    /** Removes lower claims; those that cannot be removed stay. */
     static void removeOlder(String root, String name, int generation) {
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
             claims.forEachName(file -> {

@@ -255,6 +255,11 @@ final class Directory implements Closeable {
         return remove(name, 0);
     }
 
+    /** Removes a file. */
+    void remove(String name) throws PosixException {
+        Posix.remove(descriptor, name, 0);
+    }
+
     /** Removes an empty directory; false when that fails. */
     boolean removeDirectory(String name) {
         return remove(name, Posix.AT_REMOVEDIR);
@@ -266,6 +271,30 @@ final class Directory implements Closeable {
             return true;
         } catch (PosixException error) {
             return false;
+        }
+    }
+
+    /** Removes a directory and all that is in it, if it is there; no link is followed. */
+    static void removeTree(String path) throws PosixException {
+        try (Directory tree = open(path)) {
+            tree.removeAll();
+        } catch (PosixException error) {
+            if (error.is(PosixException.ENOENT)) {
+                return;
+            }
+            throw error;
+        }
+        Posix.remove(Posix.AT_FDCWD, path, Posix.AT_REMOVEDIR);
+    }
+
+    private void removeAll() throws PosixException {
+        for (Name one : names(Integer.MAX_VALUE)) {
+            if (one.isDirectory) {
+                try (Directory child = child(one.name)) {
+                    child.removeAll();
+                }
+            }
+            Posix.remove(descriptor, one.name, one.isDirectory ? Posix.AT_REMOVEDIR : 0);
         }
     }
 

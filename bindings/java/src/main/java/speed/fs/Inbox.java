@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import speed.errors.SpeedException;
 import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.Names;
@@ -113,8 +114,36 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        LaneReader.Link link = new LaneReader.Link(sender, name, generation, keyring);
-        return LaneReader.open(Names.laneDirectory(root, name, sender), link, quarantine, buffer);
+        return LaneReader.open(new LaneReader.Link(root, sender, name, generation, keyring), quarantine, buffer);
+    }
+
+    /**
+     * Removes the lane of a sender that will not come back, unless files came to it or went since a time; whether it was
+     * removed. It was read to the end after the sender was gone; nobody starts under that name meanwhile (L-27).
+     */
+    public boolean removeLane(String sender, long changedAt, Registry registry) {
+        try (Hold hold = new Hold(registry, sender)) {
+            if (!hold.isEphemeral() || changedAt == UNSETTLED || changedAt(sender) != changedAt) {
+                return false;
+            }
+            String path = Names.laneDirectory(root, name, sender);
+            try (Directory lane = Directory.open(path)) {
+                removeFiles(lane, false);
+                removeFiles(lane, true); // the last ones: without them what else lies there would be taken again
+            }
+            Posix.remove(Posix.AT_FDCWD, path, Posix.AT_REMOVEDIR);
+            return true;
+        } catch (PosixException | SpeedException another) {
+            return false; // it is tried again in its next turn
+        }
+    }
+
+    private static void removeFiles(Directory lane, boolean cursors) throws PosixException {
+        for (Directory.Name file : lane.names(Integer.MAX_VALUE)) {
+            if (Names.parseCursor(file.name()) > 0 == cursors) {
+                lane.remove(file.name());
+            }
+        }
     }
 
     public void close() {

@@ -12,6 +12,7 @@ import speed.wire.Header;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.LinkOpener;
+import speed.wire.Names;
 import speed.wire.NodeId;
 
 /**
@@ -22,8 +23,8 @@ public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
     private static final long NOTHING = -1;
 
-    /** Whose lane it is; the generation is the receiver's. */
-    public record Link(String source, String target, int generation, Keyring keyring) {}
+    /** Whose lane it is under a root; the generation is the receiver's. */
+    public record Link(String root, String source, String target, int generation, Keyring keyring) {}
 
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
@@ -57,7 +58,7 @@ public final class LaneReader {
         counts = new LaneCounts();
         opener = new LinkOpener(link.keyring, sender, receiver);
         decoder = new LaneDecoder(sender, receiver, this::open);
-        Succession former = new Succession(files, counts, source, link.generation);
+        Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
         sequences = new LinkReceiver(former.cursor().lastSequence());
         progress = new Progress(former.start(), former.cursor().lastSequence());
@@ -70,8 +71,9 @@ public final class LaneReader {
     }
 
     /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
-    static LaneReader open(String path, Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
+    static LaneReader open(Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
         LaneMac mac = new LaneMac(link.keyring, NodeId.of(link.source), NodeId.of(link.target));
+        String path = Names.laneDirectory(link.root, link.target, link.source);
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
             return new LaneReader(link, files, buffer);

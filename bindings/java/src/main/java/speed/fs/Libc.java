@@ -58,6 +58,8 @@ final class Libc {
 
     static native int fcntl(int descriptor, int command, int argument);
 
+    static native int flock(int descriptor, int operation);
+
     static native int fsync(int descriptor);
 
     static native int fdatasync(int descriptor);

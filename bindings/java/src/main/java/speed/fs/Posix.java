@@ -49,6 +49,7 @@ public final class Posix {
     private static final int ATTRIBUTE_BYTES = 65536;
     private static final int MOST_GROUPS = 65536;
     private static final int RLIMIT_NOFILE = 7;
+    private static final int LOCK_EX_NB = 6;
 
     private static final ThreadLocal<Block> SCRATCH = ThreadLocal.withInitial(() -> {
         Block block = new Block(STATX_BYTES);
@@ -241,6 +242,17 @@ public final class Posix {
         int bytes = Libc.fcntl(descriptor, F_GETPIPE_SZ, 0);
         check(bytes, "fcntl");
         return bytes;
+    }
+
+    /** Whether the file is locked now, until its descriptor is closed; false while others have it locked. */
+    static boolean tryLock(int descriptor) throws PosixException {
+        while (Libc.flock(descriptor, LOCK_EX_NB) < 0) {
+            if (Native.getLastError() == PosixException.EAGAIN) {
+                return false;
+            }
+            retryOrThrow("flock");
+        }
+        return true;
     }
 
     static void sync(int descriptor) throws PosixException {

@@ -5,6 +5,7 @@ import java.util.function.UnaryOperator;
 import speed.core.Lease;
 import speed.errors.LeaseLostException;
 import speed.errors.RegistrationException;
+import speed.errors.SpeedException;
 import speed.errors.StorageException;
 import speed.wire.Block;
 import speed.wire.Entry;
@@ -168,6 +169,17 @@ public final class Registration {
             EntryFile.remove(registry.root(), entry.name(), this::isAt);
         } catch (PosixException error) {
             // the entry stays without its process, hence stale
+        }
+        Claim.release(registry.root(), entry.name(), entry.generation());
+        abandon();
+    }
+
+    /** Leaves for good: the entry stays, stale for everybody, until it is swept. */
+    public synchronized void expire() {
+        try {
+            update(Entry::expired);
+        } catch (SpeedException unpublished) {
+            // it is stale after a lease
         }
         Claim.release(registry.root(), entry.name(), entry.generation());
         abandon();

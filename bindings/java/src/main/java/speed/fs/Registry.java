@@ -27,6 +27,11 @@ public final class Registry {
     /** An entry and whether it holds; both nothing (null, STALE) where there is no authentic one. */
     public record Judged(Entry entry, Lease.Verdict verdict) {
         static final Judged ABSENT = new Judged(null, Lease.Verdict.STALE);
+
+        /** Whether there is an entry whose node is gone. */
+        boolean isOver() {
+            return entry != null && (verdict == Lease.Verdict.STALE || ThisProcess.isGone(entry.process()));
+        }
     }
 
     /** What was read under one stamp of an entry file, and since when it is unchanged. */
@@ -279,7 +284,25 @@ public final class Registry {
         return entries;
     }
 
+    /** Whether an entry has been stale for a lease. */
+    boolean isAbandoned(String name) {
+        long now = Posix.monotonicMs();
+        Known found = look(name);
+        if (found == null || found.entry == null || judge(found, now) != Lease.Verdict.STALE) {
+            return false;
+        }
+        long age = now - found.entry.heartbeatMonotonicMs();
+        boolean isNeighbour = found.entry.process().bootId().equals(ThisProcess.bootId()) && age >= 0;
+        return (isNeighbour ? age : now - found.since) > 2 * found.entry.lease();
+    }
+
     /** All names that have a file where their entry would be. */
+    Set<String> names() {
+        Set<String> names = new HashSet<>();
+        forEachName(names::add);
+        return names;
+    }
+
     private void forEachName(Consumer<String> take) {
         try (Directory directory = Directory.open(Names.registryDirectory(root))) {
             directory.forEachName(file -> {
@@ -295,21 +318,29 @@ public final class Registry {
     }
 
     /**
-     * Removes entries of nodes that are gone, never their claims (R-13); returns their names. StorageException where
-     * they cannot be listed.
+     * Removes entries of nodes that are gone, never their claims (R-13); returns their names. Those of names that do not
+     * come back stay: all that is left of such a name goes together. StorageException where they cannot be listed.
      */
     public List<String> removeStale() {
         List<String> removed = new ArrayList<>();
         forEachName(name -> {
             Judged judged = judge(name);
-            boolean stale = judged.verdict == Lease.Verdict.STALE;
-            if (judged.entry != null && (stale || ThisProcess.isGone(judged.entry.process()))) {
+            if (judged.isOver() && !judged.entry.ephemeral()) {
                 removeUnchanged(judged.entry);
                 removed.add(name);
             }
         });
         removed.sort(null);
         return removed;
+    }
+
+    /** The same for one node, whatever it says of its name. */
+    boolean removeStale(String name) {
+        Judged judged = judge(name);
+        if (judged.isOver()) {
+            removeUnchanged(judged.entry);
+        }
+        return judged.isOver();
     }
 
     private void removeUnchanged(Entry entry) {

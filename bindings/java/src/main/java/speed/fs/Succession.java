@@ -14,20 +14,22 @@ final class Succession {
     private final Repeats repeats = new Repeats();
     private final Cursor cursor;
 
-    /** The generation is the receiver's; a newer process at the lane means that this one was replaced. */
-    Succession(LaneFiles files, LaneCounts counts, String source, int generation) throws PosixException {
+    /** A newer process at the lane means that this one was replaced. */
+    Succession(LaneFiles files, LaneCounts counts, LaneReader.Link link) throws PosixException {
+        int generation = link.generation();
         this.files = files;
         this.counts = counts;
         if (files.listing().cursors().stream().anyMatch(other -> other > generation)) {
-            throw new LeaseLostException("a newer process reads the lane of '" + source + "': this one was replaced");
+            throw new LeaseLostException(
+                    "a newer process reads the lane of '" + link.source() + "': this one was replaced");
         }
-        cursor = newestCursor(generation);
+        cursor = newestCursor(link);
         if (!cursor.clean() || repeats.suspectsAll()) {
             suspectWhatLiesThere(generation);
         }
     }
 
-    private Cursor newestCursor(int generation) throws PosixException {
+    private Cursor newestCursor(LaneReader.Link link) throws PosixException {
         for (int former : files.listing().cursors()) {
             Cursor found = files.readCursor(former);
             if (found != null) {
@@ -36,8 +38,14 @@ final class Succession {
             counts.count("cursors_damaged");
             repeats.knowNothing();
         }
-        SegmentId first = files.segments().isEmpty() ? SegmentId.NONE : files.segments().get(0);
-        return new Cursor(generation, first, 0, 0, List.of(), !repeats.suspectsAll());
+        return new Cursor(link.generation(), firstSegment(link), 0, 0, List.of(), !repeats.suspectsAll());
+    }
+
+    /** Where a lane without a cursor begins: with the first life above what was forgotten. */
+    private SegmentId firstSegment(LaneReader.Link link) throws PosixException {
+        int above = FloorFile.forgottenUpTo(link.root(), link.source(), link.keyring());
+        return files.segments().stream().filter(segment -> segment.generation() > above).findFirst()
+                .orElse(new SegmentId(above + 1, 0));
     }
 
     private void suspectWhatLiesThere(int generation) throws PosixException {

@@ -36,6 +36,7 @@ public final class Context {
     private volatile Supplier<SpeedException> failure;
     private volatile LongConsumer heed = deadline -> {};
     private volatile Consumer<String> unheard = target -> {};
+    private volatile Consumer<String> laneRemoved = source -> {};
 
     Context(Options options, KeySource keys, Registry registry, Registration registration, AccessPolicy policy,
             boolean polling) {
@@ -117,6 +118,15 @@ public final class Context {
 
     void onUnheard(Consumer<String> notice) {
         unheard = notice;
+    }
+
+    /** Of a sender that will not come back this node has no lane any more (L-27). */
+    void laneRemoved(String source) {
+        laneRemoved.accept(source);
+    }
+
+    void onLaneRemoved(Consumer<String> notice) {
+        laneRemoved = notice;
     }
 
     /** Whether a node says that it takes payloads in segments (G-18). */

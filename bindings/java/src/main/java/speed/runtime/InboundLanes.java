@@ -19,6 +19,7 @@ import speed.core.Log;
 import speed.errors.SpeedException;
 import speed.fs.Inbox;
 import speed.fs.PosixException;
+import speed.fs.Sweep;
 import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.NodeId;
@@ -48,6 +49,8 @@ final class InboundLanes implements Introspection.Lanes {
     private final Deque<NodeId> turns = new ArrayDeque<>();
     /** Who rang, and is not known yet. */
     private final Set<NodeId> sought = new HashSet<>();
+    /** Whose senders this scan looks at: they may be gone. */
+    private final Set<NodeId> doubted = new HashSet<>();
     /** What failed: the next scan opens it again. */
     private final Set<NodeId> failed = new LinkedHashSet<>();
     /** What an earlier process left, while it waits for a grant; null before the first listing. */
@@ -134,7 +137,9 @@ final class InboundLanes implements Introspection.Lanes {
         awake.forEach(sources::add);
         sources.addAll(failed);
         failed.clear();
-        sources.addAll(haveKeysChanged() || everything ? names.keySet() : nextTurns());
+        doubted.clear();
+        doubted.addAll(haveKeysChanged() || everything ? names.keySet() : nextTurns());
+        sources.addAll(doubted);
         for (NodeId source : sources) { // one after the other: each may need the files of one before it
             InboundLane lane = rung.contains(source) || !isPassed(source) ? of(source) : null;
             if (lane != null) {
@@ -166,8 +171,8 @@ final class InboundLanes implements Introspection.Lanes {
     }
 
     /**
-     * Whether a lane was read to its end, and nothing came since. A sender that is live again may go on in the segment that
-     * it had, which does not show in the directory.
+     * Whether a lane was read to its end, and nothing came or went since. A sender that is live again may go on in the
+     * segment that it had, which does not show in the directory.
      */
     private boolean isPassed(NodeId source) {
         Long changedAt = passed.get(source);
@@ -211,16 +216,35 @@ final class InboundLanes implements Introspection.Lanes {
 
     /** It had nothing: unless it was used of late it holds nothing open, and a scan lets go of it if its sender is gone. */
     void idle(InboundLane lane, boolean scan) {
-        if (awake.contains(lane.id)) {
-            return;
+        if (!awake.contains(lane.id)) {
+            lane.rest();
         }
-        lane.rest();
-        if (scan && hasEnded(lane)) {
-            lanes.remove(lane.id);
-            passed.put(lane.id, lane.changedAt);
-            lane.close();
-            remember(lane);
+        if (scan && doubted.contains(lane.id) && hasEnded(lane)) {
+            end(lane);
         }
+    }
+
+    /** One whose sender will not come back is removed (L-27). */
+    private void end(InboundLane lane) {
+        try {
+            if (!Sweep.isEphemeral(context.registry, lane.source)) {
+                pass(lane);
+            } else if (inbox.removeLane(lane.source, lane.changedAt, context.registry)) {
+                abandon(lane);
+                names.remove(lane.id);
+                context.laneRemoved(lane.source);
+            }
+        } catch (PosixException unclear) {
+            // its next turn looks again
+        }
+    }
+
+    private void pass(InboundLane lane) {
+        lanes.remove(lane.id);
+        awake.rest(lane.id);
+        passed.put(lane.id, lane.changedAt);
+        lane.close();
+        remember(lane);
     }
 
     /**

@@ -22,6 +22,7 @@ import speed.segment.SegmentLimits;
  * @param segmentLimits what may be kept of payloads that come in segments (G-15)
  * @param onError what becomes of messages that fail (S-17)
  * @param maxDeliveries how often a message is begun at most
+ * @param ephemeral whether the name will not come back (R-25)
  * @param security how messages are protected and checked (M-18); null where none is
  */
 public record Options(
@@ -41,6 +42,7 @@ public record Options(
         SegmentLimits segmentLimits,
         OnError onError,
         int maxDeliveries,
+        boolean ephemeral,
         MessageSecurity security) {
     private static final int MAX_WORKERS = 256;
     private static final int MAX_OPEN_FILES = 8192;

@@ -29,6 +29,7 @@ public final class Registrar {
     private final List<Consumer<SpeedException>> lostHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> joinHandlers = new CopyOnWriteArrayList<>();
     private final List<Consumer<Entry>> leaveHandlers = new CopyOnWriteArrayList<>();
+    private final Sweeper sweeper;
     private final Thread thread;
     private RegistryWatch watch;
     /** What was said last of the key file; null if it is sound. */
@@ -40,7 +41,8 @@ public final class Registrar {
      * @param lost told why the lease is gone
      * @param tasks runs what the program wants to be told
      */
-    Registrar(Context context, Consumer<Supplier<SpeedException>> lost, Consumer<Runnable> tasks) {
+    Registrar(Context context, Consumer<Supplier<SpeedException>> lost, Consumer<Runnable> tasks, Sweeper sweeper) {
+        this.sweeper = sweeper;
         this.context = context;
         this.lost = lost;
         this.tasks = tasks;
@@ -146,6 +148,7 @@ public final class Registrar {
                 }
             }
             checkOthers();
+            sweeper.turn();
         }
     }
 

@@ -18,6 +18,7 @@ import speed.fs.PosixException;
 import speed.fs.Registrant;
 import speed.fs.Registration;
 import speed.fs.Registry;
+import speed.fs.Won;
 import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.Names;
@@ -32,6 +33,7 @@ public final class Runtime {
     private final Dispatch dispatch;
     private final Protocol protocol;
     private final Registrar registrar;
+    private final Sweeper sweeper;
     private final Outbox outbox;
     private final Reader reader;
     private final Questions questions;
@@ -43,12 +45,12 @@ public final class Runtime {
         private Inbox inbox;
         private Bell bell;
 
-        void prepare(Options options, Registry registry, boolean polling, int generation) {
+        void prepare(Options options, Registry registry, boolean polling, Won won) {
             try {
-                inbox = new Inbox(options.root(), options.name(), generation, registry.keyring());
+                inbox = new Inbox(options.root(), options.name(), won.generation(), registry.keyring());
                 inbox.prepare();
-                if (generation > 1) {
-                    Fences.set(options.root(), options.name(), generation, registry.keyring());
+                if (won.former() > 0) {
+                    Fences.set(options.root(), options.name(), won.generation(), registry.keyring());
                 }
                 String path = Names.bellPath(options.root(), options.name());
                 bell = polling ? null : Bell.open(path, NodeId.of(options.name()));
@@ -71,7 +73,8 @@ public final class Runtime {
     private Runtime(Context context, Prepared prepared) throws PosixException {
         this.context = context;
         WorkerPool pool = new WorkerPool(context.name(), context.options.workers());
-        registrar = new Registrar(context, this::lost, pool::submit);
+        sweeper = new Sweeper(context);
+        registrar = new Registrar(context, this::lost, pool::submit, sweeper);
         registrar.start(); // first of all: making the other parts may take longer than the lease on a busy machine
         Futures futures = new Futures(context.name());
         SomeLines lines = new SomeLines();
@@ -90,6 +93,7 @@ public final class Runtime {
         parts.introspection().about(protocol.lanes());
         context.onHeed(protocol::heed);
         context.onUnheard(protocol::nobodyHears);
+        context.onLaneRemoved(sweeper::heard);
         links.onOpen(protocol::watchReader);
         if (Files.isDirectory(Path.of(Names.segmentsDirectory(context.options.root(), context.name())))) {
             dispatch.segments();
@@ -124,11 +128,11 @@ public final class Runtime {
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
                 options.heartbeat().toMillis(), (long) (filesystem.lateSeconds() * 1000), options.fabrics(),
-                policy.allowed());
+                policy.allowed(), options.ephemeral());
         Registration registration = null;
         Context context = null;
         try {
-            registration = registrant.register(generation -> prepared.prepare(options, registry, polling, generation));
+            registration = registrant.register(won -> prepared.prepare(options, registry, polling, won));
             context = new Context(options, keys, registry, registration, policy, polling);
             return new Runtime(context, prepared).run();
         } catch (PosixException | RuntimeException failure) {
@@ -195,6 +199,7 @@ public final class Runtime {
 
     private void left(String name) {
         protocol.nodeLeft(name);
+        sweeper.heard(name);
     }
 
     // --- the end ---
@@ -217,9 +222,16 @@ public final class Runtime {
         parts.serving().cancelRunning();
         end(reason);
         parts.links().end();
-        context.registration.remove();
+        if (context.options.ephemeral()) {
+            context.registration.expire();
+        } else {
+            context.registration.remove();
+        }
         sayLeft();
         parts.links().shut();
+        if (context.options.ephemeral()) {
+            sweeper.forgetItself();
+        }
     }
 
     /** The lease is lost: before all parts are made the start fails, later the node ends. */

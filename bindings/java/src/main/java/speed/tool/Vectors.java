@@ -131,7 +131,8 @@ public final class Vectors {
                 number(stated, "heartbeat_monotonic_ms"), number(stated, "lease"),
                 number(stated, "heartbeat_interval"), text(stated, "status"), texts(stated, "fabrics"),
                 texts(stated, "allow"), texts(stated, "subscriptions"), text(stated, "language"),
-                text(stated, "version"), stated.get("features") == null ? List.of() : texts(stated, "features"))
+                text(stated, "version"), stated.get("features") == null ? List.of() : texts(stated, "features"),
+                Boolean.TRUE.equals(stated.get("ephemeral")))
                 .encode(Decoding.RING.registryKeys().get(0), 0);
     }
 

@@ -18,7 +18,7 @@ import speed.errors.WireException;
  * What a node publishes about itself (R-2, R-3): one JSON line, its MAC, padding to a fixed capacity.
  *
  * <p>Times are ms; {@code heartbeatMonotonicMs} compares on one boot only. Nodes of earlier releases write no
- * {@code features}: then there are none.
+ * {@code features}: then there are none. The name of an {@code ephemeral} node will not come back (R-25).
  */
 public record Entry(
         String name,
@@ -35,7 +35,8 @@ public record Entry(
         List<String> subscriptions,
         String language,
         String version,
-        List<String> features) {
+        List<String> features,
+        boolean ephemeral) {
     public static final String ONLINE = "online";
     public static final String LEAVING = "leaving";
     /** Feature of a node that takes every payload in segments (G-18). */
@@ -51,13 +52,19 @@ public record Entry(
     /** Returns this entry with another heartbeat. */
     public Entry renewed(long unixMs, long monotonicMs) {
         return new Entry(name, generation, process, startupTimestamp, unixMs, monotonicMs, lease, heartbeatInterval,
-                status, fabrics, allow, subscriptions, language, version, features);
+                status, fabrics, allow, subscriptions, language, version, features, ephemeral);
     }
 
     /** Returns this entry with other things to say. */
     public Entry saying(String newStatus, List<String> newAllow, List<String> newSubscriptions) {
         return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, heartbeatMonotonicMs, lease,
-                heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version, features);
+                heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version, features, ephemeral);
+    }
+
+    /** Returns this entry as one that everybody finds stale. */
+    public Entry expired() {
+        return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, 0, 1, 1, LEAVING, fabrics, allow,
+                subscriptions, language, version, features, ephemeral);
     }
 
     /** Whether its published grants cover a sender. */
@@ -141,10 +148,14 @@ public record Entry(
         fields.put("language", language);
         fields.put("version", version);
         fields.put("features", features);
+        if (ephemeral) {
+            fields.put("ephemeral", true);
+        }
         return fields;
     }
 
-    private static byte[] mac(byte[] registryKey, byte[] line) {
+    /** Line 2 of an entry, and of a claim. */
+    public static byte[] mac(byte[] registryKey, byte[] line) {
         return Base64.getEncoder().encode(Hashes.hmac(registryKey, line));
     }
 
@@ -202,7 +213,8 @@ public record Entry(
                 fields.texts("subscriptions"),
                 fields.text("language"),
                 fields.text("version"),
-                fields.has("features") ? fields.texts("features") : List.of());
+                fields.has("features") ? fields.texts("features") : List.of(),
+                fields.has("ephemeral") && fields.flag("ephemeral"));
         entry.allow.forEach(Names::checkGrant);
         entry.subscriptions.forEach(Names::checkTopicPattern);
         if (!STATUSES.contains(entry.status) || !NodeId.of(entry.name).hex().equals(fields.text("nodeId"))) {
@@ -245,6 +257,13 @@ public record Entry(
 
         boolean has(String key) {
             return values.containsKey(key);
+        }
+
+        boolean flag(String key) {
+            if (values.get(key) instanceof Boolean flag) {
+                return flag;
+            }
+            throw bad(key + " is neither true nor false");
         }
 
         List<String> texts(String key) {

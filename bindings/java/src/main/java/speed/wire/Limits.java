@@ -72,6 +72,7 @@ public final class Limits {
     public static final double HEARTBEAT_SECONDS = 5.0;
     public static final double CALL_TIMEOUT_SECONDS = 30.0;
     public static final double FULL_SCAN_SECONDS = 0.5;
+    public static final double SWEEP_SECONDS = 5.0;
     public static final double REMOTE_LATE_SECONDS = 60.0;
     public static final double UNGRANTED_LANE_GRACE_SECONDS = 30.0;
     public static final double UNCLAIMED_EVENT_SECONDS = 30.0;

@@ -9,6 +9,8 @@ import speed.errors.InvalidNameException;
 public final class Names {
     public static final String REGISTRY = "speed_registry";
     public static final String CLAIMS = ".claims";
+    public static final String FLOOR = "floor";
+    public static final String FLOOR_LOCK = ".floor.lock";
     public static final String TEMPORARY_PREFIX = ".tmp-";
     public static final String SEGMENT_INDEX = "index.sqlite";
 
@@ -156,6 +158,13 @@ public final class Names {
         int dot = filename.lastIndexOf('.');
         boolean fits = dot == name.length() && filename.startsWith(name);
         return fits ? generation(filename.substring(dot + 1)) : 0;
+    }
+
+    /** The node name of a claim's file name, null for anything else. */
+    public static String parseClaim(String filename) {
+        int dot = filename.lastIndexOf('.');
+        String name = dot < 0 ? null : filename.substring(0, dot);
+        return isNode(name) && parseClaim(filename, name) > 0 ? name : null;
     }
 
     // --- paths of a node ---

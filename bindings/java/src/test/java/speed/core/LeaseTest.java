@@ -18,7 +18,7 @@ import speed.wire.Sequence;
 class LeaseTest {
     private static final long HEARTBEAT = 100_000;
     private static final Entry ENTRY = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"), 0, 0, HEARTBEAT,
-            30_000, 5_000, "online", List.of(), List.of(), List.of(), "java", "1", List.of());
+            30_000, 5_000, "online", List.of(), List.of(), List.of(), "java", "1", List.of(), false);
 
     /** */
     @Test

@@ -45,11 +45,11 @@ class ClaimsTest {
     }
 
     private Registrant registrant(long lease, long heartbeat) {
-        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of());
+        return new Registrant(registry, "billing", lease, heartbeat, 0, List.of(), List.of(), false);
     }
 
     private Registration register() {
-        return registrant(LEASE, HEARTBEAT).register(generation -> {});
+        return registrant(LEASE, HEARTBEAT).register(won -> {});
     }
 
     private Path claim(int generation) {
@@ -65,18 +65,22 @@ class ClaimsTest {
         return new Entry.Process(pid, me.start(), me.namespace(), me.host(), boot);
     }
 
+    private boolean take(Claimant claimant) throws PosixException {
+        return Claim.take(root.toString(), "billing", 1, claimant, registry.keyring());
+    }
+
     private void takeClaim(Entry.Process maker, long made) throws PosixException {
-        assertTrue(new Claim(maker, 100, made).take(root.toString(), "billing", 1));
+        assertTrue(take(new Claimant(maker, 100, made, 0, false, false)));
     }
 
     // --- claims ---
 
     @Test
     void aClaimIsWonOnceAndReadBack() throws PosixException {
-        Claim mine = new Claim(ThisProcess.identity(), LEASE, 7);
-        assertTrue(mine.take(root.toString(), "billing", 1));
-        assertFalse(mine.take(root.toString(), "billing", 1));
-        assertEquals(mine, Claim.read(root.toString(), "billing", 1));
+        Claimant mine = new Claimant(ThisProcess.identity(), LEASE, 7, 0, false, false);
+        assertTrue(take(mine));
+        assertFalse(take(mine));
+        assertEquals(mine, Claim.read(root.toString(), "billing", 1, registry.keyring()));
         assertFalse(Claim.isReleased(root.toString(), "billing", 1));
         assertTrue(Claim.isReleased(root.toString(), "billing", 2));
         Claim.release(root.toString(), "billing", 2);
@@ -84,14 +88,14 @@ class ClaimsTest {
 
     @Test
     void aClaimThatTellsNoTimeNeverExpiresAndAnUnreadableOneTellsNothing() throws IOException {
-        Claim former = new Claim(ThisProcess.identity(), LEASE, -1);
+        Claimant former = new Claimant(ThisProcess.identity(), LEASE, Claimant.NOT_TOLD, 0, false, false);
         assertFalse(former.isExpired(Long.MAX_VALUE));
         Files.writeString(claim(1), "{\"pid\": 1}");
-        assertNull(Claim.read(root.toString(), "billing", 1));
+        assertNull(Claim.read(root.toString(), "billing", 1, registry.keyring()));
         Files.writeString(claim(1), "{\"pid\": 1, \"pid_start\": 2, \"pid_namespace\": \"n\", \"host\": \"h\","
                 + " \"boot_id\": \"b\", \"lease\": 3}");
-        assertEquals(-1, Claim.read(root.toString(), "billing", 1).made());
-        assertNull(Claim.read(root.toString(), "billing", 9));
+        assertEquals(-1, Claim.read(root.toString(), "billing", 1, registry.keyring()).made());
+        assertNull(Claim.read(root.toString(), "billing", 9, registry.keyring()));
     }
 
     /** no entry will follow it, so it must not keep the name for a lease. */
@@ -175,7 +179,7 @@ class ClaimsTest {
 
     @Test
     void aRegistrationThatFailsGivesTheNameBack() {
-        assertThrows(IllegalStateException.class, () -> registrant(LEASE, HEARTBEAT).register(generation -> {
+        assertThrows(IllegalStateException.class, () -> registrant(LEASE, HEARTBEAT).register(won -> {
             throw new IllegalStateException("cannot fence");
         }));
         assertEquals(2, register().entry().generation());
@@ -183,7 +187,7 @@ class ClaimsTest {
 
     @Test
     void aRegistrationThatTookLongerThanItsLeaseIsGivenUp() {
-        assertThrows(LeaseLostException.class, () -> registrant(20, 5).register(generation -> {
+        assertThrows(LeaseLostException.class, () -> registrant(20, 5).register(won -> {
             long end = Posix.monotonicMs() + 21;
             while (Posix.monotonicMs() <= end) {
                 Thread.onSpinWait();
@@ -195,9 +199,9 @@ class ClaimsTest {
 
     @Test
     void aHigherClaimBeatsASlowRegistrant() {
-        assertThrows(LeaseLostException.class, () -> registrant(LEASE, HEARTBEAT).register(generation -> {
+        assertThrows(LeaseLostException.class, () -> registrant(LEASE, HEARTBEAT).register(won -> {
             try {
-                Files.createFile(claim(generation + 1));
+                Files.createFile(claim(won.generation() + 1));
             } catch (IOException error) {
                 throw new AssertionError(error);
             }
@@ -210,7 +214,7 @@ class ClaimsTest {
         Registration live = register();
         Entry held = live.entry();
         Entry elsewhere = new Entry("billing", 1, process(1, "another boot"), held.startupTimestamp(),
-                held.lastHeartbeat(), 0, 100, 30, Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of());
+                held.lastHeartbeat(), 0, 100, 30, Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of(), false);
         Files.write(entry(), elsewhere.encode(registry.keyring().registryKeys().get(0), 0));
         long began = Posix.monotonicMs();
         assertEquals(2, register().entry().generation());

@@ -45,8 +45,8 @@ class RivalsTest {
     }
 
     private int register() {
-        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of())
-                .register(generation -> {}).entry().generation();
+        return new Registrant(registry, "billing", LEASE, LEASE / 6, 0, List.of(), List.of(), false)
+                .register(won -> {}).entry().generation();
     }
 
     /** Registers; at the n-th call of a C function, and only then, a rival acts first. */
@@ -91,12 +91,17 @@ class RivalsTest {
 
     private void publish(int generation, Entry.Process owner, long heartbeat) throws IOException {
         Entry entry = new Entry("billing", generation, owner, 1, heartbeat, heartbeat, WATCHED, WATCHED / 6,
-                Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of());
+                Entry.ONLINE, List.of(), List.of(), List.of(), "java", "1", List.of(), false);
         Files.write(entry(), entry.encode(registry.keyring().registryKeys().get(0), 0));
     }
 
+    private void take(Entry.Process maker, int generation) throws PosixException {
+        Claimant claimant = new Claimant(maker, LEASE, 0, 0, false, false);
+        assertTrue(Claim.take(root.toString(), "billing", generation, claimant, registry.keyring()));
+    }
+
     private void claimElsewhere(int generation) throws PosixException {
-        assertTrue(new Claim(process(1, ELSEWHERE), LEASE, 0).take(root.toString(), "billing", generation));
+        take(process(1, ELSEWHERE), generation);
     }
 
     // --- claims ---
@@ -132,7 +137,7 @@ class RivalsTest {
     void aSuccessorThatDiedBeforeItsEntryAppearedIsPassed() throws IOException {
         createReleased(1);
         publish(1, process(GONE, ThisProcess.bootId()), 1);
-        assertTrue(new Claim(process(GONE, ThisProcess.bootId()), LEASE, 0).take(root.toString(), "billing", 2));
+        take(process(GONE, ThisProcess.bootId()), 2);
         assertEquals(3, register());
     }
 

@@ -1,6 +1,7 @@
 package speed.runtime;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -10,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -26,16 +28,19 @@ import speed.fs.LaneWriter;
 import speed.fs.OpenFiles;
 import speed.fs.PosixException;
 import speed.fs.Received;
+import speed.fs.ThisProcess;
 import speed.tool.BenchRoot;
 import speed.wire.Block;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
+import speed.wire.Json;
 import speed.wire.Keyring;
 import speed.wire.LaneMac;
 import speed.wire.Limits;
 import speed.wire.LinkSealer;
 import speed.wire.NodeId;
 
-/** L-21, L-26: which lanes are read, and which hold files open; real files, a clock of the test. */
+/** L-21, L-26, L-27: which lanes are read, and which hold files open; real files, a clock of the test. */
 @Timeout(60)
 class InboundLanesTest {
     private static final int FEW = 4;
@@ -254,6 +259,48 @@ class InboundLanesTest {
         awaitEnd("sender0");
         send("sender0", "two");
         assertEquals(List.of("two"), read(lanes.of(NodeId.of("sender0"))));
+    }
+
+    /** A claim of this process, as its file says it. */
+    private Path claim(int generation, String further) throws IOException {
+        Entry.Process me = ThisProcess.identity();
+        Map<String, Object> fields = new HashMap<>(Map.of("pid", me.pid(), "pid_start", me.start(), "pid_namespace",
+                me.namespace(), "host", me.host(), "boot_id", me.bootId(), "lease", 600_000, "ephemeral", true, "above", 0));
+        fields.put(further, true);
+        String line = Json.write(fields);
+        byte[] mac = Entry.mac(ring.registryKeys().get(0), line.getBytes(StandardCharsets.US_ASCII));
+        Path file = root.path().resolve("speed_registry/.claims/guest.%06d".formatted(generation));
+        return Files.writeString(file, line + "\n" + new String(mac, StandardCharsets.US_ASCII) + "\n");
+    }
+
+    /** L-27: others may sweep at any moment what is left of its sender. */
+    @Test
+    void theLaneOfAnEphemeralSenderThatIsGoneIsRemovedOnceNobodyElseSweeps() throws IOException, PosixException {
+        scan(true);
+        send("guest", "one");
+        assertEquals(List.of("one"), scan(true));
+        Files.setPosixFilePermissions(claim(1, "left"), PosixFilePermissions.fromString("r--------"));
+        Path sweeper = claim(2, "sweeps");
+        InboundLane lane = lanes.of(NodeId.of("guest"));
+        for (long end = System.nanoTime() + 100_000_000; System.nanoTime() < end;) {
+            scan(true);
+            assertFalse(lane.isClosed());
+        }
+        Files.delete(sweeper);
+        awaitEnd("guest");
+        assertFalse(Files.exists(root.path().resolve("billing/inbox/guest")));
+        assertTrue(Files.exists(root.path().resolve("billing/inbox")));
+        assertEquals(List.of(), scan(true));
+    }
+
+    @Test
+    void aLaneThatHoldsFilesOpenIsLetGoAsWell() throws IOException, PosixException {
+        scan(true);
+        send("guest", "one");
+        assertEquals(List.of("one"), scan(true));
+        awaitEnd("guest");
+        assertEquals(List.of(), filesOf("guest"));
+        assertTrue(Files.exists(root.path().resolve("billing/inbox/guest")));
     }
 
     @Test

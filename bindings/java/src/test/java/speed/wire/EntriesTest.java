@@ -61,7 +61,8 @@ class EntriesTest {
                 stated.number("heartbeat_monotonic_ms"), stated.number("lease"), stated.number("heartbeat_interval"),
                 stated.text("status"), texts(stated, "fabrics"), texts(stated, "allow"),
                 texts(stated, "subscriptions"), stated.text("language"), stated.text("version"),
-                stated.has("features") ? texts(stated, "features") : List.of());
+                stated.has("features") ? texts(stated, "features") : List.of(),
+                stated.has("ephemeral") && (Boolean) stated.get("ephemeral"));
     }
 
     private static List<String> texts(Contract stated, String name) {
@@ -72,7 +73,7 @@ class EntriesTest {
     @Test
     void anEntryBeyondTheLimitIsRefusedByItsWriter() {
         Entry entry = new Entry("a", 1, new Entry.Process(1, 1, "ns", "host", "boot"), 0, 0, 0, 30_000, 5_000,
-                Entry.ONLINE, List.of(), Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), "java", "1", List.of());
+                Entry.ONLINE, List.of(), Collections.nCopies(5_000, "etl." + "x".repeat(100)), List.of(), "java", "1", List.of(), false);
         assertThrows(ConfigurationException.class, () -> entry.encode(keys.get(0), 0));
         assertThrows(WireException.class, () -> Entry.decode(new byte[Limits.MAX_ENTRY_BYTES + 1], keys));
     }
@@ -89,7 +90,7 @@ class EntriesTest {
 
     private static Entry sample() {
         return new Entry("billing", 7, new Entry.Process(1, 1, "ns", "host", "boot"), 1, 2, 3, 30_000, 5_000,
-                Entry.ONLINE, List.of("local"), List.of("etl.*"), List.of("orders.*"), "java", "1", List.of());
+                Entry.ONLINE, List.of("local"), List.of("etl.*"), List.of("orders.*"), "java", "1", List.of(), false);
     }
 
     /** the key makes an entry authentic, not sound. */

@@ -1,0 +1,172 @@
+package speed.fs;
+
+import java.util.Objects;
+import speed.core.Lease;
+import speed.core.Log;
+import speed.errors.NameTakenException;
+import speed.errors.RegistrationException;
+import speed.wire.Entry;
+import speed.wire.Keyring;
+import speed.wire.Limits;
+import speed.wire.Names;
+
+/** Winning a name: the next generation of it, once nobody holds it any more. */
+final class Claiming {
+    private static final Log LOG = new Log("speed.registry");
+    private static final int MAX_ATTEMPTS = 64;
+    private static final long WATCH_MS = 50;
+    private static final long SWEEP_LOOK_MS = 5;
+    /** How long a claim that tells nothing about its maker is respected without an entry. */
+    private static final long UNCLEAR_LEASE = 30_000;
+
+    private final Registry registry;
+    private final String root;
+    private final String name;
+    private final long late;
+    private final boolean waits;
+
+    /**
+     * Claiming a name.
+     *
+     * @param late ms after a change on another host within which it is seen here (R-21)
+     * @param waits whether it takes as long as may be needed to find out who has the name
+     */
+    Claiming(Registry registry, String name, long late, boolean waits) {
+        this.registry = registry;
+        this.root = registry.root();
+        this.name = name;
+        this.late = late;
+        this.waits = waits;
+    }
+
+    /** Claims the next generation; NameTakenException if it is another's, WireException if the floor is altered. */
+    Won win(Claimant asked) throws PosixException {
+        for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+            int newest = Claim.newest(root, name);
+            Entry entry = waitUntilStale();
+            if (newest > 0 && (entry == null || entry.generation() < newest)) {
+                respectClaim(newest);
+            }
+            boolean unchanged = Objects.equals(registry.read(name), entry) && newest == Claim.newest(root, name);
+            Won won = unchanged ? take(newest, asked) : null;
+            if (won != null) {
+                return won;
+            }
+        }
+        throw new NameTakenException("'" + name + "' is being claimed by others again and again: try later");
+    }
+
+    /** The first claim above the newest one and the floor; null if others were quicker. */
+    private Won take(int newest, Claimant asked) throws PosixException {
+        Keyring keyring = registry.keyring();
+        int floor = FloorFile.of(root, name, keyring);
+        int generation = Math.max(newest, floor) + 1;
+        Claimant claimant = asked.after(Claim.readNewest(root, name, keyring), floor);
+        if (!Claim.take(root, name, generation, claimant, keyring)) {
+            return null;
+        }
+        boolean isWon = false;
+        try { // what was seen before was old, or was forgotten meanwhile: look again
+            isWon = Claim.newest(root, name) == generation && FloorFile.of(root, name, keyring) == floor;
+        } finally {
+            if (!isWon) {
+                Claim.remove(root, name, generation);
+            }
+        }
+        return isWon ? new Won(claimant, generation, newest) : null;
+    }
+
+    /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */
+    private Entry waitUntilStale() {
+        Registry.Judged first = registry.judge(name);
+        Registry.Judged seen = first;
+        while (waits && seen.entry() != null && seen.verdict() == Lease.Verdict.WATCH && seen.entry().equals(first.entry())
+                && !ThisProcess.isGone(seen.entry().process())) {
+            pause(WATCH_MS);
+            seen = registry.judge(name);
+        }
+        Entry entry = seen.entry();
+        if (entry == null || seen.verdict() == Lease.Verdict.STALE || ThisProcess.isGone(entry.process())) {
+            return entry;
+        }
+        throw new NameTakenException("'" + name + "' is held by process " + entry.process().pid() + " on "
+                + entry.process().host() + " (generation " + entry.generation()
+                + "): choose another name, or stop that node");
+    }
+
+    /**
+     * A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5). Returns when it need
+     * not be respected any longer. One that says nothing may be just being written: it is read again.
+     */
+    private void respectClaim(int generation) throws PosixException {
+        long began = Posix.monotonicMs();
+        boolean told = false;
+        while (true) {
+            Claimant claimant = Claim.read(root, name, generation, registry.keyring());
+            if (Claim.isReleased(root, name, generation) || claimant != null && claimant.isDead()) {
+                return;
+            }
+            if (claimant != null && claimant.maker().bootId().equals(ThisProcess.bootId())) {
+                respectNeighbour(generation, claimant);
+                return;
+            }
+            if (!waits) {
+                throw new NameTakenException("'" + name + "' is claimed by a process that cannot be seen from here");
+            }
+            Entry entry = registry.read(name);
+            long deadline = began + (claimant == null ? UNCLEAR_LEASE : claimant.lease()) + late;
+            if (entry != null && entry.generation() >= generation || Posix.monotonicMs() >= deadline
+                    || Claim.newest(root, name) > generation) {
+                return;
+            }
+            pause(WATCH_MS); // the claimant may be on another host: only its entry tells
+            if (!told && Posix.monotonicMs() < deadline) {
+                tellOfWait(generation, claimant, deadline - began);
+            }
+            told = true;
+        }
+    }
+
+    /** Once, and not of a claim that was only being written as it was looked at. */
+    private void tellOfWait(int generation, Claimant claimant, long milliseconds) {
+        LOG.warn("{} waits up to {} s for its name: the claim {} {}, which may be starting; if nobody is, `chmod 400` it",
+                name, (milliseconds + 999) / 1000, Names.claimPath(root, name, generation),
+                claimant == null ? "does not tell its maker" : "is of " + claimant);
+    }
+
+    /** A claim of this boot is taken until its lease has passed; then as well if its maker may use another key. */
+    private void respectNeighbour(int generation, Claimant claimant) throws PosixException {
+        if (claimant.sweeps() && waits) {
+            awaitSweeper(generation, claimant);
+            return;
+        }
+        if (registry.isUnreadable(name)) {
+            throw new NameTakenException("'" + name + "' is held by " + claimant
+                    + ", whose entry this key does not open: use the key of this root");
+        }
+        if (claimant.sweeps() || !claimant.isExpired(Posix.monotonicMs())) {
+            throw new NameTakenException(
+                    "'" + name + "' is being claimed by " + claimant + ": try again soon, or choose another name");
+        }
+    }
+
+    /** Until it is done; it is not pushed aside, for it would remove what its successor makes. */
+    private void awaitSweeper(int generation, Claimant sweeper) throws PosixException {
+        long until = Posix.monotonicMs() + (long) (Limits.SWEEP_SECONDS * 1000);
+        while (Claim.newest(root, name) == generation && !sweeper.isDead()) {
+            if (Posix.monotonicMs() >= until) {
+                throw new NameTakenException(sweeper + " is removing what is left of '" + name + "': try again later");
+            }
+            pause(SWEEP_LOOK_MS); // it is gone within milliseconds, and nothing tells
+        }
+    }
+
+    private static void pause(long milliseconds) {
+        try {
+            Thread.sleep(milliseconds);
+        } catch (InterruptedException wanted) {
+            Thread.currentThread().interrupt();
+            throw new RegistrationException("interrupted while waiting for a name");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+package speed.fs;
+
+/**
+ * A claim of this process.
+ *
+ * @param former the highest number that was claimed before, 0 where there was none
+ */
+public record Won(Claimant claimant, int generation, int former) {}

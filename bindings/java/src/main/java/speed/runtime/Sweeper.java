@@ -1,0 +1,86 @@
+package speed.runtime;
+
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
+import speed.core.Log;
+import speed.errors.SpeedException;
+import speed.fs.PosixException;
+import speed.fs.Sweep;
+
+/**
+ * A node's share of sweeping: what others left in the root, a little at a time (R-27). It looks through the registry about
+ * once a lease, and soon at names that are said to be gone. {@link #heard} is for any thread, {@link #turn} for the one
+ * that renews the lease.
+ */
+final class Sweeper {
+    private static final Log LOG = new Log("speed.registry");
+    private static final long FIRST_NANOS = 1_000_000_000;
+    /** How long is swept at most before the lease is looked after again. */
+    private static final long TURN_NANOS = 100_000_000;
+    /** An entry that was written since is left to the next round. */
+    private static final long UNTOUCHED_MS = 10_000;
+    private static final int MAX_GONE = 65_536;
+
+    private final Context context;
+    private final long lease;
+    private final Set<String> gone = ConcurrentHashMap.newKeySet();
+    private final Map<String, Integer> ordinary = new HashMap<>();
+    private final SomeLines lines = new SomeLines();
+    private Iterator<String> round = Collections.emptyIterator();
+    private long nextRound;
+
+    Sweeper(Context context) {
+        this.context = context;
+        lease = context.options.lease().toNanos();
+        nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(Math.min(FIRST_NANOS, lease));
+    }
+
+    /** A node is gone, or its lane is: if its name does not come back, it is forgotten soon. */
+    void heard(String name) {
+        if (gone.size() < MAX_GONE) {
+            gone.add(name);
+        }
+    }
+
+    /** Sweeps for a short time; what is left is for the next turns. */
+    void turn() {
+        long until = System.nanoTime() + TURN_NANOS;
+        try {
+            String name = next();
+            while (name != null && !context.isStopping()) {
+                Sweep.sweep(context.registry, name);
+                name = System.nanoTime() - until < 0 ? next() : null;
+            }
+        } catch (PosixException | SpeedException error) {
+            context.stats.count("sweeps_failed");
+            lines.warn(LOG, "sweeping the root failed, it is tried again: {}", error.getMessage());
+        }
+    }
+
+    private String next() throws PosixException {
+        for (String name : gone) {
+            gone.remove(name);
+            return name;
+        }
+        if (System.nanoTime() - nextRound >= 0) {
+            nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(lease / 2, lease);
+            Sweep.sealFloor(context.registry);
+            round = Sweep.leftovers(context.registry, ordinary, UNTOUCHED_MS);
+        }
+        return round.hasNext() ? round.next() : null;
+    }
+
+    /** What is left of this node, whose name will not come back, but for what lies in the inboxes of others. */
+    void forgetItself() {
+        try {
+            Sweep.sweep(context.registry, context.name());
+        } catch (PosixException | SpeedException error) {
+            context.stats.count("sweeps_failed"); // others do it later
+        }
+    }
+}
