@@ -17,7 +17,7 @@ from speed.errors import NameTakenError
 from speed.fs.claiming import hold
 from speed.fs.lane_files import LaneFiles
 from speed.fs.registry import Registry
-from speed.fs.sweep import forget, has_lanes, is_forgettable, leftovers
+from speed.fs.sweep import Leftovers, forget, has_lanes, is_forgettable
 from speed.wire import names
 from speed.wire.limits import RECONSTRUCTION_SECONDS
 
@@ -43,7 +43,7 @@ KINDS = ("ephemeral node", "stale entry", "old claim", "temporary file", "quaran
 
 def find_leftovers(registry: Registry, quarantine_seconds: float = 0.0) -> list[Leftover]:
     """Everything left behind; quarantined files are removable after ``quarantine_seconds``."""
-    forgettable = sorted(name for name in leftovers(registry, {}) if is_forgettable(registry, name))
+    forgettable = sorted(name for name in Leftovers(registry) if is_forgettable(registry, name))
     stale = {entry.name for entry in registry.remove_stale(dry_run=True)}
     present = set(registry.names()) - stale - set(forgettable)
     found = [_ephemeral_node(registry, name) for name in forgettable]

@@ -16,26 +16,36 @@ from speed.fs.registry import Registry
 from speed.wire import names
 
 
-def leftovers(registry: Registry, ordinary: dict[str, int], untouched_seconds: float = 0.0) -> Iterator[str]:
-    """Names that something may be left of, one at a time.
+class Leftovers:
+    """Names that something may be left of. Each iteration looks through the registry once; not thread-safe.
 
-    ``ordinary`` remembers generations that stay, between two looks. Entries that were written in the last
-    ``untouched_seconds`` are not read: most nodes are alive.
+    Entries that were written in the last ``untouched_seconds`` are not read: most nodes are alive. ``published`` tells
+    how many entries there were.
     """
-    claims = claim.newest_of_all(registry.root)
-    for name in registry.names():
-        claims.pop(name, None)
-        if _untouched_for(names.entry_path(registry.root, name)) >= untouched_seconds:
-            yield name
-    for name in ordinary.keys() - claims.keys():
-        del ordinary[name]
-    for name, newest in claims.items():
-        if ordinary.get(name) == newest:
-            continue
-        if _is_ephemeral(registry, name, newest):
-            yield name
-        else:
-            ordinary[name] = newest
+
+    def __init__(self, registry: Registry, untouched_seconds: float = 0.0) -> None:
+        self.published = 0
+        self._registry = registry
+        self._untouched_seconds = untouched_seconds
+        self._ordinary: dict[str, int] = {}
+        """Generations that were looked at, and stay."""
+
+    def __iter__(self) -> Iterator[str]:
+        claims = claim.newest_of_all(self._registry.root)
+        self.published = 0
+        for name in self._registry.names():
+            self.published += 1
+            claims.pop(name, None)
+            if _untouched_for(names.entry_path(self._registry.root, name)) >= self._untouched_seconds:
+                yield name
+        self._ordinary = {name: newest for name, newest in self._ordinary.items() if name in claims}
+        for name, newest in claims.items():
+            if self._ordinary.get(name) == newest:
+                continue
+            if _is_ephemeral(self._registry, name, newest):
+                yield name
+            else:
+                self._ordinary[name] = newest
 
 
 def _untouched_for(path: str) -> float:

@@ -207,7 +207,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    sweeper = Sweeper(context, options.lease_seconds)
+    sweeper = Sweeper(context, options.lease_seconds, ephemeral=options.ephemeral)
     context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:

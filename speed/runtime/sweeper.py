@@ -9,7 +9,7 @@ from time import monotonic
 from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.floor import seal_anew
-from speed.fs.sweep import leftovers, sweep
+from speed.fs.sweep import Leftovers, sweep
 from speed.runtime.context import Context
 
 log = logger("speed.registry")
@@ -19,6 +19,8 @@ TURN_SECONDS = 0.1
 """How long is swept at most before the lease is looked after again."""
 UNTOUCHED_SECONDS = 10.0
 """An entry that was written since is left to the next round."""
+CROWD = 32
+"""Each so many nodes make everyone's pause one longer: however many there are, the root is swept as often."""
 MAX_GONE = 65_536
 
 
@@ -28,13 +30,15 @@ class Sweeper:
     ``heard`` may be called from any thread; ``turn`` is for the thread that renews the lease.
     """
 
-    def __init__(self, context: Context, lease_seconds: float) -> None:
+    def __init__(self, context: Context, lease_seconds: float, *, ephemeral: bool) -> None:
+        """An ephemeral node is in no hurry: it may be gone before its first round."""
         self._context = context
         self._lease_seconds = lease_seconds
-        self._next_round = monotonic() + random.uniform(0, min(FIRST_SECONDS, lease_seconds))
+        first = lease_seconds if ephemeral else min(FIRST_SECONDS, lease_seconds)
+        self._next_round = monotonic() + random.uniform(0, first)
+        self._leftovers = Leftovers(context.registry, UNTOUCHED_SECONDS)
         self._round: Iterator[str] = iter(())
         self._gone: dict[str, None] = {}
-        self._ordinary: dict[str, int] = {}
 
     def heard(self, name: str) -> None:
         """A node is gone, or its lane is: if its name does not come back, it is forgotten soon."""
@@ -54,12 +58,15 @@ class Sweeper:
             self._context.said.failed(log, "sweeping the root", error)
 
     def _due(self) -> Iterator[str]:
+        """Who left, then the rest of a round, or a new one if it is time."""
         while self._gone:
             name = next(iter(self._gone))
             del self._gone[name]
             yield name
         if monotonic() >= self._next_round:
-            self._next_round = monotonic() + random.uniform(0.5, 1.0) * self._lease_seconds
+            pause = random.uniform(0.5, 1.0) * self._lease_seconds
+            self._next_round = monotonic() + pause * (1 + self._leftovers.published / CROWD)
             seal_anew(self._context.root, self._context.keyring)
-            self._round = leftovers(self._context.registry, self._ordinary, UNTOUCHED_SECONDS)
-        yield from self._round
+            self._round = iter(self._leftovers)
+        for name in self._round:  # not `yield from`, which would end a round that a turn leaves
+            yield name

@@ -303,20 +303,19 @@ def test_a_round_names_stale_entries_and_claims_without_one(registry: Registry) 
     registry.register("alive", **LONG)
     registry.register("left", **LONG).remove()
     take(registry, 1, pid_start=1, ephemeral=True)
-    ordinary: dict[str, int] = {}
-    assert set(sweep.leftovers(registry, ordinary)) == {"alive", "worker"}
-    assert ordinary == {"left": 1}
+    leftovers = sweep.Leftovers(registry)
+    assert set(leftovers) == {"alive", "worker"}
+    assert leftovers.published == 1
 
 
 def test_what_was_looked_at_and_stays_is_not_read_again(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.register("left", **LONG).remove()
-    ordinary: dict[str, int] = {"gone": 3}
-    assert list(sweep.leftovers(registry, ordinary)) == []
+    leftovers = sweep.Leftovers(registry)
+    assert list(leftovers) == []
     monkeypatch.setattr("speed.fs.sweep.claim.read", None)
-    assert list(sweep.leftovers(registry, ordinary)) == []
-    assert ordinary == {"left": 1}
+    assert list(leftovers) == []
 
 
 def test_entries_that_were_just_written_wait_for_the_next_round(registry: Registry) -> None:
     registry.register("alive", **LONG)
-    assert list(sweep.leftovers(registry, {}, 10.0)) == []
+    assert list(sweep.Leftovers(registry, 10.0)) == []

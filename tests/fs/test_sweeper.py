@@ -1,0 +1,93 @@
+"""R-27: a node sweeps a little at a time, loses no place in a round, and the more nodes there are the more seldom."""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import Any
+
+import pytest
+
+from speed.fs.registry import Registry
+from speed.runtime.said import Said
+from speed.runtime.stats import Stats
+from speed.runtime.sweeper import Sweeper
+from speed.wire import names
+from tests.fs.entries import LONG
+
+
+@pytest.fixture
+def context(registry: Registry) -> Any:
+    made = {"registry": registry, "root": registry.root, "keyring": registry.keyring, "stats": Stats(), "said": Said()}
+    return types.SimpleNamespace(**made)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn ends after one name, and an entry that was just written is looked at."""
+    monkeypatch.setattr("speed.runtime.sweeper.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("speed.runtime.sweeper.UNTOUCHED_SECONDS", 0.0)
+
+
+def leave(registry: Registry, count: int) -> None:
+    for number in range(count):
+        registry.register(f"worker{number}", ephemeral=True, **LONG).expire()
+
+
+def entries(registry: Registry) -> int:
+    return sum(name.endswith(".node") for name in os.listdir(names.registry_dir(registry.root)))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_round_goes_on_where_a_turn_left_it(registry: Registry, context: Any) -> None:
+    leave(registry, 5)
+    sweeper = Sweeper(context, 0.0, ephemeral=False)
+    for left in (4, 3, 2, 1, 0):
+        sweeper.turn()
+        assert entries(registry) == left
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_is_said_to_be_gone_is_forgotten_before_the_round(registry: Registry, context: Any) -> None:
+    leave(registry, 3)
+    sweeper = Sweeper(context, 1000.0, ephemeral=True)
+    sweeper.heard("worker1")
+    sweeper.turn()
+    assert registry.read("worker1") is None
+    assert entries(registry) == 2
+
+
+def test_the_pause_grows_with_the_number_of_nodes(
+    registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("speed.runtime.sweeper.monotonic", lambda: now[0])
+    monkeypatch.setattr("speed.runtime.sweeper.random.uniform", lambda low, high: high)
+    for number in range(64):
+        registry.register(f"node{number}", **LONG)
+    sweeper = Sweeper(context, 10.0, ephemeral=False)
+    rounds = []
+    monkeypatch.setattr(registry, "names", lambda: rounds.append(now[0]) or iter([f"n{n}" for n in range(64)]))
+    for second in range(100):
+        now[0] = float(second)
+        sweeper.turn()
+    assert rounds == [1.0, 11.0, 41.0, 71.0]  # nothing was known at first; then 1 + 64/32 leases
+
+
+def test_what_fails_is_counted_and_done_another_time(
+    registry: Registry, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(registry, 1)
+    sweeper = Sweeper(context, 1000.0, ephemeral=True)
+
+    def fails(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("speed.runtime.sweeper.sweep", fails)
+        sweeper.heard("worker0")
+        sweeper.turn()
+    assert context.stats.value("sweeps_failed") == 1
+    sweeper.heard("worker0")
+    sweeper.turn()
+    assert entries(registry) == 0
