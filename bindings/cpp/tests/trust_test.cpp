@@ -70,7 +70,7 @@ class RootTrust : public testing::Test {
 TEST_F(RootTrust, a_root_that_another_user_made_first_is_refused_r_24) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make the files of somebody else";
   ASSERT_EQ(mkdir(root_.c_str(), 0700), 0);
-  for (const mode_t mode : {0700, 0770, 02770}) {
+  for (const mode_t mode : {0700U, 0770U, 02770U}) {
     ASSERT_EQ(chown(root_.c_str(), somebody, getegid()), 0);
     ASSERT_EQ(chmod(root_.c_str(), mode), 0);
     EXPECT_NE(refusal(root_).find(root_ + " belongs to another user (uid 54321)"), std::string::npos);
@@ -80,7 +80,7 @@ TEST_F(RootTrust, a_root_that_another_user_made_first_is_refused_r_24) {
 
 TEST_F(RootTrust, a_root_below_a_directory_that_others_can_change_is_refused_r_24) {
   ASSERT_EQ(mkdir(root_.c_str(), 0700), 0);
-  for (const mode_t mode : {0777, 0775}) {
+  for (const mode_t mode : {0777U, 0775U}) {
     ASSERT_EQ(chmod(root_.c_str(), mode), 0);
     EXPECT_NE(refusal(root_ + "/deep/root").find("run `chmod go-w " + root_ + "`"), std::string::npos);
   }
@@ -113,7 +113,7 @@ TEST_F(RootTrust, a_root_in_a_directory_of_a_group_is_private_all_the_same_r_25)
 TEST_F(RootTrust, a_registry_that_others_can_change_is_refused_r_24) {
   prepare_root(root_);
   const std::string registry = root_ + "/speed_registry";
-  for (const mode_t mode : {0770, 01777}) {
+  for (const mode_t mode : {0770U, 01777U}) {
     ASSERT_EQ(chmod(registry.c_str(), mode), 0);
     EXPECT_NE(refusal(root_).find("can write to " + registry), std::string::npos);
   }
@@ -121,7 +121,7 @@ TEST_F(RootTrust, a_registry_that_others_can_change_is_refused_r_24) {
 
 TEST_F(RootTrust, a_session_directory_to_which_others_have_a_right_is_passed_over_w_14) {
   setenv("XDG_RUNTIME_DIR", place_.path.c_str(), 1);
-  for (const mode_t mode : {0770, 0755}) {
+  for (const mode_t mode : {0770U, 0755U}) {
     ASSERT_EQ(chmod(place_.path.c_str(), mode), 0);
     EXPECT_NE(default_root().find("/speed-" + std::to_string(geteuid())), std::string::npos);
   }

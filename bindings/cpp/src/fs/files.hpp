@@ -48,8 +48,8 @@ inline constexpr mode_t shared_file = 0660;
 
 // Who may own the files of a directory: its owner and this user; in a group's, whoever could make them.
 struct Owners {
-  uid_t directory;
-  uid_t user;
+  uid_t directory = 0;
+  uid_t user = 0;
   bool anybody = false;
   bool hold(uid_t uid) const { return anybody || uid == directory || uid == user; }
 };
