@@ -51,8 +51,8 @@ public final class Sweep {
     }
 
     /**
-     * Removes all that is left of an ephemeral name; false while an inbox holds a lane of it. NameTakenException if
-     * somebody has the name, or takes it.
+     * Removes all that is left of an ephemeral name; false while an inbox holds a lane of it, or its entry stays.
+     * NameTakenException if somebody has the name, or takes it.
      */
     static boolean forget(Registry registry, String name) throws PosixException {
         String root = registry.root();
@@ -66,6 +66,9 @@ public final class Sweep {
             }
             FloorFile.raise(root, name, hold.former(), registry.keyring());
             registry.removeStale(name);
+            if (registry.read(name) != null) {
+                return false; // without a claim nobody would come back to it
+            }
             Claim.removeOlder(root, name, hold.generation());
             return true;
         }

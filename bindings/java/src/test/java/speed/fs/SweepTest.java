@@ -242,6 +242,17 @@ class SweepTest {
         assertTrue(sweep());
     }
 
+    @Test
+    void anEntryThatCannotBeRemovedKeepsItsClaim() throws IOException {
+        makeEphemeral();
+        FailingCall.during("renameat", PosixException.EACCES, () -> StackWalker.getInstance().walk(
+                frames -> frames.anyMatch(frame -> frame.getMethodName().equals("removeStale"))),
+                () -> assertFalse(sweep()));
+        assertEquals(1, newest("worker"));
+        assertTrue(sweep());
+        assertEquals(List.of(), filesOf("worker"));
+    }
+
     // --- stale entries ---
 
     @Test
