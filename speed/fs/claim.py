@@ -39,8 +39,16 @@ class Claimant:
 
     @property
     def is_dead(self) -> bool:
+        return self._is_alive() is False
+
+    def holds(self, now_ms: int) -> bool:
+        """Whether one of this boot that sweeps goes on: it is seen to live, or cannot be seen and has a lease."""
+        is_alive = self._is_alive()
+        return is_alive is True or (is_alive is None and not self.is_expired(now_ms))
+
+    def _is_alive(self) -> bool | None:
         me = self.identity
-        return process_alive(me.pid, me.pid_start, me.pid_namespace, me.boot_id) is False
+        return process_alive(me.pid, me.pid_start, me.pid_namespace, me.boot_id)
 
 
 def newest(root: str, name: str) -> int:
@@ -95,16 +103,28 @@ def _make_durable(root: str, fd: int) -> None:
 def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
     """Who made a claim; None while it is empty or if it is unreadable."""
     try:
-        fd = os.open(
-            names.claim_path(root, name, generation),
-            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-        )
+        return _read(root, name, generation, registry_keys)
     except OSError:
         return None
+
+
+def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
+    """Of the claims of a name the newest that says who made it; OSError if one cannot be read."""
+    for generation in sorted(_generations(root, name), reverse=True):
+        try:
+            claimant = _read(root, name, generation, registry_keys)
+        except FileNotFoundError:
+            continue  # its owner, or a sweeper, just removed it
+        if claimant is not None:
+            return claimant
+    return None
+
+
+def _read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) -> Claimant | None:
+    path = names.claim_path(root, name, generation)
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return decode_claim(os.read(fd, MAX_CLAIM_BYTES), registry_keys)
-    except OSError:
-        return None
     finally:
         os.close(fd)
 

@@ -13,6 +13,7 @@ from speed.core.log import logger
 from speed.errors import NameTakenError
 from speed.fs import claim
 from speed.fs.entry_file import check_reachable
+from speed.fs.fence import has_unopened_lanes
 from speed.fs.floor import floor_of
 from speed.fs.identity import boot_id, identity
 from speed.wire import names
@@ -76,19 +77,27 @@ def _take(registry: Registry, name: str, newest: int, claimant: claim.Claimant) 
     root, keyring = registry.root, registry.keyring
     check_reachable(root, name)
     floor = floor_of(root, name, keyring)
-    former = claim.read(root, name, newest, keyring.registry_keys) if newest else None
+    former = claim.newest_told(root, name, keyring.registry_keys)
     generation = max(newest, floor) + 1
-    claimant = replace(claimant, made_ms=_now_ms(), above=floor)
-    if former is not None:
-        above = floor if former.above is None else former.above
-        is_ephemeral = former.ephemeral if claimant.sweeps else claimant.ephemeral
-        claimant = replace(claimant, above=above, ephemeral=is_ephemeral)
+    claimant = replace(
+        claimant,
+        made_ms=_now_ms(),
+        above=_forgotten(root, name, newest, former, floor),
+        ephemeral=claimant.ephemeral or (claimant.sweeps and former is not None and former.ephemeral),
+    )
     if not claim.take(root, name, generation, claimant, keyring.registry_key):
         return None
-    if registry.newest_generation(name) == generation and floor_of(root, name, keyring) < generation:
+    if registry.newest_generation(name) == generation and floor_of(root, name, keyring) == floor:
         return Won(claimant, generation, newest)
     claim.remove(root, name, generation)  # others were quicker (R-21), or it may have been forgotten meanwhile
     return None
+
+
+def _forgotten(root: str, name: str, newest: int, former: claim.Claimant | None, floor: int) -> int:
+    """Up to which generation nothing of a name is accepted any more."""
+    if former is None or former.above is None:
+        return floor
+    return newest if former.ephemeral and not has_unopened_lanes(root, name) else former.above
 
 
 def _wait_until_stale(registry: Registry, name: str, waits: bool) -> Entry | None:
@@ -166,14 +175,14 @@ def _respect_neighbour(registry: Registry, name: str, claimant: claim.Claimant) 
         raise NameTakenError(
             f"{name!r} is held by {maker}, whose entry this key does not open: use the key of this root"
         )
-    if claimant.sweeps or not claimant.is_expired(_now_ms()):
+    if claimant.holds(_now_ms()) if claimant.sweeps else not claimant.is_expired(_now_ms()):
         raise NameTakenError(f"{name!r} is being claimed by {maker}: try again soon, or choose another name")
 
 
 def _wait_for_sweeper(registry: Registry, name: str, generation: int, claimant: claim.Claimant) -> None:
     """Until it is done; it is not pushed aside, for it would remove what its successor makes."""
     until = _now_ms() + SWEEP_SECONDS * 1000
-    while registry.newest_generation(name) == generation and not claimant.is_dead:
+    while registry.newest_generation(name) == generation and claimant.holds(_now_ms()):
         if _now_ms() >= until:
             sweeper = claimant.identity.pid
             raise NameTakenError(f"process {sweeper} is removing what is left of {name!r}: try again later")

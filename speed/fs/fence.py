@@ -22,9 +22,7 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
     owner after it won its claim and before its entry appears. OSError when a fence cannot be written.
     """
     fenced = 0
-    for target in os.listdir(root):
-        if not names.is_node_name(target):
-            continue
+    for target in _nodes_in(root):
         try:
             lane = open_directory(names.lane_dir(root, target, source))
         except OSError as error:
@@ -38,6 +36,24 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
         finally:
             os.close(lane)
     return fenced
+
+
+def has_unopened_lanes(root: str, source: str) -> bool:
+    """Whether a receiver has yet to open a lane of ``source``; one that cannot be looked into counts as such."""
+    return any(_is_unopened(names.lane_dir(root, target, source)) for target in _nodes_in(root))
+
+
+def _nodes_in(root: str) -> list[str]:
+    return [name for name in os.listdir(root) if names.is_node_name(name)]
+
+
+def _is_unopened(path: str) -> bool:
+    try:
+        return not any(names.parse_cursor(filename) is not None for filename in os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _is_others(path: str) -> bool:

@@ -12,7 +12,8 @@ from speed.wire import names
 from speed.wire.floor import FLOOR_BYTES, NO_FLOOR, decode_floors, encode_floors
 from speed.wire.seal import Keyring
 
-LOCK_SECONDS = 5.0
+LOCK_SECONDS = 1.0
+"""Who renews a lease waits for it."""
 
 
 def floor_of(root: str, name: str, keyring: Keyring) -> int:
@@ -23,10 +24,9 @@ def floor_of(root: str, name: str, keyring: Keyring) -> int:
 def forgotten_up_to(root: str, name: str, keyring: Keyring) -> int:
     """Nothing of the lives of ``name`` up to this generation is accepted any more (L-15). WireError, OSError."""
     try:
-        newest = claim.newest(root, name)
+        claimant = claim.newest_told(root, name, keyring.registry_keys)
     except FileNotFoundError:
         return 0  # nobody ever registered here
-    claimant = claim.read(root, name, newest, keyring.registry_keys) if newest else None
     told = None if claimant is None else claimant.above
     return floor_of(root, name, keyring) if told is None else told
 

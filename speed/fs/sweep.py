@@ -83,6 +83,11 @@ def is_forgettable(registry: Registry, name: str) -> bool:
     return claim.is_released(registry.root, name, newest) or (claimant is not None and claimant.is_dead)
 
 
+def is_ephemeral(registry: Registry, name: str) -> bool:
+    """Whether the last life of a name was ephemeral, also while it is held for sweeping."""
+    return _is_ephemeral(registry, name, registry.newest_generation(name))
+
+
 def _is_ephemeral(registry: Registry, name: str, generation: int) -> bool:
     claimant = claim.read(registry.root, name, generation, registry.keyring.registry_keys) if generation else None
     return claimant is not None and claimant.ephemeral
@@ -100,6 +105,8 @@ def forget(registry: Registry, name: str) -> bool:
             return False
         raise_floor(registry.root, name, held.former, registry.keyring)
         registry.remove_stale_entry(name)
+        if os.path.lexists(names.entry_path(registry.root, name)):
+            return False
         claim.remove_older(registry.root, name, held.generation)
         return True
 

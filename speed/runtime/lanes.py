@@ -9,7 +9,7 @@ from speed.core.awake import Awake
 from speed.core.log import logger
 from speed.errors import SpeedError
 from speed.fs.inbox import Inbox
-from speed.fs.sweep import is_forgettable
+from speed.fs.sweep import is_ephemeral
 from speed.runtime.context import Context
 from speed.runtime.inbound import InboundLane
 from speed.wire.limits import LANES_AT_REST_A_SCAN, UNGRANTED_LANE_GRACE_SECONDS
@@ -160,7 +160,7 @@ class InboundLanes:
             lane.rest()
         if not scan or lane.id not in self._doubted or not self._has_ended(lane):
             return
-        if not is_forgettable(self._context.registry, lane.source):
+        if not is_ephemeral(self._context.registry, lane.source):
             self._let_go(lane, clean=True)
             self._passed[lane.id] = lane.ended_at
         elif self._inbox.remove_lane(lane.source, lane.ended_at, self._context.registry):

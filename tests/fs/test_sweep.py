@@ -14,7 +14,7 @@ import pytest
 from speed.errors import NameTakenError
 from speed.fs import claim, sweep
 from speed.fs.claiming import hold
-from speed.fs.floor import floor_of, forgotten_up_to
+from speed.fs.floor import floor_of, forgotten_up_to, raise_floor
 from speed.fs.identity import identity
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -217,6 +217,27 @@ def test_a_sweeper_that_does_not_end_is_not_pushed_aside(
         reader.register("worker", **LONG)
 
 
+def test_a_sweeper_that_cannot_be_seen_holds_a_name_for_its_lease_only(registry: Registry) -> None:
+    """It may have died in another pid namespace."""
+    maker = dataclasses.replace(identity(), pid_namespace="elsewhere")
+    for made, generation in ((now_ms() - 1001, 1), (now_ms(), 3)):
+        claimant = claim.Claimant(maker, 1000, made, sweeps=True)
+        assert claim.take(registry.root, "worker", generation, claimant, registry.keyring.registry_key)
+        if generation == 1:
+            registry.register("worker", **LONG).remove()
+        else:
+            with pytest.raises(NameTakenError), hold(registry, "worker"):
+                pass
+
+
+def test_an_entry_that_cannot_be_removed_keeps_its_claim(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_ephemeral(registry)
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "_remove", lambda *_: None)
+        assert not sweep.sweep(registry, "worker")
+    assert registry.newest_generation("worker") == 1
+
+
 def test_a_name_that_somebody_holds_is_not_swept_by_another(registry: Registry, reader: Registry) -> None:
     make_ephemeral(registry)
     with hold(registry, "worker"):
@@ -294,6 +315,61 @@ def test_of_a_name_without_a_claim_everything_up_to_the_floor_was_forgotten(
     make_ephemeral(registry)
     sweep.sweep(registry, "worker")
     assert forgotten_up_to(registry.root, "worker", keyring) == 1
+
+
+def test_a_claim_that_its_maker_has_yet_to_write_forgets_nothing(registry: Registry, keyring: Keyring) -> None:
+    """Another name raised the floor that both have."""
+    registry.register("worker", **LONG).remove()
+    raise_floor(registry.root, "worker", 9, keyring)
+    pathlib.Path(names.claim_path(registry.root, "worker", 10)).touch()
+    assert forgotten_up_to(registry.root, "worker", keyring) == 0
+
+
+def test_a_claim_that_cannot_be_read_says_so(
+    registry: Registry, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register("worker", **LONG).remove()
+
+    def fails(*_: object) -> int:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many"):
+        patch.setattr("speed.fs.claim.os.open", fails)
+        forgotten_up_to(registry.root, "worker", keyring)
+
+
+def test_a_life_after_an_ephemeral_one_takes_nothing_of_it_where_all_lanes_were_opened(
+    registry: Registry, keyring: Keyring
+) -> None:
+    """Its lane may be gone already while its name is not yet forgotten."""
+    make_ephemeral(registry)
+    (lane_in(registry, "billing", "worker") / names.cursor_name(1)).touch()
+    registry.register("worker", **LONG).remove()
+    assert forgotten_up_to(registry.root, "worker", keyring) == 1
+
+
+def test_what_an_ephemeral_life_sent_is_kept_for_who_has_yet_to_open_its_lane(
+    registry: Registry, keyring: Keyring
+) -> None:
+    make_ephemeral(registry)
+    lane_in(registry, "billing", "worker")
+    registry.register("worker", **LONG).remove()
+    assert forgotten_up_to(registry.root, "worker", keyring) == 0
+
+
+def test_a_name_that_was_forgotten_while_it_was_claimed_is_claimed_again(
+    registry: Registry, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, raised = claim.take, []
+
+    def slowly(root: str, name: str, *rest: Any) -> bool:
+        if not raised:
+            raised.append(raise_floor(root, name, 5, keyring))
+        return real(root, name, *rest)
+
+    monkeypatch.setattr("speed.fs.claim.take", slowly)
+    assert registry.register("worker", **LONG).entry.generation == 6
+    assert forgotten_up_to(registry.root, "worker", keyring) == 5
 
 
 # --- looking through the registry ---
