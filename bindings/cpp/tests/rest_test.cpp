@@ -220,6 +220,23 @@ TEST(Inbox, it_is_listed_again_once_it_changed_l_26) {
   EXPECT_EQ(inbox.scan()->size(), 2U);
 }
 
+TEST(Inbox, of_more_lanes_than_may_be_listed_those_that_are_asked_for_and_the_newest_are_l_21) {
+  const OneLane lane;
+  const std::string path = wire::inbox_dir(lane.root.path, "billing");
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (int age = 0; age < 6; ++age) {
+    const std::string place = path + "/" + std::string(1, static_cast<char>('a' + age));
+    std::filesystem::create_directory(place);
+    std::filesystem::last_write_time(place, now - std::chrono::hours(1 + age));
+  }
+  std::filesystem::last_write_time(path, now - std::chrono::hours(1));
+  fs::Inbox inbox(lane.root.path, "billing", 1, lane.ring, 3);
+  const auto names = [](const fs::Inbox::Names& found) { return std::set<std::string>(found.begin(), found.end()); };
+  EXPECT_EQ(names(*inbox.scan()), (std::set<std::string>{"a", "b", "c"}));
+  const auto asked = inbox.scan([](const std::string& name) { return name >= "e"; });
+  EXPECT_EQ(names(*asked), (std::set<std::string>{"a", "e", "f"}));
+}
+
 // --- without a grant ---
 
 class UngrantedTest : public RestTest {
@@ -299,6 +316,112 @@ TEST_F(UngrantedTest, a_lane_that_came_later_waits_for_nothing_l_21) {
     Node("sender", root_.options()).send("receiver", "hello");
     lanes.list(100);
     EXPECT_NE(lanes.of(wire::node_id("sender"), 100), nullptr);
+  });
+}
+
+// --- turn by turn ---
+
+// A sender that is in no registry.
+class Guest {
+ public:
+  Guest(const Runtime& receiver, const std::string& name)
+      : id_(wire::node_id(name)),
+        writer_(receiver.context.root, name, receiver.context.name, 1,
+                receiver.context.keyring->lane_keys(id_, receiver.context.id), {}),
+        sealer_(*receiver.context.keyring, id_, receiver.context.id, 1) {}
+
+  void send(const std::string& text) {
+    wire::Buffer envelope;
+    wire::Nonce nonce{};
+    nonce[0] = static_cast<std::byte>(++counter_);
+    sealer_.seal(wire::EnvelopeType::message, 0, counter_, 1, wire::view(text), nonce, envelope);
+    writer_.append(envelope.view(), {envelope.view().size()});
+  }
+
+ private:
+  wire::NodeId id_;
+  fs::LaneWriter writer_;
+  wire::LinkSealer sealer_;
+  std::uint64_t counter_ = 0;
+};
+
+class TurnTest : public UngrantedTest {
+ protected:
+  using Guests = std::map<std::string, Guest>;
+
+  // Guests that come after the first listing, which each send one text.
+  static Guests guests(InboundLanes& lanes, const Runtime& receiver, std::size_t number) {
+    lanes.list(100);
+    Guests all;
+    for (std::size_t n = 0; n < number; ++n) {
+      const std::string name = "guest." + std::to_string(n);
+      all.try_emplace(name, receiver, name).first->second.send("first");
+    }
+    return all;
+  }
+
+  // Reads and finishes what a scan reads, as the protocol does; returns the texts.
+  static std::vector<std::string> scan(InboundLanes& lanes, bool everything = false) {
+    static double now = 1000;
+    std::vector<std::string> texts;
+    lanes.list(100);
+    lanes.due(100, {}, everything, [&](const runtime::InboundLanePtr& lane) {
+      std::vector<fs::Received> received;
+      lane->read(received, 100, now += 1, true);
+      for (const fs::Received& one : received) {
+        texts.emplace_back(wire::text(one.payload));
+        lane->finish(std::array{one.header.sequence});
+      }
+      received.empty() ? lanes.idle(lane, true) : lanes.used(*lane);
+    });
+    return texts;
+  }
+
+  // Which of the guests holds no cursor open; lets the clock that stamps files pass the last change of its lane.
+  std::string at_rest(const Guests& guests) const {
+    for (const auto& [name, guest] : guests) {
+      const std::string place = inbox("receiver") + name;
+      if (open_under(place + "/cursor.") > 0) continue;
+      std::filesystem::last_write_time(place, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+      return name;
+    }
+    throw std::runtime_error("all are awake");
+  }
+};
+
+TEST_F(TurnTest, what_a_sender_wrote_just_before_its_end_is_read_before_its_lane_is_let_go_l_26) {
+  const auto node = Runtime::make("receiver", few_files());
+  with_lanes(*node, [&](InboundLanes& lanes) {
+    Guests senders = guests(lanes, *node, awake + 1);
+    EXPECT_EQ(scan(lanes).size(), awake + 1U);
+    const std::string resting = at_rest(senders);
+    EXPECT_TRUE(scan(lanes).empty());
+    senders.at(resting).send("last");  // in the segment that it had: nothing shows in the directory
+    EXPECT_EQ(scan(lanes), std::vector<std::string>{"last"});
+  });
+}
+
+TEST_F(TurnTest, the_lane_of_a_sender_that_is_gone_is_let_go_by_the_second_scan_l_26) {
+  const auto node = Runtime::make("receiver", few_files());
+  with_lanes(*node, [&](InboundLanes& lanes) {
+    const Guests senders = guests(lanes, *node, awake + 1);
+    scan(lanes);
+    const wire::NodeId resting = wire::node_id(at_rest(senders));
+    scan(lanes);
+    EXPECT_NE(lanes.opened(resting), nullptr);
+    scan(lanes);
+    EXPECT_EQ(lanes.opened(resting), nullptr);
+  });
+}
+
+TEST_F(TurnTest, when_the_bell_was_too_full_those_are_read_too_that_had_their_turn_l_26) {
+  const auto node = Runtime::make("receiver", few_files());
+  with_lanes(*node, [&](InboundLanes& lanes) {
+    constexpr std::size_t many = wire::limits::lanes_at_rest_a_scan + 8;
+    Guests senders = guests(lanes, *node, many);
+    EXPECT_EQ(scan(lanes).size(), wire::limits::lanes_at_rest_a_scan);
+    for (auto& [name, sender] : senders) sender.send("second");
+    EXPECT_EQ(scan(lanes, true).size(), 2 * many - wire::limits::lanes_at_rest_a_scan);
   });
 }
 

@@ -1,5 +1,10 @@
 #include "fs/inbox.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
+#include <utility>
+
 namespace speed::fs {
 
 namespace {
@@ -7,13 +12,21 @@ namespace {
 constexpr std::size_t max_entries = 2 * wire::limits::max_lanes;
 constexpr std::size_t max_junk_per_scan = 256;
 
+// When a lane changed last; the oldest for one that is just being removed.
+std::int64_t changed_in(int directory, const std::string& sender) {
+  struct stat status {};
+  return fstatat(directory, sender.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? modified_ns(status) : -1;
+}
+
 }  // namespace
 
-Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring)
+Inbox::Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
+             std::size_t max_lanes)
     : root_(std::move(root)),
       name_(std::move(name)),
       generation_(generation),
       keyring_(keyring),
+      max_lanes_(max_lanes),
       quarantine_(root_, name_) {}
 
 void Inbox::prepare(const std::string& root, const std::string& name) {
@@ -22,22 +35,23 @@ void Inbox::prepare(const std::string& root, const std::string& name) {
   make_private_directory(wire::quarantine_dir(root, name));
 }
 
-std::optional<std::vector<std::string>> Inbox::scan() {
+std::optional<Inbox::Names> Inbox::scan(const Choice& first) {
   const Fd directory = open_directory(wire::inbox_dir(root_, name_));
   const std::int64_t changed_at = modified_ns(status_of(directory.get()));
   if (changed_at == listed_at_) return std::nullopt;
-  std::vector<std::string> senders = sort_out(directory.get());
-  listed_at_ = is_settled(changed_at) ? changed_at : -1;
+  Names senders = sort_out(directory.get());
+  listed_at_ = is_settled(changed_at) && senders.size() <= max_lanes_ ? changed_at : -1;
+  if (senders.size() > max_lanes_) cut(senders, first, directory.get());
   return senders;
 }
 
 // What is put aside changes the directory: it is listed again for what is left of that.
-std::vector<std::string> Inbox::sort_out(int directory) {
-  std::vector<std::string> senders;
+Inbox::Names Inbox::sort_out(int directory) {
+  Names senders;
   std::size_t junk = 0;
   for (DirectoryEntry& entry : list_directory(directory, max_entries)) {
     if (wire::is_node_name(entry.name) && entry.is_directory) {
-      if (senders.size() < wire::limits::max_lanes) senders.push_back(std::move(entry.name));
+      senders.push_back(std::move(entry.name));
     } else if (!wire::is_temporary(entry.name) && junk < max_junk_per_scan) {
       ++junk;
       quarantine_.take(directory, entry.name, "NO_LANE");
@@ -45,6 +59,18 @@ std::vector<std::string> Inbox::sort_out(int directory) {
   }
   junk_ += junk;
   return senders;
+}
+
+void Inbox::cut(Names& senders, const Choice& first, int directory) const {
+  using Rank = std::pair<bool, std::int64_t>;
+  std::vector<std::pair<Rank, std::string>> ranked;
+  for (std::string& sender : senders) {
+    const Rank rank(first(sender), changed_in(directory, sender));
+    ranked.emplace_back(rank, std::move(sender));
+  }
+  std::ranges::nth_element(ranked, ranked.begin() + static_cast<std::ptrdiff_t>(max_lanes_), std::ranges::greater());
+  senders.resize(max_lanes_);
+  for (std::size_t at = 0; at < max_lanes_; ++at) senders[at] = std::move(ranked[at].second);
 }
 
 std::int64_t Inbox::changed_at(const std::string& sender) const {

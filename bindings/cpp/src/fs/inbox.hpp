@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -12,14 +13,19 @@ namespace speed::fs {
 
 class Inbox {
  public:
-  Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring);
+  Inbox(std::string root, std::string name, std::uint32_t generation, const wire::Keyring& keyring,
+        std::size_t max_lanes = wire::limits::max_lanes);
 
   // Makes the node's directories; RootError if something else is in their place.
   static void prepare(const std::string& root, const std::string& name);
 
-  // Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan.
-  // Foreign things go to quarantine, a few a scan.
-  std::optional<std::vector<std::string>> scan();
+  using Names = std::vector<std::string>;
+  using Choice = std::function<bool(const std::string& sender)>;
+
+  // Names of the senders with a lane here, at most max_lanes; null if none came or went since the last scan. If there are
+  // more, these are the ones that are `first`, and then those whose lane changed last: such a listing is made again each
+  // time. Foreign things go to quarantine, a few a scan.
+  std::optional<Names> scan(const Choice& first = [](const std::string&) { return false; });
 
   // When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show.
   std::int64_t changed_at(const std::string& sender) const;
@@ -32,12 +38,14 @@ class Inbox {
   std::uint64_t junk() const { return junk_; }  // foreign things put aside
 
  private:
-  std::vector<std::string> sort_out(int directory);
+  Names sort_out(int directory);
+  void cut(Names& senders, const Choice& first, int directory) const;
 
   std::string root_;
   std::string name_;
   std::uint32_t generation_;
   const wire::Keyring& keyring_;
+  std::size_t max_lanes_;
   Quarantine quarantine_;
   wire::Buffer buffer_;
   std::int64_t listed_at_ = -1;  // when the directory that was listed last was changed, in ns

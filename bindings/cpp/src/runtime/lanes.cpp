@@ -8,7 +8,12 @@ InboundLanes::InboundLanes(Context& context, fs::Inbox& inbox, MayRead may_read,
 // --- which to read ---
 
 void InboundLanes::list(double now) {
-  if (const auto found = inbox_.scan()) {
+  const auto found = inbox_.scan([this](const std::string& source) {
+    const wire::NodeId id = wire::node_id(source);
+    return sought_.contains(id) || lanes_.contains(id);
+  });
+  sought_.clear();
+  if (found) {
     ById<std::string> names;
     for (const std::string& source : *found) names.emplace(wire::node_id(source), source);
     learn(std::move(names));
@@ -32,6 +37,12 @@ InboundLanePtr InboundLanes::of(const wire::NodeId& id, double now) {
   return knows(id) ? open(id, now) : nullptr;
 }
 
+bool InboundLanes::seek(const wire::NodeId& id) {
+  if (knows(id) || id == context_.id) return false;
+  sought_.insert(id);
+  return true;
+}
+
 InboundLanePtr InboundLanes::opened(const wire::NodeId& id) const {
   const auto found = lanes_.find(id);
   return found == lanes_.end() ? nullptr : found->second;
@@ -52,6 +63,7 @@ void InboundLanes::due(double now, const std::vector<std::string>& urgent, bool 
 }
 
 std::vector<wire::NodeId> InboundLanes::next_turns(bool everything) {
+  if (everything) turns_.clear();
   if (turns_.empty()) {
     for (const auto& [id, source] : names_) turns_.push_back(id);
   }
@@ -99,15 +111,19 @@ void InboundLanes::used(const InboundLane& lane) {
   }
 }
 
-// One that was read to its end is let go of if its sender is gone.
-void InboundLanes::idle(const InboundLanePtr& lane) {
+void InboundLanes::idle(const InboundLanePtr& lane, bool scan) {
   if (awake_.contains(lane->id())) return;
   lane->rest();
-  if (!lane->is_read() || context_.registry->live(lane->source()) != nullptr) return;
-  const std::int64_t changed_at = inbox_.changed_at(lane->source());
-  if (changed_at < 0) return;
+  if (!scan || !has_ended(*lane)) return;
   let_go(*lane, true);
-  passed_[lane->id()] = changed_at;
+  passed_[lane->id()] = lane->ended_at;
+}
+
+// Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read.
+bool InboundLanes::has_ended(InboundLane& lane) const {
+  const bool is_over = lane.is_read() && context_.registry->live(lane.source()) == nullptr;
+  const std::int64_t before = std::exchange(lane.ended_at, is_over ? inbox_.changed_at(lane.source()) : -1);
+  return before >= 0 && before == lane.ended_at;
 }
 
 void InboundLanes::give_up(const InboundLane& lane) {

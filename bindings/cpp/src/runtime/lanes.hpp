@@ -29,6 +29,8 @@ class InboundLanes {
   // Knows the senders that have a lane; what an earlier process found waits for its grants (L-21).
   void list(double now);
   bool knows(const wire::NodeId& id) const { return names_.contains(id); }
+  // Whether whoever rang is to be looked for by a scan: it is not known yet.
+  bool seek(const wire::NodeId& id);
   // The lane of whoever rang; null if it is not known, cannot be opened, or waits for a grant.
   InboundLanePtr of(const wire::NodeId& id, double now);
   // The lane of a sender, if it was read since it last ended.
@@ -40,9 +42,10 @@ class InboundLanes {
 
   // --- what holds files open ---
 
-  void used(const InboundLane& lane);       // it had something: another one may have to rest for it
-  void idle(const InboundLanePtr& lane);    // it had nothing: unless it was used of late it holds nothing open
-  void give_up(const InboundLane& lane);    // closes a lane in disorder; the next scan opens it at its last commit
+  void used(const InboundLane& lane);  // it had something: another one may have to rest for it
+  // It had nothing: unless it was used of late it holds nothing open, and a scan may let go of it.
+  void idle(const InboundLanePtr& lane, bool scan);
+  void give_up(const InboundLane& lane);  // closes a lane in disorder; the next scan opens it at its last commit
 
   void close();  // commits and releases all
   Introspection::LaneFacts facts() const;
@@ -57,6 +60,7 @@ class InboundLanes {
   InboundLanePtr open(const wire::NodeId& id, double now);
   InboundLanePtr open_if_changed(const wire::NodeId& id, double now);
   bool is_unchanged(const wire::NodeId& id, const std::string& source) const;
+  bool has_ended(InboundLane& lane) const;
   void let_go(const InboundLane& lane, bool clean);
 
   Context& context_;
@@ -67,6 +71,7 @@ class InboundLanes {
   core::Awake<wire::NodeId, wire::NodeIdHash> awake_;
   std::deque<wire::NodeId> turns_;  // who is looked at next; whoever comes new goes first
   Ids failed_;                      // could not be opened or read: the next scan tries again
+  Ids sought_;                      // rang, and are not known yet
   Ids held_;                        // lay there when the node started
   std::optional<double> held_until_;
   mutable std::mutex lock_;  // guards changes of what follows

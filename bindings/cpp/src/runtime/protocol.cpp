@@ -122,8 +122,8 @@ void Protocol::read_lanes(const fs::Rings& rings, double now) {
 void Protocol::read_rung(const wire::NodeId& id, double now) {
   if (const InboundLanePtr lane = lanes_.of(id, now)) {
     drain(lane, now, false);
-  } else if (id != context_.id && !lanes_.knows(id)) {
-    next_scan_ = 0;  // a sender that is not known yet
+  } else if (lanes_.seek(id)) {
+    next_scan_ = 0;
   }
 }
 
@@ -131,6 +131,7 @@ void Protocol::read_rung(const wire::NodeId& id, double now) {
 // answers what waits (S-7).
 void Protocol::tell_departed(double now) {
   for (const std::string& name : departures_.look(*context_.registry, now)) note_departed(name);
+  if (!listed_) return;  // what one of them answered may lie in a lane that is not known
   for (const auto& [name, entered] : departures_.take()) {
     const InboundLanePtr lane = lanes_.opened(wire::node_id(name));
     if (lane != nullptr && lane->has_more()) {
@@ -241,10 +242,10 @@ void Protocol::reader_died(int fd) {
 void Protocol::full_scan(bool everything, double now) {
   next_scan_ = now + wire::limits::full_scan_seconds;
   const std::vector<std::string> departed = departures_.begin_scan();
-  const bool listed = guarded("inbox", [&] { lanes_.list(now); });
+  listed_ = guarded("inbox", [&] { lanes_.list(now); });
   guarded("dead letters", scanned_);
   lanes_.due(now, departed, everything, [&](const InboundLanePtr& lane) { drain(lane, now, true); });
-  if (!listed) throw std::runtime_error("the inbox was not listed");
+  if (!listed_) throw std::runtime_error("the inbox was not listed");
 }
 
 // Has a lane read again that was left with something in it.
@@ -262,7 +263,7 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   const LanePtr from = lane;
   try {
     while (more && envelopes < read_envelopes && bytes < read_bytes) {
-      more = lane->read(received_, read_envelopes - envelopes, now, std::exchange(scan, false));
+      more = lane->read(received_, read_envelopes - envelopes, now, scan && envelopes == 0);
       for (const fs::Received& received : received_) {
         deliver(from, received);
         bytes += received.payload.size();
@@ -278,7 +279,7 @@ void Protocol::drain(const InboundLanePtr& lane, double now, bool scan) {
   if (envelopes > 0 || more) {
     lanes_.used(*lane);
   } else {
-    lanes_.idle(lane);
+    lanes_.idle(lane, scan);
   }
   if (more && std::ranges::find(unread_, lane->id()) == unread_.end()) unread_.push_back(lane->id());
 }

@@ -72,6 +72,7 @@ class Protocol {
   std::vector<fs::Received> received_;
   std::vector<InboundLanePtr> busy_;          // that brought something lately, the latest first
   std::vector<wire::NodeId> unread_;   // lanes that were left with something in them
+  bool listed_ = true;                 // by the last scan: every sender that had a lane then is known
   bool failing_ = false;               // a part of the last turn failed: the next one does not wait for rings,
                                        // and looks at everything: what rings meant must be found without them
   double bell_due_ = 0;                // when the bell is looked at, whatever the busy lanes bring
