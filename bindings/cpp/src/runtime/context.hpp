@@ -106,6 +106,8 @@ struct Context {
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
+  // Told of a sender that will not come back, and of which this node has no lane any more.
+  std::function<void(const std::string& source)> lane_removed = [](const std::string&) {};
 
   // Lanes that may hold files open, and links: each has a directory and a segment, and a cursor or a bell.
   std::size_t most_lanes() const { return std::max(min_awake, 2 * max_open_files / 3 / files_each); }
