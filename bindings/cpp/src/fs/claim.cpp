@@ -72,7 +72,8 @@ std::optional<Claimant> decode_claim(std::string_view text, const std::vector<wi
     claimant.sweeps = says(*values, "sweeps");
     if (!wire::has_mac(line, rest.substr(0, rest.find('\n')), registry_keys)) return claimant;
     claimant.ephemeral = says(*values, "ephemeral");
-    if (const auto above = values->find("above"); above != values->end()) claimant.above = above->get<std::uint32_t>();
+    const auto above = values->find("above");
+    if (above != values->end() && above->is_number_integer()) claimant.above = above->get<std::uint32_t>();
     return claimant;
   } catch (const Json::exception&) {
     return std::nullopt;
