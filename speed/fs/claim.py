@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from speed.fs.entry_file import FAILING
 from speed.fs.identity import Identity, process_alive
 from speed.fs.open import open_or_make, sync_directory, write_all
 from speed.wire import names
@@ -109,12 +110,14 @@ def read(root: str, name: str, generation: int, registry_keys: Sequence[bytes]) 
 
 
 def newest_told(root: str, name: str, registry_keys: Sequence[bytes]) -> Claimant | None:
-    """Of the claims of a name the newest that says who made it; OSError if one cannot be read."""
+    """Of the claims of a name the newest that says who made it; OSError where the system fails to read one."""
     for generation in sorted(_generations(root, name), reverse=True):
         try:
             claimant = _read(root, name, generation, registry_keys)
-        except FileNotFoundError:
-            continue  # its owner, or a sweeper, just removed it
+        except OSError as error:
+            if error.errno in FAILING:
+                raise
+            continue  # it was just removed, or is none
         if claimant is not None:
             return claimant
     return None

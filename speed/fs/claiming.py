@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -87,7 +88,8 @@ def _take(registry: Registry, name: str, newest: int, claimant: claim.Claimant) 
     )
     if not claim.take(root, name, generation, claimant, keyring.registry_key):
         return None
-    if registry.newest_generation(name) == generation and floor_of(root, name, keyring) == floor:
+    is_kept = not newest or os.path.lexists(names.claim_path(root, name, newest))
+    if is_kept and registry.newest_generation(name) == generation and floor_of(root, name, keyring) == floor:
         return Won(claimant, generation, newest)
     claim.remove(root, name, generation)  # others were quicker, or it may have been forgotten meanwhile
     return None

@@ -12,7 +12,8 @@ from speed.fs.open import put_in_place, unique_name, unlink_quietly
 from speed.wire import names
 from speed.wire.limits import MAX_ENTRY_BYTES
 
-_FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""The system failed: this tells nothing about a file."""
 
 
 def read_entry_file(path: str) -> bytes:
@@ -34,7 +35,7 @@ def check_reachable(root: str, name: str) -> None:
     try:
         os.close(os.open(names.entry_path(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
-        if error.errno in _FAILING:
+        if error.errno in FAILING:
             raise
 
 

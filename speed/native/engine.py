@@ -269,6 +269,7 @@ def _checked(options: Options) -> dict[str, Any]:
         "spin_seconds": (SPIN_SECONDS if len(os.sched_getaffinity(0)) > 1 else 0.0) if spin is None else spin,
         "on_error": options.on_error,
         "max_deliveries": options.max_deliveries,
+        "ephemeral": options.ephemeral,
         "segment_limits": {} if options.segment_limits is None else _segment_limits(options.segment_limits),
     }
 

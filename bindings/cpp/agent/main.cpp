@@ -32,6 +32,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (flag == "--heartbeat") arguments.options.heartbeat_seconds = std::stod(value);
     if (flag == "--workers") arguments.options.workers = static_cast<unsigned>(std::stoul(value));
     if (flag == "--durability") arguments.options.durable = value == "disk";
+    if (flag == "--ephemeral") arguments.options.ephemeral = value == "true";
     if (flag == "--lane-bytes") arguments.options.max_lane_bytes = std::stoull(value);
   }
   return arguments;

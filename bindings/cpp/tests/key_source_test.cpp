@@ -105,7 +105,7 @@ TEST_F(KeySourceTest, an_entry_is_judged_by_the_keys_of_now_w_20) {
   const wire::Keyring other({new_});
   Registry theirs(root_.path, other);
   const Registration::Wish wish{"billing", 30'000, 5'000, {}, {}, "c++"};
-  const auto registration = Registration::make(theirs, wish, [](std::uint32_t) {});
+  const auto registration = Registration::make(theirs, wish, [](const fs::Won&) {});
   EXPECT_EQ(ours.read("billing"), nullptr);
   put({old_, new_});
   source.look();

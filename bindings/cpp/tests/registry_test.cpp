@@ -21,7 +21,7 @@ class RegistryTest : public testing::Test {
 
   std::unique_ptr<Registration> registered(const std::string& name) {
     const Registration::Wish wish{name, 30'000, 5'000, {}, {"analytics"}, "c++"};
-    return Registration::make(registry_, wish, [](std::uint32_t) {});
+    return Registration::make(registry_, wish, [](const Won&) {});
   }
 
   test::TestRoot root_;
@@ -65,7 +65,7 @@ TEST_F(RegistryTest, who_waits_for_a_claim_says_so_once_and_how_to_end_it_r_5) {
     told.push_back(text);
     EXPECT_EQ(chmod(path.c_str(), 0400), 0);
   };
-  const auto billing = Registration::make(registry_, wish, [](std::uint32_t) {});
+  const auto billing = Registration::make(registry_, wish, [](const Won&) {});
   EXPECT_EQ(billing->generation(), 2U);
   ASSERT_EQ(told.size(), 1U);
   EXPECT_NE(told[0].find("the claim " + path + " does not tell its maker"), std::string::npos) << told[0];

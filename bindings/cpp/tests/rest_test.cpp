@@ -330,8 +330,8 @@ class Guest {
   Guest(const Runtime& receiver, const std::string& name)
       : id_(wire::node_id(name)),
         writer_(receiver.context.root, name, receiver.context.name, 1,
-                receiver.context.keyring->lane_keys(id_, receiver.context.id), {}),
-        sealer_(*receiver.context.keyring, id_, receiver.context.id, 1) {}
+                receiver.context.keyring().lane_keys(id_, receiver.context.id), {}),
+        sealer_(receiver.context.keyring(), id_, receiver.context.id, 1) {}
 
   void send(const std::string& text) {
     wire::Buffer envelope;

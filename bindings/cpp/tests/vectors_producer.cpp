@@ -66,6 +66,7 @@ wire::Entry entry_of(const Json& fields) {
   fields["language"].get_to(entry.language);
   fields["version"].get_to(entry.version);
   fields["features"].get_to(entry.features);
+  fields["ephemeral"].get_to(entry.ephemeral);
   return entry;
 }
 

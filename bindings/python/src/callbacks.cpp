@@ -203,6 +203,7 @@ nb::object to_object(const NodeInfo& info) {
   entry["language"] = info.language;
   entry["version"] = info.version;
   entry["features"] = texts(info.features);
+  entry["ephemeral"] = info.ephemeral;
   return entry;
 }
 

@@ -21,7 +21,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
                  const Engine::Names& fabrics, const Engine::Names& allow, double lease_seconds,
                  double heartbeat_seconds, unsigned workers, bool durable, bool polling, const std::string& name_space,
                  std::uint64_t max_lane_bytes, std::size_t max_open_files, double spin_seconds, const nb::dict& limits,
-                 const std::string& on_error, unsigned max_deliveries, nb::handle settle) {
+                 const std::string& on_error, unsigned max_deliveries, bool ephemeral, nb::handle settle) {
   NodeOptions options;
   options.root = root;
   options.key = key;
@@ -40,6 +40,7 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
   options.language = "python";
   options.on_error = on_error == "retry" ? OnError::retry : on_error == "drop" ? OnError::drop : OnError::dead_letter;
   options.max_deliveries = max_deliveries;
+  options.ephemeral = ephemeral;
   options.security.reset();  // the Python node opens its messages
   new (self) Engine(name, std::move(options), settle);
 }
@@ -135,7 +136,7 @@ NB_MODULE(speed_native, module) {
       .def("__init__", &make_engine, nb::kw_only(), arg("name"), arg("root"), arg("key"), arg("fabrics"), arg("allow"),
            arg("lease_seconds"), arg("heartbeat_seconds"), arg("workers"), arg("durable"), arg("polling"),
            arg("namespace"), arg("max_lane_bytes"), arg("max_open_files"), arg("spin_seconds"), arg("segment_limits"),
-           arg("on_error"), arg("max_deliveries"), arg("settle"))
+           arg("on_error"), arg("max_deliveries"), arg("ephemeral"), arg("settle"))
       .def("allow", &Engine::allow)
       .def("deny", &Engine::deny)
       .def("allowed", &Engine::allowed)

@@ -42,6 +42,9 @@ struct NodeOptions {
   double heartbeat_seconds = 5.0;
   unsigned workers = 4;                   // services and handlers at once
   bool durable = false;                   // survive a power cut, not only a killed process; refused on tmpfs
+  // The name will not come back: once the node is gone and what it wrote is read, nothing of it stays. For programs that
+  // run once under a name made for that.
+  bool ephemeral = false;
   bool polling = false;                   // never ring, as where there are no FIFOs (L-22)
   std::string name_space = "default";     // in the metadata of messages
   double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
@@ -119,6 +122,7 @@ struct NodeInfo {
   std::int64_t heartbeat_interval = 0;
   std::string version;
   std::vector<std::string> features;
+  bool ephemeral = false;  // its name will not come back
 };
 
 class Node {

@@ -5,58 +5,96 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
-#include <nlohmann/json.hpp>
-
+#include "fs/entry_file.hpp"
 #include "fs/files.hpp"
+#include "wire/entry.hpp"
+#include "wire/json.hpp"
 #include "wire/names.hpp"
 
 namespace speed::fs {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using wire::Json;
 constexpr std::size_t max_claim_bytes = 4096;
 
-// All claimed generations of a name.
+// All claimed generations of a name. Other names are passed by unparsed: there may be thousands.
 std::vector<std::uint32_t> generations_of(const std::string& root, const std::string& name) {
   const Fd directory = open_directory(wire::claims_dir(root));
   std::vector<std::uint32_t> generations;
-  for_each_name(directory.get(), [&](const char* file) {
+  for_each_name(directory.get(), [&](std::string_view file) {
+    if (!file.starts_with(name)) return;
     const auto claim = wire::parse_claim(file);
     if (claim && claim->first == name) generations.push_back(claim->second);
   });
   return generations;
 }
 
-std::string encode(const Claimant& claimant) {
+Claimant maker_of(const Json& values) {
+  Claimant claimant;
+  values.at("pid").get_to(claimant.identity.pid);
+  values.at("pid_start").get_to(claimant.identity.pid_start);
+  values.at("pid_namespace").get_to(claimant.identity.pid_namespace);
+  values.at("host").get_to(claimant.identity.host);
+  values.at("boot_id").get_to(claimant.identity.boot_id);
+  values.at("lease").get_to(claimant.lease_ms);
+  const auto made = values.find("made_monotonic_ms");
+  if (made != values.end() && made->is_number_integer()) claimant.made_ms = made->get<std::int64_t>();
+  return claimant;
+}
+
+Fd opened(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)); }
+
+bool says(const Json& values, const char* what) {
+  const auto said = values.find(what);
+  return said != values.end() && *said == true;
+}
+
+}  // namespace
+
+std::string encode_claim(const Claimant& claimant, const wire::Key& registry_key) {
   const Identity& maker = claimant.identity;
   Json values{{"pid", maker.pid},   {"pid_start", maker.pid_start}, {"pid_namespace", maker.pid_namespace},
               {"host", maker.host}, {"boot_id", maker.boot_id},     {"lease", claimant.lease_ms}};
   if (claimant.made_ms) values["made_monotonic_ms"] = *claimant.made_ms;
-  return values.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  if (claimant.above) values["above"] = *claimant.above;
+  if (claimant.ephemeral) values["ephemeral"] = true;
+  if (claimant.sweeps) values["sweeps"] = true;
+  const std::string line = values.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return line + "\n" + wire::entry_mac(registry_key, line) + "\n";
 }
 
-std::optional<Claimant> decode(std::string_view text) {
-  const Json values = Json::parse(text, nullptr, false);
-  if (!values.is_object()) return std::nullopt;
+std::optional<Claimant> decode_claim(std::string_view text, const std::vector<wire::Key>& registry_keys) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::string_view rest = text.substr(std::min(line.size() + 1, text.size()));
+  const std::optional<Json> values = wire::parse_json(line, wire::limits::max_value_depth);
+  if (!values || !values->is_object()) return std::nullopt;
   try {
-    Claimant claimant;
-    values.at("pid").get_to(claimant.identity.pid);
-    values.at("pid_start").get_to(claimant.identity.pid_start);
-    values.at("pid_namespace").get_to(claimant.identity.pid_namespace);
-    values.at("host").get_to(claimant.identity.host);
-    values.at("boot_id").get_to(claimant.identity.boot_id);
-    values.at("lease").get_to(claimant.lease_ms);
-    const auto made = values.find("made_monotonic_ms");
-    if (made != values.end() && made->is_number_integer()) claimant.made_ms = made->get<std::int64_t>();
+    Claimant claimant = maker_of(*values);
+    claimant.sweeps = says(*values, "sweeps");
+    if (!wire::has_mac(line, rest.substr(0, rest.find('\n')), registry_keys)) return claimant;
+    claimant.ephemeral = says(*values, "ephemeral");
+    const auto above = values->find("above");
+    if (above != values->end() && above->is_number_integer()) claimant.above = above->get<std::uint32_t>();
     return claimant;
   } catch (const Json::exception&) {
     return std::nullopt;
   }
 }
 
-}  // namespace
+std::unordered_map<std::string, std::uint32_t> newest_claims(const std::string& root) {
+  std::unordered_map<std::string, std::uint32_t> newest;
+  const Fd directory = open_directory(wire::claims_dir(root));
+  for_each_name(directory.get(), [&](const char* file) {
+    const auto claim = wire::parse_claim(file);
+    if (!claim) return;
+    std::uint32_t& most = newest[claim->first];
+    most = std::max(most, claim->second);
+  });
+  return newest;
+}
 
 std::uint32_t Claims::newest() const {
   const std::vector<std::uint32_t> all = generations_of(root_, name_);
@@ -73,7 +111,8 @@ bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
     throw;
   }
   try {
-    write_all(fd.get(), wire::view(encode(claimant)));
+    write_all(fd.get(), wire::view(encode_claim(claimant, keyring_.registry_keys().front())));
+    if (claimant.sweeps) return true;
     if (fsync(fd.get()) != 0) throw_errno(path);  // after a power cut no generation may be used again
     for (const std::string& place : {wire::claims_dir(root_), wire::registry_dir(root_), root_}) sync_directory(place);
   } catch (const std::system_error&) {
@@ -83,14 +122,44 @@ bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
   return true;
 }
 
+std::optional<Claimant> Claims::newest_told() const {
+  std::vector<std::uint32_t> all = generations_of(root_, name_);
+  std::ranges::sort(all, std::greater<>());
+  for (const std::uint32_t generation : all) {
+    const std::string path = wire::claim_path(root_, name_, generation);
+    const Fd fd = opened(path);
+    if (!fd && is_failure(errno)) throw_errno(path);
+    const std::optional<Claimant> claimant = fd ? told(fd.get()) : std::nullopt;
+    if (claimant) return claimant;
+  }
+  return std::nullopt;
+}
+
 std::optional<Claimant> Claims::read(std::uint32_t generation) const {
-  const std::string path = wire::claim_path(root_, name_, generation);
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) return std::nullopt;
+  const Fd fd = opened(wire::claim_path(root_, name_, generation));
+  return fd ? told(fd.get()) : std::nullopt;
+}
+
+std::optional<Claimant> Claims::told(int fd) const {
   Bytes data(max_claim_bytes);
-  const ssize_t size = ::read(fd.get(), data.data(), data.size());
+  const ssize_t size = ::read(fd, data.data(), data.size());
   if (size <= 0) return std::nullopt;
-  return decode(wire::text(ByteView(data).first(static_cast<std::size_t>(size))));
+  return decode_claim(wire::text(ByteView(data).first(static_cast<std::size_t>(size))), keyring_.registry_keys());
+}
+
+bool Claims::is_ephemeral(std::uint32_t generation) const {
+  const std::optional<Claimant> claimant = generation > 0 ? read(generation) : std::nullopt;
+  return claimant && claimant->ephemeral;
+}
+
+bool Claims::may_be_ephemeral() const {
+  try {
+    const std::uint32_t generation = newest();
+    const std::optional<Claimant> claimant = read(generation);
+    return generation > 0 && (!claimant || claimant->ephemeral);
+  } catch (const std::system_error&) {
+    return true;
+  }
 }
 
 void Claims::release(std::uint32_t generation) const noexcept {
@@ -111,7 +180,17 @@ bool Claims::is_released(std::uint32_t generation) const {
   return (status.st_mode & S_IWUSR) == 0;
 }
 
+bool Claims::exists(std::uint32_t generation) const {
+  return access(wire::claim_path(root_, name_, generation).c_str(), F_OK) == 0;
+}
+
+void Claims::remove(std::uint32_t generation) const {
+  const std::string path = wire::claim_path(root_, name_, generation);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno(path);
+}
+
 void Claims::remove_older(std::uint32_t generation) const {
+  if (generation <= 1) return;
   try {
     for (const std::uint32_t older : generations_of(root_, name_)) {
       if (older < generation) unlink(wire::claim_path(root_, name_, older).c_str());

@@ -42,8 +42,12 @@ std::string read_entry_file(const std::string& path) {
 void check_reachable(const std::string& root, const std::string& name) {
   const std::string path = wire::entry_path(root, name);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd && is_failure(errno)) throw_errno(path);
+}
+
+bool is_failure(int error) {
   constexpr std::array failing{EIO, ESTALE, EMFILE, ENFILE, ENOMEM, EINTR};
-  if (!fd && std::ranges::find(failing, errno) != failing.end()) throw_errno(path);
+  return std::ranges::find(failing, error) != failing.end();
 }
 
 bool remove_entry_file(const std::string& root, const std::string& name,

@@ -20,4 +20,7 @@ bool remove_entry_file(const std::string& root, const std::string& name,
 // std::system_error where the system keeps from seeing what is at the place of an entry: then it is not absent.
 void check_reachable(const std::string& root, const std::string& name);
 
+// Whether an error number says that the system failed, which tells nothing about a file.
+bool is_failure(int error);
+
 }  // namespace speed::fs

@@ -17,7 +17,28 @@ void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
   replace_file(lane, wire::fence_name(generation), wire::encode_fence(fence, lane_key));
 }
 
+// Whether a lane is there, and no receiver has a cursor in it; one that cannot be looked into counts as such.
+bool is_unopened(const std::string& path) {
+  try {
+    bool is_opened = false;
+    const Fd lane = open_directory(path);
+    for_each_name(lane.get(), [&](const char* file) { is_opened = is_opened || wire::parse_cursor(file).has_value(); });
+    return !is_opened;
+  } catch (const std::system_error& error) {
+    return error.code().value() != ENOENT && error.code().value() != ENOTDIR;
+  }
+}
+
 }  // namespace
+
+bool has_unopened_lanes(const std::string& root, const std::string& source) {
+  bool found = false;
+  const Fd directory = open_directory(root);
+  for_each_name(directory.get(), [&](const char* target) {
+    found = found || (wire::is_node_name(target) && is_unopened(wire::lane_dir(root, target, source)));
+  });
+  return found;
+}
 
 void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,
                  const wire::Keyring& keyring) {

@@ -1,9 +1,12 @@
 #include "fs/inbox.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "fs/claiming.hpp"
 
 namespace speed::fs {
 
@@ -11,6 +14,15 @@ namespace {
 
 constexpr std::size_t max_entries = 2 * wire::limits::max_lanes;
 constexpr std::size_t max_junk_per_scan = 256;
+
+// The cursor goes last: without it what else lies there would be taken again.
+void remove_files(int lane) {
+  std::vector<DirectoryEntry> files = list_directory(lane, SIZE_MAX);
+  std::ranges::partition(files, [](const DirectoryEntry& file) { return !wire::parse_cursor(file.name); });
+  for (const DirectoryEntry& file : files) {
+    if (unlinkat(lane, file.name.c_str(), 0) != 0) throw_errno(file.name);
+  }
+}
 
 // When a lane changed last; the oldest for one that is just being removed.
 std::int64_t changed_in(int directory, const std::string& sender) {
@@ -78,6 +90,19 @@ std::int64_t Inbox::changed_at(const std::string& sender) const {
   if (lstat(wire::lane_dir(root_, name_, sender).c_str(), &status) != 0) return -1;
   const std::int64_t modified = modified_ns(status);
   return is_settled(modified) ? modified : -1;
+}
+
+bool Inbox::remove_lane(const std::string& sender, std::int64_t changed_at, Registry& registry) const {
+  try {
+    const Hold held(registry, sender);
+    if (!held.won().claimant.ephemeral || changed_at < 0 || this->changed_at(sender) != changed_at) return false;
+    const std::string path = wire::lane_dir(root_, name_, sender);
+    remove_files(open_directory(path).get());
+    if (rmdir(path.c_str()) != 0) throw_errno(path);
+    return true;
+  } catch (const std::exception&) {
+    return false;  // it is tried again in its next turn
+  }
 }
 
 std::unique_ptr<LaneReader> Inbox::lane(const std::string& sender) {

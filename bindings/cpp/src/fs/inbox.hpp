@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "fs/lane_reader.hpp"
+#include "fs/registry.hpp"
 
 namespace speed::fs {
 
@@ -29,6 +30,10 @@ class Inbox {
 
   // When files last came to a lane or went, in ns; -1 if that is so recent that the next change may not show.
   std::int64_t changed_at(const std::string& sender) const;
+
+  // Removes the lane of a sender that will not come back, unless files came to it or went since `changed_at`. Its reader
+  // read it to the end after the sender was gone; nobody starts under the sender's name meanwhile (L-27).
+  bool remove_lane(const std::string& sender, std::int64_t changed_at, Registry& registry) const;
 
   // Opens the lane of `sender`; std::system_error if it is gone, LeaseLostError if this node was replaced.
   std::unique_ptr<LaneReader> lane(const std::string& sender);

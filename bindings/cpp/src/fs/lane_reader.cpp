@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fs/floor.hpp"
 #include "speed/error.hpp"
 
 namespace speed::fs {
@@ -62,7 +63,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
              around.keyring.lane_keys(wire::node_id(source), wire::node_id(around.target)), around.quarantine),
       listing_(files_.list()),
       progress_({}, 0) {
-  const std::optional<wire::Cursor> before = recover();
+  const std::optional<wire::Cursor> before = recover(around);
   read_deliveries();
   if (!write_cursor(progress_.cursor(generation_))) {
     if (before && before->clean) files_.rewrite_unclean(*before);
@@ -75,7 +76,7 @@ LaneReader::LaneReader(const Surroundings& around, const std::string& source)
 
 // --- where a former process stopped (L-15) ---
 
-std::optional<wire::Cursor> LaneReader::recover() {
+std::optional<wire::Cursor> LaneReader::recover(const Surroundings& around) {
   const auto is_newer = [&](std::uint32_t generation) { return generation > generation_; };
   if (std::ranges::any_of(listing_.cursors, is_newer)) {
     throw LeaseLostError("a newer process reads the lane of '" + source_ + "': this one was replaced");
@@ -83,8 +84,7 @@ std::optional<wire::Cursor> LaneReader::recover() {
   std::optional<wire::Cursor> found = newest_cursor();
   wire::Cursor cursor = found.value_or(wire::Cursor{});
   if (!found) {
-    const wire::SegmentName first = listing_.segments.empty() ? wire::SegmentName{} : listing_.segments.front();
-    cursor.position = {first.generation, first.segment, 0};
+    cursor.position = {forgotten_up_to(around.root, source_, around.keyring) + 1, 0, 0};
     cursor.clean = true;
   }
   position_ = cursor.position;

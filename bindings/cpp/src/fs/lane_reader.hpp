@@ -78,7 +78,7 @@ class LaneReader {
     bool at_end = false;
   };
 
-  std::optional<wire::Cursor> recover();
+  std::optional<wire::Cursor> recover(const Surroundings& around);
   std::optional<wire::Cursor> newest_cursor();
   wire::Position lane_end() const;
   void read_again(std::vector<Received>& received);

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "fs/clock.hpp"
@@ -17,106 +15,11 @@ namespace speed::fs {
 
 namespace {
 
-constexpr std::chrono::milliseconds watch_pause{50};  // another host's heartbeat cannot be waited for in any other way
-constexpr std::int64_t unclear_lease_ms = 30'000;     // how long a claim that tells nothing of its maker is respected
-constexpr int max_attempts = 64;
-
-// Winning the next generation of a name (R-5, steps 1 to 3).
-class Claiming {
- public:
-  Claiming(Registry& registry, const Registration::Wish& wish)
-      : registry_(registry), name_(wish.name), tell_(wish.tell), claims_(registry.root(), wish.name) {}
-
-  std::uint32_t win(Claimant& claimant) {
-    for (int attempt = 0; attempt < max_attempts; ++attempt) {
-      const std::uint32_t newest = claims_.newest();
-      const EntryPtr entry = wait_until_stale();
-      if (newest > 0 && (entry == nullptr || entry->generation < newest)) respect(newest);
-      const EntryPtr again = registry_.read(name_);
-      const bool same = entry == nullptr ? again == nullptr : again != nullptr && *again == *entry;
-      if (!same || newest != claims_.newest()) continue;  // a node may have published in between
-      check_reachable(registry_.root(), name_);
-      claimant.made_ms = monotonic_ms();
-      if (!claims_.take(newest + 1, claimant)) continue;
-      if (claims_.newest() == newest + 1) return newest + 1;
-      claims_.release(newest + 1);  // what was seen before was old: look again
-    }
-    throw NameTakenError("'" + name_ + "' is being claimed by others again and again: try later");
-  }
-
- private:
-  // The entry once it is absent (null) or stale; NameTakenError when it is live.
-  EntryPtr wait_until_stale() {
-    while (true) {
-      Registry::Judged judged = registry_.judge(name_);
-      if (judged.entry == nullptr || judged.verdict == core::Verdict::stale || registry_.is_gone(*judged.entry)) {
-        return judged.entry;
-      }
-      EntryPtr holder = judged.verdict == core::Verdict::live ? judged.entry : nullptr;
-      while (judged.verdict == core::Verdict::watch && holder == nullptr) {
-        std::this_thread::sleep_for(watch_pause);
-        const Registry::Judged again = registry_.judge(name_);
-        if (again.entry == nullptr || *again.entry != *judged.entry) holder = again.entry;
-        judged.verdict = again.verdict;
-      }
-      if (holder == nullptr) continue;
-      throw NameTakenError("'" + name_ + "' is held by process " + std::to_string(holder->pid) + " on " +
-                           holder->host + " (generation " + std::to_string(holder->generation) +
-                           "): choose another name, or stop that node");
-    }
-  }
-
-  // A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5, step 2). Returns when it
-  // need not be respected any longer. One that says nothing may be just being written: it is read again.
-  void respect(std::uint32_t generation) {
-    const std::int64_t began = monotonic_ms();
-    bool has_told = false;
-    while (true) {
-      if (claims_.is_released(generation)) return;
-      const std::optional<Claimant> claimant = claims_.read(generation);
-      if (claimant && process_alive(claimant->identity, registry_.observer()) == false) return;
-      if (claimant && claimant->identity.boot_id == registry_.observer().boot_id) return respect_neighbour(*claimant);
-      const EntryPtr entry = registry_.read(name_);
-      if (entry != nullptr && entry->generation >= generation) return;
-      const std::int64_t lease_ms = claimant ? claimant->lease_ms : unclear_lease_ms;
-      if (claims_.newest() > generation || monotonic_ms() >= began + lease_ms + registry_.late_ms) return;
-      std::this_thread::sleep_for(watch_pause);
-      if (!std::exchange(has_told, true) && monotonic_ms() < began + lease_ms) tell_of_wait(generation, claimant, lease_ms);
-    }
-  }
-
-  // Once, and not of a claim that was only being written as it was looked at.
-  void tell_of_wait(std::uint32_t generation, const std::optional<Claimant>& claimant, std::int64_t lease_ms) const {
-    if (!tell_) return;
-    const std::string maker =
-        claimant ? "is of process " + std::to_string(claimant->identity.pid) + " on " + claimant->identity.host
-                 : "does not tell its maker";
-    tell_("waits up to " + std::to_string((lease_ms + 999) / 1000) + " s for its name: the claim " +
-          wire::claim_path(registry_.root(), name_, generation) + " " + maker +
-          ", which may be starting; if nobody is, `chmod 400` it");
-  }
-
-  // The same for a claimant of this boot, which lives.
-  void respect_neighbour(const Claimant& claimant) {
-    const std::string maker = "process " + std::to_string(claimant.identity.pid) + " on " + claimant.identity.host;
-    if (registry_.is_unreadable(name_)) {
-      throw NameTakenError("'" + name_ + "' is held by " + maker +
-                           ", whose entry this key does not open: use the key of this root");
-    }
-    if (claimant.is_expired(monotonic_ms())) return;
-    throw NameTakenError("'" + name_ + "' is being claimed by " + maker + ": try again soon, or choose another name");
-  }
-
-  Registry& registry_;
-  const std::string& name_;
-  const std::function<void(const std::string&)>& tell_;
-  Claims claims_;
-};
-
-wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation, const Identity& me) {
+wire::Entry first_entry(const Registration::Wish& wish, const Won& won) {
+  const Identity& me = won.claimant.identity;
   wire::Entry entry;
   entry.name = wish.name;
-  entry.generation = generation;
+  entry.generation = won.generation;
   entry.pid = me.pid;
   entry.pid_start = me.pid_start;
   entry.pid_namespace = me.pid_namespace;
@@ -130,47 +33,52 @@ wire::Entry first_entry(const Registration::Wish& wish, std::uint32_t generation
   entry.language = wish.language;
   entry.features = wish.features;
   entry.allow = wish.allow;
+  entry.ephemeral = wish.ephemeral;
   return entry;
 }
 
 }  // namespace
 
 std::unique_ptr<Registration> Registration::make(Registry& registry, const Wish& wish,
-                                                 const std::function<void(std::uint32_t)>& before_publish) {
+                                                 const BeforePublish& before_publish) {
   core::check_lease(wish.lease_ms, wish.heartbeat_ms, registry.late_ms);
   try {
-    return win(registry, wish, before_publish);
+    return publish(registry, wish, before_publish);
+  } catch (const WireError& error) {
+    throw RegistrationError("cannot register '" + wish.name + "': " +
+                            wire::child_path(wire::claims_dir(registry.root()), wire::floor_name) + ": " + error.what() +
+                            ": use the key of this root, or restore that file from a backup of the root");
   } catch (const std::system_error& error) {
     throw RegistrationError("cannot register '" + wish.name + "': " + error.code().message() +
                             ": make room in the root, or choose another");
   }
 }
 
-std::unique_ptr<Registration> Registration::win(Registry& registry, const Wish& wish,
-                                                const std::function<void(std::uint32_t)>& before_publish) {
-  Claimant claimant{registry.observer(), wish.lease_ms, std::nullopt};
-  const std::uint32_t generation = Claiming(registry, wish).win(claimant);
-  const Claims claims(registry.root(), wish.name);
+std::unique_ptr<Registration> Registration::publish(Registry& registry, const Wish& wish,
+                                                    const BeforePublish& before_publish) {
+  const Claimant claimant{.identity = registry.observer(), .lease_ms = wish.lease_ms, .ephemeral = wish.ephemeral};
+  const Won won = win(registry, wish.name, claimant, {.tell = wish.tell});
+  const Claims claims(registry.root(), wish.name, registry.keyring());
   std::unique_ptr<Registration> registration;
   try {
-    before_publish(generation);
-    registration = std::make_unique<Registration>(registry, first_entry(wish, generation, registry.observer()));
+    before_publish(won);
+    registration = std::make_unique<Registration>(registry, first_entry(wish, won));
     registration->publish();
-    if (claimant.is_expired(monotonic_ms())) {
+    if (won.claimant.is_expired(monotonic_ms())) {
       throw LeaseLostError("registering '" + wish.name + "' took longer than its lease: try again");
     }
   } catch (...) {
     if (registration != nullptr) registration->remove();  // which may be published already
-    claims.release(generation);                           // or this process would keep the name from itself
+    claims.release(won.generation);                       // or this process would keep the name from itself
     throw;
   }
-  claims.remove_older(generation);
+  claims.remove_older(won.generation);
   return registration;
 }
 
 Registration::Registration(Registry& registry, wire::Entry entry)
     : registry_(registry),
-      claims_(registry.root(), entry.name),
+      claims_(registry.root(), entry.name, registry.keyring()),
       path_(wire::entry_path(registry.root(), entry.name)),
       generation_(static_cast<std::uint32_t>(entry.generation)),
       entry_(std::move(entry)),
@@ -289,6 +197,20 @@ void Registration::remove() {
   }
   claims_.release(generation_);
   fd_.close();
+}
+
+void Registration::expire() {
+  try {
+    update([](wire::Entry& entry) {
+      entry.status = "leaving";
+      entry.lease = entry.heartbeat_interval = 1;
+      entry.heartbeat_monotonic_ms = 0;
+    });
+  } catch (const Error&) {
+    // The entry is stale after a lease.
+  }
+  claims_.release(generation_);
+  close();
 }
 
 void Registration::close() {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "fs/claim.hpp"
+#include "fs/claiming.hpp"
 #include "fs/files.hpp"
 #include "fs/registry.hpp"
 
@@ -24,12 +24,13 @@ class Registration {
     std::string language;
     std::vector<std::string> features = {};
     std::function<void(const std::string&)> tell = {};  // takes what somebody should know while the name is waited for
+    bool ephemeral = false;                             // the name will not come back
   };
 
-  // Claims the name and publishes its entry; `before_publish(generation)` runs in between.
+  // Claims the name and publishes its entry; `before_publish(won)` runs in between.
   // NameTakenError, LeaseLostError, ConfigurationError: then there is no entry of it.
-  static std::unique_ptr<Registration> make(Registry& registry, const Wish& wish,
-                                            const std::function<void(std::uint32_t)>& before_publish);
+  using BeforePublish = std::function<void(const Won&)>;
+  static std::unique_ptr<Registration> make(Registry& registry, const Wish& wish, const BeforePublish& before_publish);
 
   Registration(Registry& registry, wire::Entry entry);
 
@@ -47,13 +48,14 @@ class Registration {
 
   bool has_new_keys();     // since the entry was written: a heartbeat mends that (W-20)
   void remove();           // leaves: removes the entry if it is still this one, releases the claim
+  // Leaves as one whose name will not come back: the entry stays, stale for everybody, until it is swept.
+  void expire();
   void close();            // the name is another's: nothing is written any more, or removed
   wire::Entry entry();     // as last published
   std::uint32_t generation() const { return generation_; }
 
  private:
-  static std::unique_ptr<Registration> win(Registry& registry, const Wish& wish,
-                                           const std::function<void(std::uint32_t)>& before_publish);
+  static std::unique_ptr<Registration> publish(Registry& registry, const Wish& wish, const BeforePublish& before_publish);
   void publish();
   void write(const std::function<void(wire::Entry&)>& change);
   std::string encoded(const wire::Entry& entry);

@@ -254,19 +254,41 @@ std::vector<std::string> Registry::remove_stale() {
   std::vector<std::string> removed;
   for_each([&](const std::string& name) {
     const Judged judged = judge(name);
-    if (judged.entry == nullptr || (judged.verdict != core::Verdict::stale && !is_gone(*judged.entry))) return;
-    const auto is_meant = [&](const std::string& path) {
-      const EntryPtr again = read_file(name, path);
-      return again != nullptr && *again == *judged.entry;  // else its owner changed it meanwhile
-    };
-    try {
-      if (remove_entry_file(root_, name, is_meant)) removed.push_back(name);
-    } catch (const std::system_error&) {
-      return;  // removed by another
-    }
+    if (is_over(judged) && !judged.entry->ephemeral && remove(*judged.entry)) removed.push_back(name);
   });
   std::ranges::sort(removed);
   return removed;
+}
+
+bool Registry::remove_stale_entry(const std::string& name) {
+  const Judged judged = judge(name);
+  return is_over(judged) && remove(*judged.entry);
+}
+
+bool Registry::is_over(const Judged& judged) const {
+  return judged.entry != nullptr && (judged.verdict == core::Verdict::stale || is_gone(*judged.entry));
+}
+
+bool Registry::remove(const wire::Entry& entry) const {
+  const auto is_meant = [&](const std::string& path) {
+    const EntryPtr again = read_file(entry.name, path);
+    return again != nullptr && *again == entry;  // else its owner changed it meanwhile
+  };
+  try {
+    return remove_entry_file(root_, entry.name, is_meant);
+  } catch (const std::system_error&) {
+    return false;  // removed by another, or it stays and is stale: the next one to look tries again
+  }
+}
+
+bool Registry::is_abandoned(const std::string& name) {
+  const std::int64_t now = monotonic_ms();
+  const auto known = look(name);
+  if (known == nullptr || known->entry == nullptr || judge(*known, now) != core::Verdict::stale) return false;
+  const wire::Entry& entry = *known->entry;
+  const std::int64_t age = now - entry.heartbeat_monotonic_ms;
+  const bool is_neighbour = entry.boot_id == observer_.boot_id && age >= 0;
+  return (is_neighbour ? age : now - known->since_ms) - entry.lease > entry.lease;
 }
 
 }  // namespace speed::fs

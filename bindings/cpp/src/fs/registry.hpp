@@ -51,7 +51,13 @@ class Registry {
   std::optional<std::uint32_t> granted_lately(const std::string& name, const std::string& sender);
 
   bool is_gone(const wire::Entry& entry) const;        // its process
-  std::vector<std::string> remove_stale();             // entries of nodes that are gone, never their claims
+  // Entries of nodes that are gone, never their claims; not those of names that do not come back: all that is
+  // left of such a name goes together.
+  std::vector<std::string> remove_stale();
+  bool remove_stale_entry(const std::string& name);  // the same for one node, whatever it says of its name
+  bool is_abandoned(const std::string& name);        // its entry has been stale for a lease
+  // Names that have a file where their entry would be; StorageError where they cannot be listed.
+  void for_each(const std::function<void(const std::string& name)>& take) const;
 
   // How long after a change on another host it may be seen here, in ms; whoever registers sets it.
   std::int64_t late_ms = 0;
@@ -78,11 +84,12 @@ class Registry {
   EntryPtr read_file(const std::string& name, const std::string& path) const;
   EntryPtr try_file(const std::string& name, const std::string& path) const;
   core::Verdict judge(const Known& known, std::int64_t now) const;
+  bool is_over(const Judged& judged) const;
+  bool remove(const wire::Entry& entry) const;
   void remember(const std::string& name, std::shared_ptr<const Known> known);
   void remember_gone(const std::string& name, const wire::Entry& entry);
   void forget(const std::string& name);
   void forget_all_but(const std::unordered_set<std::string>& seen);
-  void for_each(const std::function<void(const std::string& name)>& take) const;
 
   std::string root_;
   const wire::Keyring& keyring_;

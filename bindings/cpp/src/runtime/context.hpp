@@ -108,6 +108,8 @@ struct Context {
   Buffers buffers;
   Stop stop;
   std::function<void(const std::string& target)> unheard;  // told when a ring finds no reader
+  // Told of a sender that will not come back, and of which this node has no lane any more.
+  std::function<void(const std::string& source)> lane_removed = [](const std::string&) {};
 
   const wire::Keyring& keyring() const { return keys->keyring(); }
 

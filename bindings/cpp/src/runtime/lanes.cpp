@@ -55,10 +55,12 @@ InboundLanePtr InboundLanes::opened(const wire::NodeId& id) const {
 void InboundLanes::due(double now, const std::vector<std::string>& urgent, bool everything,
                        const std::function<void(const InboundLanePtr&)>& read) {
   std::vector<wire::NodeId> ids = awake_.keys();
-  for (const std::string& source : urgent) ids.push_back(wire::node_id(source));
   for (const wire::NodeId& id : std::exchange(failed_, {})) ids.push_back(id);
   const bool has_new_keys = have_keys_changed();
+  const std::size_t doubted = ids.size();
+  for (const std::string& source : urgent) ids.push_back(wire::node_id(source));
   for (const wire::NodeId& id : next_turns(everything || has_new_keys)) ids.push_back(id);
+  doubted_ = Ids(ids.begin() + static_cast<std::ptrdiff_t>(doubted), ids.end());
   Ids seen;
   for (const wire::NodeId& id : ids) {
     if (!seen.insert(id).second) continue;
@@ -126,11 +128,15 @@ void InboundLanes::used(const InboundLane& lane) {
 }
 
 void InboundLanes::idle(const InboundLanePtr& lane, bool scan) {
-  if (awake_.contains(lane->id())) return;
-  lane->rest();
-  if (!scan || !has_ended(*lane)) return;
-  let_go(*lane, true);
-  passed_[lane->id()] = lane->ended_at;
+  if (!awake_.contains(lane->id())) lane->rest();
+  if (!scan || !doubted_.contains(lane->id()) || !has_ended(*lane)) return;
+  if (!fs::Claims(context_.root, lane->source(), context_.keyring()).may_be_ephemeral()) {
+    let_go(*lane, true);
+    passed_[lane->id()] = lane->ended_at;
+  } else if (inbox_.remove_lane(lane->source(), lane->ended_at, *context_.registry)) {
+    let_go(*lane, false);
+    context_.lane_removed(lane->source());
+  }
 }
 
 // Whether its sender was gone before a scan that found nothing: what it wrote just before its end was read.

@@ -74,6 +74,7 @@ class InboundLanes {
   std::deque<wire::NodeId> turns_;  // who is looked at next; whoever comes new goes first
   Ids failed_;                      // could not be opened or read: the next scan tries again
   Ids sought_;                      // rang, and are not known yet
+  Ids doubted_;                     // whose senders this scan looks at: they may be gone
   Ids held_;                        // lay there when the node started
   std::optional<double> held_until_;
   mutable std::mutex lock_;  // guards changes of what follows

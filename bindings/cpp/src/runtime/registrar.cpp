@@ -25,7 +25,7 @@ NodeInfo info_of(const wire::Entry& entry) {
           entry.startup_timestamp,      entry.last_heartbeat,
           entry.heartbeat_monotonic_ms, entry.lease,
           entry.heartbeat_interval,     entry.version,
-          entry.features};
+          entry.features,           entry.ephemeral};
 }
 
 Registrar::Registrar(Context& context, Workers& workers, double heartbeat_seconds)
@@ -95,6 +95,7 @@ void Registrar::run() {
     }
     look();
     check_callees();
+    effects_.sweep();
   }
 }
 

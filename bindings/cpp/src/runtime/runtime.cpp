@@ -109,22 +109,24 @@ void Runtime::prepare(const std::string& name, const NodeOptions& options) {
 void Runtime::claim(const NodeOptions& options) {
   std::unique_ptr<fs::Bell> bell;
   std::unique_ptr<fs::Inbox> inbox;
-  const auto before_publish = [&](std::uint32_t generation) {
+  const auto before_publish = [&](const fs::Won& won) {
     fs::Inbox::prepare(context.root, context.name);
-    inbox = std::make_unique<fs::Inbox>(context.root, context.name, generation, context.keyring());
-    if (generation > 1) fs::fence_lanes(context.root, context.name, generation, context.keyring());
+    inbox = std::make_unique<fs::Inbox>(context.root, context.name, won.generation, context.keyring());
+    if (won.former > 0) fs::fence_lanes(context.root, context.name, won.generation, context.keyring());
     if (!context.polling) bell = std::make_unique<fs::Bell>(wire::bell_path(context.root, context.name));
   };
   const fs::Registration::Wish wish{context.name, to_ms(options.lease_seconds), to_ms(options.heartbeat_seconds),
                                     options.fabrics, context.policy.allowed(), options.language,
                                     {"segments", "withdraw"},
-                                    [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); }};
+                                    [&](const std::string& text) { context.log.always(LogLevel::warning, "speed.registry", text); },
+                                    options.ephemeral};
   context.registration = fs::Registration::make(*context.registry, wish, before_publish);
   context.generation = context.registration->generation();
   try {
     dead = std::make_shared<DeadLetters>(context, workers);
     delivery.bury_in(*dead);
     protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
+    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral);
     registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
   } catch (const std::system_error& error) {
     context.registration->remove();
@@ -142,7 +144,11 @@ void Runtime::start() {
 }
 
 void Runtime::begin() {
-  const auto left = [this](const std::string& name) { protocol->node_left(name); };
+  const auto left = [this](const std::string& name) {
+    protocol->node_left(name);
+    sweeper->heard(name);
+  };
+  context.lane_removed = [this](const std::string& source) { sweeper->heard(source); };
   dispatch_ = std::make_unique<Dispatch>(
       Dispatch::Parts{context, links, calls, serving, delivery, introspection, workers, answers, *dead}, left);
   protocol->dispatch_to(*dispatch_);
@@ -160,7 +166,7 @@ void Runtime::begin() {
     names.merge(workers.scheduling([](core::Scheduler& scheduler) { return scheduler.senders(); }));
     return names;
   };
-  registrar->start({[this](const std::exception_ptr& why) { lost(why); }, left, waited_for},
+  registrar->start({[this](const std::exception_ptr& why) { lost(why); }, left, waited_for, [this] { sweeper->turn(); }},
                    shared_from_this());
 }
 
@@ -183,6 +189,7 @@ void Runtime::leave(double drain_seconds) {
       settled ? callback_seconds : callback_seconds_beside_hung_work);
   say_leave();
   links.shut();
+  if (context.registration->entry().ephemeral) forget();
   let_go();
 }
 
@@ -207,10 +214,27 @@ void Runtime::end(const std::exception_ptr& why, bool orderly, double callbacks)
   if (dispatch_ != nullptr) dispatch_->close();
   if (orderly) {
     links.end();
-    context.registration->remove();
+    leave_registry();
   } else {
     links.shut();
     context.registration->close();
+  }
+}
+
+void Runtime::leave_registry() {
+  if (context.registration->entry().ephemeral) {
+    context.registration->expire();
+  } else {
+    context.registration->remove();
+  }
+}
+
+// What is left of a name that will not come back goes now, but for what lies in the inboxes of others.
+void Runtime::forget() {
+  try {
+    fs::sweep(*context.registry, context.name);
+  } catch (const std::exception&) {
+    context.stats.count("sweeps_failed");  // others do it later
   }
 }
 

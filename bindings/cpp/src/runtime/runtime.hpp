@@ -6,6 +6,7 @@
 #include "runtime/large_sender.hpp"
 #include "runtime/protocol.hpp"
 #include "runtime/registrar.hpp"
+#include "runtime/sweeper.hpp"
 
 namespace speed::runtime {
 
@@ -56,6 +57,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   Delivery delivery;
   std::shared_ptr<DeadLetters> dead;
   Introspection introspection;
+  std::unique_ptr<Sweeper> sweeper;
   std::unique_ptr<Registrar> registrar;
 
  private:
@@ -67,7 +69,9 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void end(const std::exception_ptr& why, bool orderly, double callbacks);
   void lost(const std::exception_ptr& why);
   void tell_lost(const std::exception_ptr& why);
+  void leave_registry();
   void say_leave();
+  void forget();
   void let_go();  // of what the program registered: it may hold this node
   // A whole message, in segments if no envelope holds it.
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,

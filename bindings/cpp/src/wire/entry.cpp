@@ -33,6 +33,7 @@ void each_field(AnyEntry& entry, Visit visit) {
   visit("language", entry.language);
   visit("version", entry.version);
   visit("features", entry.features);
+  visit("ephemeral", entry.ephemeral);
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw WireError("BAD_ENTRY", why); }
@@ -49,10 +50,18 @@ void take(const Json& value, const char* key, std::int64_t& to) {
   to = value.get<std::int64_t>();
 }
 
+void take(const Json& value, const char* key, bool& to) {
+  if (!value.is_boolean()) refuse(std::string(key) + " is neither true nor false");
+  to = value.get<bool>();
+}
+
 void take(const Json& value, const char* key, std::vector<std::string>& to) {
   if (!value.is_array()) refuse(std::string(key) + " is no list");
   for (const Json& item : value) take(item, key, to.emplace_back());
 }
+
+// Older nodes do not write these.
+bool may_be_absent(std::string_view key) { return key == "features" || key == "ephemeral"; }
 
 void check_meaning(const Entry& entry, const Json& values) {
   if (!is_node_name(entry.name)) refuse("name is not allowed");
@@ -71,12 +80,19 @@ Json parse(std::string_view line) {
   return std::move(*values);
 }
 
-std::string mac_of(const Key& key, std::string_view line) { return to_base64(hmac(key, view(line))); }
-
 }  // namespace
 
 bool has_feature(const Entry& entry, std::string_view feature) {
   return std::ranges::find(entry.features, feature) != entry.features.end();
+}
+
+std::string entry_mac(const Key& registry_key, std::string_view line) {
+  return to_base64(hmac(registry_key, view(line)));
+}
+
+bool has_mac(std::string_view line, std::string_view mac, const std::vector<Key>& registry_keys) {
+  return std::ranges::any_of(registry_keys,
+                             [&](const Key& key) { return same_bytes(view(mac), view(entry_mac(key, line))); });
 }
 
 bool is_capacity(std::int64_t size) {
@@ -88,10 +104,11 @@ std::string encode_entry(const Entry& entry, const Key& registry_key, std::size_
                          const std::vector<KeyId>& key_ids) {
   Json values;
   each_field(entry, [&](const char* key, const auto& field) { values[key] = field; });
+  if (!entry.ephemeral) values.erase("ephemeral");
   values["nodeId"] = to_hex(node_id(entry.name));
   for (const KeyId& id : key_ids) values["keyIds"].push_back(to_hex(id));
   std::string data = values.dump(-1, ' ', true, Json::error_handler_t::replace);
-  data += "\n" + mac_of(registry_key, data) + "\n";
+  data += "\n" + entry_mac(registry_key, data) + "\n";
   std::size_t needed = std::max(capacity, limits::min_entry_bytes);
   while (needed < data.size()) needed *= 2;
   if (needed > limits::max_entry_bytes) {
@@ -108,14 +125,12 @@ Entry decode_entry(std::string_view data, const std::vector<Key>& registry_keys)
   if (second == std::string_view::npos || data.size() > limits::max_entry_bytes) refuse("no two lines, or too large");
   const std::string_view line = data.substr(0, first);
   const std::string_view mac = data.substr(first + 1, second - first - 1);
-  const bool authentic = std::ranges::any_of(
-      registry_keys, [&](const Key& key) { return same_bytes(view(mac), view(mac_of(key, line))); });
-  if (!authentic) refuse("the MAC does not fit: torn, foreign, or of another key");
+  if (!has_mac(line, mac, registry_keys)) refuse("the MAC does not fit: torn, foreign, or of another key");
   const Json values = parse(line);
   Entry entry;
   each_field(entry, [&](const char* key, auto& field) {
     const auto value = values.find(key);
-    if (value == values.end() && std::string_view(key) == "features") return;
+    if (value == values.end() && may_be_absent(key)) return;
     if (value == values.end()) refuse(std::string(key) + " is missing");
     take(*value, key, field);
   });

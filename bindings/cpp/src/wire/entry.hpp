@@ -29,11 +29,16 @@ struct Entry {
   std::string language = "c++";
   std::string version = "1";
   std::vector<std::string> features = {};  // what it can beyond the first version; older nodes name none
+  bool ephemeral = false;                  // the name will not come back
 
   bool operator==(const Entry&) const = default;
 };
 
 bool has_feature(const Entry& entry, std::string_view feature);
+
+// Line 2 of an entry or claim, under line 1.
+std::string entry_mac(const Key& registry_key, std::string_view line);
+bool has_mac(std::string_view line, std::string_view mac, const std::vector<Key>& registry_keys);
 
 bool is_capacity(std::int64_t size);  // whether a file of an entry may be that large
 

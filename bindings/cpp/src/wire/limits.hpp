@@ -76,6 +76,7 @@ inline constexpr double lease_seconds = 30.0;
 inline constexpr double heartbeat_seconds = 5.0;
 inline constexpr double call_timeout_seconds = 30.0;
 inline constexpr double full_scan_seconds = 0.5;
+inline constexpr double sweep_seconds = 5.0;
 inline constexpr double remote_late_seconds = 60.0;
 inline constexpr double ungranted_lane_grace_seconds = 30.0;
 inline constexpr double unclaimed_event_seconds = 30.0;

@@ -127,6 +127,8 @@ std::string claim_path(std::string_view root, std::string_view name, std::uint32
   return joined({root, "/speed_registry/.claims/", name, ".", padded(generation, 6)});
 }
 
+std::string floor_lock_path(std::string_view root) { return joined({root, "/speed_registry/.claims/.floor.lock"}); }
+
 std::string node_dir(std::string_view root, std::string_view name) { return joined({root, "/", name}); }
 std::string bell_path(std::string_view root, std::string_view name) { return joined({root, "/", name, "/bell"}); }
 std::string inbox_dir(std::string_view root, std::string_view name) { return joined({root, "/", name, "/inbox"}); }

@@ -53,6 +53,8 @@ std::string registry_dir(std::string_view root);
 std::string claims_dir(std::string_view root);
 std::string entry_path(std::string_view root, std::string_view name);
 std::string claim_path(std::string_view root, std::string_view name, std::uint32_t generation);
+inline constexpr char floor_name[] = "floor";  // in the directory of the claims
+std::string floor_lock_path(std::string_view root);  // held by whoever raises the floor of generations
 std::string node_dir(std::string_view root, std::string_view name);
 std::string bell_path(std::string_view root, std::string_view name);
 std::string inbox_dir(std::string_view root, std::string_view name);

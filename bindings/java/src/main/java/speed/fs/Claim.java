@@ -137,6 +137,16 @@ final class Claim {
         }
     }
 
+    /** Whether a claim is there; also one that cannot be seen. */
+    static boolean exists(String root, String name, int generation) {
+        try {
+            Posix.status(Posix.AT_FDCWD, Names.claimPath(root, name, generation));
+            return true;
+        } catch (PosixException error) {
+            return !error.is(PosixException.ENOENT);
+        }
+    }
+
     /** Takes a claim back that nothing was published under. One that cannot be removed stays, released. */
     static void remove(String root, String name, int generation) {
         release(root, name, generation);

@@ -33,12 +33,10 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
         return new Claimant(ThisProcess.identity(), lease, NOT_TOLD, NOT_TOLD, false, true);
     }
 
-    /** The same who claims now, after a former claimant (null for none) and above a floor. */
-    Claimant after(Claimant former, int floor) {
-        boolean isTold = former != null && former.above != NOT_TOLD;
+    /** The same who claims now, after a former claimant (null for none), where so much was forgotten. */
+    Claimant after(Claimant former, int forgotten) {
         boolean wasEphemeral = former != null && former.ephemeral;
-        return new Claimant(maker, lease, Posix.monotonicMs(), isTold ? former.above : floor,
-                sweeps ? wasEphemeral : ephemeral, sweeps);
+        return new Claimant(maker, lease, Posix.monotonicMs(), forgotten, sweeps ? wasEphemeral : ephemeral, sweeps);
     }
 
     /** Whether a claim of this boot has stood a whole lease. */
@@ -48,6 +46,11 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
 
     boolean isDead() {
         return ThisProcess.isGone(maker);
+    }
+
+    /** Whether one of this boot that sweeps goes on: it is seen to live, or cannot be seen and has a lease. */
+    boolean holds(long now) {
+        return !isDead() && (ThisProcess.isSeen(maker) || !isExpired(now));
     }
 
     @Override

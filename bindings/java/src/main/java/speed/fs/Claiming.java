@@ -61,19 +61,29 @@ final class Claiming {
         Keyring keyring = registry.keyring();
         int floor = FloorFile.of(root, name, keyring);
         int generation = Math.max(newest, floor) + 1;
-        Claimant claimant = asked.after(Claim.readNewest(root, name, keyring), floor);
+        Claimant former = Claim.readNewest(root, name, keyring);
+        Claimant claimant = asked.after(former, forgotten(newest, former, floor));
         if (!Claim.take(root, name, generation, claimant, keyring)) {
             return null;
         }
         boolean isWon = false;
         try { // what was seen before was old, or was forgotten meanwhile: look again
-            isWon = Claim.newest(root, name) == generation && FloorFile.of(root, name, keyring) == floor;
+            isWon = (newest == 0 || Claim.exists(root, name, newest)) && Claim.newest(root, name) == generation
+                    && FloorFile.of(root, name, keyring) == floor;
         } finally {
             if (!isWon) {
                 Claim.remove(root, name, generation);
             }
         }
         return isWon ? new Won(claimant, generation, newest) : null;
+    }
+
+    /** Up to which generation nothing of the name is accepted any more. */
+    private int forgotten(int newest, Claimant former, int floor) throws PosixException {
+        if (former == null || former.above() == Claimant.NOT_TOLD) {
+            return floor;
+        }
+        return former.ephemeral() && !Fences.hasUnopened(root, name) ? newest : former.above();
     }
 
     /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */
@@ -144,7 +154,8 @@ final class Claiming {
             throw new NameTakenException("'" + name + "' is held by " + claimant
                     + ", whose entry this key does not open: use the key of this root");
         }
-        if (claimant.sweeps() || !claimant.isExpired(Posix.monotonicMs())) {
+        long now = Posix.monotonicMs();
+        if (claimant.sweeps() ? claimant.holds(now) : !claimant.isExpired(now)) {
             throw new NameTakenException(
                     "'" + name + "' is being claimed by " + claimant + ": try again soon, or choose another name");
         }
@@ -153,7 +164,7 @@ final class Claiming {
     /** Until it is done; it is not pushed aside, for it would remove what its successor makes. */
     private void awaitSweeper(int generation, Claimant sweeper) throws PosixException {
         long until = Posix.monotonicMs() + (long) (Limits.SWEEP_SECONDS * 1000);
-        while (Claim.newest(root, name) == generation && !sweeper.isDead()) {
+        while (Claim.newest(root, name) == generation && sweeper.holds(Posix.monotonicMs())) {
             if (Posix.monotonicMs() >= until) {
                 throw new NameTakenException(sweeper + " is removing what is left of '" + name + "': try again later");
             }

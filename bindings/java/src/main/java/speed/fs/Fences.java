@@ -24,15 +24,33 @@ public final class Fences {
      * appears.
      */
     public static void set(String root, String source, int generation, Keyring keyring) throws PosixException {
-        List<Directory.Name> nodes;
-        try (Directory directory = Directory.open(root)) {
-            nodes = directory.names(MAX_NODES);
+        for (Directory.Name node : nodesIn(root)) {
+            setIn(Names.laneDirectory(root, node.name(), source), generation,
+                    new LaneMac(keyring, NodeId.of(source), NodeId.of(node.name())));
         }
-        for (Directory.Name node : nodes) {
-            if (Names.isNode(node.name())) {
-                setIn(Names.laneDirectory(root, node.name(), source), generation,
-                        new LaneMac(keyring, NodeId.of(source), NodeId.of(node.name())));
+    }
+
+    /** Whether a receiver has yet to open a lane of a sender; one that cannot be looked into counts as such. */
+    static boolean hasUnopened(String root, String source) throws PosixException {
+        for (Directory.Name node : nodesIn(root)) {
+            if (isUnopened(Names.laneDirectory(root, node.name(), source))) {
+                return true;
             }
+        }
+        return false;
+    }
+
+    private static boolean isUnopened(String path) {
+        try (Directory lane = Directory.open(path)) {
+            return Listing.of(lane).cursors().isEmpty();
+        } catch (PosixException error) {
+            return !error.is(PosixException.ENOENT) && !error.is(PosixException.ENOTDIR);
+        }
+    }
+
+    private static List<Directory.Name> nodesIn(String root) throws PosixException {
+        try (Directory directory = Directory.open(root)) {
+            return directory.names(MAX_NODES).stream().filter(one -> Names.isNode(one.name())).toList();
         }
     }
 

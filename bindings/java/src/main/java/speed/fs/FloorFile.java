@@ -9,7 +9,8 @@ import speed.wire.Names;
 
 /** The file of the floor: read by who claims a name, raised by who forgets one. WireException if it is altered. */
 final class FloorFile {
-    private static final long LOCK_MS = 5_000;
+    /** Who renews a lease waits for it. */
+    private static final long LOCK_MS = 1_000;
     private static final long LOOK_MS = 10;
 
     /** How the floor is changed. */

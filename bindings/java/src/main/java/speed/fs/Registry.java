@@ -297,7 +297,7 @@ public final class Registry {
     }
 
     /** All names that have a file where their entry would be. */
-    Set<String> names() {
+    public Set<String> names() {
         Set<String> names = new HashSet<>();
         forEachName(names::add);
         return names;

@@ -35,14 +35,22 @@ public final class ThisProcess {
 
     /** Whether that very process is known to be gone; false also where nobody can tell. */
     public static boolean isGone(Entry.Process process) {
-        boolean visible = !SELF.bootId().isEmpty() && process.bootId().equals(SELF.bootId())
-                && process.namespace().equals(SELF.namespace()) && process.pid() > 0;
-        if (!visible) {
+        if (!isVisible(process)) {
             return false;
         }
         long start = startOf(process.pid());
         boolean hidden = start == UNKNOWN || start == GONE && Posix.isForeignProcess(process.pid());
         return !hidden && start != process.start();
+    }
+
+    /** Whether that very process is seen to live. */
+    static boolean isSeen(Entry.Process process) {
+        return isVisible(process) && startOf(process.pid()) == process.start();
+    }
+
+    private static boolean isVisible(Entry.Process process) {
+        return !SELF.bootId().isEmpty() && process.bootId().equals(SELF.bootId())
+                && process.namespace().equals(SELF.namespace()) && process.pid() > 0;
     }
 
     /** Field 22 of its stat, in ticks since boot; GONE without a stat and of a zombie, UNKNOWN if the look failed. */

@@ -24,6 +24,8 @@ final class Sweeper {
     private static final long TURN_NANOS = 100_000_000;
     /** An entry that was written since is left to the next round. */
     private static final long UNTOUCHED_MS = 10_000;
+    /** Each so many nodes make everyone's pause one longer: however many there are, the root is swept as often. */
+    private static final int CROWD = 32;
     private static final int MAX_GONE = 65_536;
 
     private final Context context;
@@ -37,7 +39,8 @@ final class Sweeper {
     Sweeper(Context context) {
         this.context = context;
         lease = context.options.lease().toNanos();
-        nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(Math.min(FIRST_NANOS, lease));
+        long first = context.options.ephemeral() ? lease : Math.min(FIRST_NANOS, lease); // it may be gone before
+        nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(first);
     }
 
     /** A node is gone, or its lane is: if its name does not come back, it is forgotten soon. */
@@ -68,7 +71,8 @@ final class Sweeper {
             return name;
         }
         if (System.nanoTime() - nextRound >= 0) {
-            nextRound = System.nanoTime() + ThreadLocalRandom.current().nextLong(lease / 2, lease);
+            long pause = ThreadLocalRandom.current().nextLong(lease / 2, lease);
+            nextRound = System.nanoTime() + pause / CROWD * (CROWD + context.registry.names().size());
             Sweep.sealFloor(context.registry);
             round = Sweep.leftovers(context.registry, ordinary, UNTOUCHED_MS);
         }

@@ -1,0 +1,35 @@
+// A node's share of sweeping: what others left in the root, a little at a time.
+// Threads: `heard` may be called from any thread; `turn` is for the thread that renews the lease.
+#pragma once
+
+#include <mutex>
+#include <set>
+
+#include "fs/sweep.hpp"
+#include "runtime/context.hpp"
+
+namespace speed::runtime {
+
+// Looks through the registry about once a lease, and soon at names that are said to be gone.
+class Sweeper {
+ public:
+  Sweeper(Context& context, double lease_seconds, bool ephemeral);  // an ephemeral node is in no hurry
+
+  // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
+  void heard(const std::string& name);
+  void turn();  // sweeps for a short time; what is left is for the next turns
+
+ private:
+  bool sweep_one();
+  std::optional<std::string> next_gone();
+  void begin_round_if_due();
+
+  Context& context_;
+  const double lease_seconds_;
+  double next_round_;
+  fs::Leftovers leftovers_;
+  std::mutex lock_;  // guards what follows
+  std::set<std::string> gone_;
+};
+
+}  // namespace speed::runtime
