@@ -6,6 +6,7 @@
 
 #include "fs/clock.hpp"
 #include "fs/entry_file.hpp"
+#include "fs/fence.hpp"
 #include "fs/floor.hpp"
 #include "speed/error.hpp"
 #include "wire/names.hpp"
@@ -44,17 +45,22 @@ class Claiming {
   std::optional<Won> take(std::uint32_t newest, Claimant claimant) const {
     check_reachable(registry_.root(), name_);
     const std::uint32_t floor = floor_now();
-    const std::optional<Claimant> former = newest > 0 ? claims_.read(newest) : std::nullopt;
+    const std::optional<Claimant> former = claims_.newest_told();
     const std::uint32_t generation = std::max(newest, floor) + 1;
     claimant.made_ms = monotonic_ms();
-    claimant.above = former ? former->above.value_or(floor) : floor;
+    claimant.above = former && former->above ? forgotten(newest, *former) : floor;
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
-    // Others may have been quicker, or forgotten the name since its floor and claim were read: look again.
-    const bool is_forgotten = floor_now() != floor || (newest > 0 && !claims_.exists(newest));
-    if (!is_forgotten && claims_.newest() == generation) return Won{claimant, generation, newest};
+    // Others may have been quicker, or forgotten the name meanwhile: look again.
+    if (claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
     claims_.remove(generation);
     return std::nullopt;
+  }
+
+  // Up to which generation nothing of the name is accepted any more. The lane of an ephemeral life may be gone before its
+  // name is forgotten: then nobody has yet to begin what it sent.
+  std::uint32_t forgotten(std::uint32_t newest, const Claimant& former) const {
+    return former.ephemeral && !has_unopened_lanes(registry_.root(), name_) ? newest : *former.above;
   }
 
   std::uint32_t floor_now() const { return floor_of(registry_.root(), name_, registry_.keyring()); }
@@ -119,14 +125,15 @@ class Claiming {
       throw NameTakenError("'" + name_ + "' is held by " + maker +
                            ", whose entry this key does not open: use the key of this root");
     }
-    if (!claimant.sweeps && claimant.is_expired(monotonic_ms())) return;
+    const std::int64_t now = monotonic_ms();
+    if (claimant.sweeps ? !claimant.holds(registry_.observer(), now) : claimant.is_expired(now)) return;
     throw NameTakenError("'" + name_ + "' is being claimed by " + maker + ": try again soon, or choose another name");
   }
 
   // It is not pushed aside, for it would remove what its successor makes.
   void wait_for_sweeper(std::uint32_t generation, const Claimant& claimant) const {
     const double until = monotonic_seconds() + waiting_.sweep_seconds;
-    while (claims_.newest() == generation && !claimant.is_dead(registry_.observer())) {
+    while (claims_.newest() == generation && claimant.holds(registry_.observer(), monotonic_ms())) {
       if (monotonic_seconds() >= until) {
         throw NameTakenError("process " + std::to_string(claimant.identity.pid) + " is removing what is left of '" +
                              name_ + "': try again later");

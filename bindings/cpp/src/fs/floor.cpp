@@ -12,8 +12,6 @@ namespace speed::fs {
 
 namespace {
 
-constexpr double lock_seconds = 5.0;
-
 wire::Floors read_floors(const std::string& root, const std::vector<wire::Key>& registry_keys) {
   Bytes data;
   try {
@@ -42,15 +40,13 @@ std::uint32_t floor_of(const std::string& root, const std::string& name, const w
 }
 
 std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, const wire::Keyring& keyring) {
-  const Claims claims(root, name, keyring);
-  std::uint32_t newest = 0;
+  std::optional<Claimant> claimant;
   try {
-    newest = claims.newest();
+    claimant = Claims(root, name, keyring).newest_told();
   } catch (const std::system_error& error) {
     if (error.code().value() == ENOENT) return 0;  // nobody ever registered here
     throw;
   }
-  const std::optional<Claimant> claimant = newest > 0 ? claims.read(newest) : std::nullopt;
   return claimant && claimant->above ? *claimant->above : floor_of(root, name, keyring);
 }
 
@@ -70,7 +66,7 @@ void seal_floor_anew(const std::string& root, const wire::Keyring& keyring) {
   try {
     read_floors(root, {keyring.registry_keys().front()});
   } catch (const WireError&) {
-    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), lock_seconds)) {
+    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_seconds)) {
       write_floors(root, read_floors(root, keyring.registry_keys()), keyring.registry_keys().front());
     }
   }

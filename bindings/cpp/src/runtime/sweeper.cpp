@@ -12,6 +12,7 @@ namespace {
 constexpr double first_seconds = 1.0;
 constexpr double turn_seconds = 0.1;        // how long is swept at most before the lease is looked after again
 constexpr double untouched_seconds = 10.0;  // an entry that was written since is left to the next round
+constexpr double crowd = 32;  // so many nodes make everyone's pause one longer: the root is swept as often
 constexpr std::size_t max_gone = 65'536;
 
 double uniform(double least, double most) {
@@ -21,10 +22,10 @@ double uniform(double least, double most) {
 
 }  // namespace
 
-Sweeper::Sweeper(Context& context, double lease_seconds)
+Sweeper::Sweeper(Context& context, double lease_seconds, bool ephemeral)
     : context_(context),
       lease_seconds_(lease_seconds),
-      next_round_(fs::monotonic_seconds() + uniform(0, std::min(first_seconds, lease_seconds))),
+      next_round_(fs::monotonic_seconds() + uniform(0, ephemeral ? lease_seconds : std::min(first_seconds, lease_seconds))),
       leftovers_(*context.registry, untouched_seconds) {}
 
 void Sweeper::heard(const std::string& name) {
@@ -62,8 +63,10 @@ std::optional<std::string> Sweeper::next_gone() {
 
 void Sweeper::begin_round_if_due() {
   if (fs::monotonic_seconds() < next_round_) return;
-  next_round_ = fs::monotonic_seconds() + uniform(0.5, 1.0) * lease_seconds_;
+  const double pause = uniform(0.5, 1.0) * lease_seconds_;
+  next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
   leftovers_.begin_round();
+  next_round_ += pause * static_cast<double>(leftovers_.published()) / crowd;
   fs::seal_floor_anew(context_.root, *context_.keyring);
 }
 
