@@ -85,6 +85,7 @@ TEST(Limits, every_number_equals_limits_json) {
                   {"heartbeat_seconds", limits::heartbeat_seconds},
                   {"call_timeout_seconds", limits::call_timeout_seconds},
                   {"full_scan_seconds", limits::full_scan_seconds},
+                  {"sweep_seconds", limits::sweep_seconds},
                   {"remote_late_seconds", limits::remote_late_seconds},
                   {"ungranted_lane_grace_seconds", limits::ungranted_lane_grace_seconds},
                   {"unclaimed_event_seconds", limits::unclaimed_event_seconds},

@@ -221,6 +221,33 @@ TEST_F(SweepTest, a_node_that_may_come_back_keeps_claim_and_directory_r_26) {
   EXPECT_TRUE(std::filesystem::exists(wire::inbox_dir(root_.path, "worker")));
 }
 
+TEST_F(SweepTest, a_life_after_an_ephemeral_one_takes_nothing_of_it_where_all_lanes_were_opened_r_5) {
+  live_once();
+  test::put(lane_of("billing", "worker") + "/cursor.000001", "");
+  registered("worker")->remove();
+  EXPECT_EQ(forgotten_up_to(root_.path, "worker", ring_), 1U);
+}
+
+TEST_F(SweepTest, what_an_ephemeral_life_sent_is_kept_for_who_has_yet_to_open_its_lane_r_5) {
+  live_once();
+  lane_of("billing", "worker");
+  registered("worker")->remove();
+  EXPECT_EQ(forgotten_up_to(root_.path, "worker", ring_), 0U);
+}
+
+TEST_F(SweepTest, a_claim_that_its_maker_has_yet_to_write_forgets_nothing_l_15) {
+  registered("worker")->remove();
+  raise_floor(root_.path, "worker", 9, ring_);  // by another name that has the same
+  test::put(wire::claim_path(root_.path, "worker", 10), "");
+  EXPECT_EQ(forgotten_up_to(root_.path, "worker", ring_), 0U);
+}
+
+TEST_F(SweepTest, a_claim_that_cannot_be_read_says_so_l_15) {
+  registered("worker")->remove();
+  std::filesystem::create_symlink("elsewhere", wire::claim_path(root_.path, "worker", 2));
+  EXPECT_THROW(forgotten_up_to(root_.path, "worker", ring_), std::system_error);
+}
+
 // --- stale entries ---
 
 TEST_F(SweepTest, an_entry_goes_once_it_has_been_stale_for_a_lease_and_its_claim_stays_r_27) {
@@ -248,6 +275,7 @@ TEST_F(SweepTest, a_round_finds_stale_entries_and_claims_without_one_r_27) {
   Leftovers leftovers(registry_);
   for (int round = 0; round < 2; ++round) {
     leftovers.begin_round();
+    EXPECT_EQ(leftovers.published(), round == 0 ? 3U : 1U);
     while (leftovers.sweep_next()) {
     }
   }
@@ -277,6 +305,17 @@ TEST_F(SweepTest, a_sweeper_that_does_not_end_is_not_pushed_aside_r_5) {
   const Hold hold(registry_, "worker");
   const Claimant claimant{.identity = registry_.observer(), .lease_ms = 30'000};
   EXPECT_THROW(win(registry_, "worker", claimant, {.sweep_seconds = 0.02}), NameTakenError);
+  EXPECT_THROW(Hold(registry_, "worker"), NameTakenError);
+}
+
+TEST_F(SweepTest, a_sweeper_that_cannot_be_seen_holds_a_name_for_its_lease_only_r_5) {
+  Claimant maker{.identity = registry_.observer(), .lease_ms = 1000, .made_ms = monotonic_ms() - 1001};
+  maker.identity.pid_namespace = "elsewhere";  // it may have died there
+  maker.sweeps = true;
+  ASSERT_TRUE(claims("worker").take(1, maker));
+  registered("worker")->remove();
+  maker.made_ms = monotonic_ms();
+  ASSERT_TRUE(claims("worker").take(3, maker));
   EXPECT_THROW(Hold(registry_, "worker"), NameTakenError);
 }
 

@@ -136,15 +136,31 @@ std::optional<Claimant> Claims::newest_told() const {
 }
 
 std::optional<Claimant> Claims::read(std::uint32_t generation) const {
-  const Fd fd = opened(wire::claim_path(root_, name_, generation));
-  return fd ? told(fd.get()) : std::nullopt;
+  try {
+    return look(generation);
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
 }
 
-std::optional<Claimant> Claims::told(int fd) const {
+std::optional<Claimant> Claims::newest_told() const {
+  std::vector<std::uint32_t> generations = generations_of(root_, name_);
+  std::ranges::sort(generations, std::ranges::greater());
+  for (const std::uint32_t generation : generations) {
+    if (std::optional<Claimant> claimant = look(generation)) return claimant;
+  }
+  return std::nullopt;
+}
+
+// Null as well for one that its owner, or a sweeper, just removed.
+std::optional<Claimant> Claims::look(std::uint32_t generation) const {
+  const std::string path = wire::claim_path(root_, name_, generation);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd && errno == ENOENT) return std::nullopt;
+  if (!fd) throw_errno(path);
   Bytes data(max_claim_bytes);
-  const ssize_t size = ::read(fd, data.data(), data.size());
-  if (size <= 0) return std::nullopt;
-  return decode_claim(wire::text(ByteView(data).first(static_cast<std::size_t>(size))), keyring_.registry_keys());
+  data.resize(read_at(fd.get(), data, 0));
+  return decode_claim(wire::text(data), keyring_.registry_keys());
 }
 
 bool Claims::is_ephemeral(std::uint32_t generation) const {
@@ -178,10 +194,6 @@ bool Claims::is_released(std::uint32_t generation) const {
     return true;
   }
   return (status.st_mode & S_IWUSR) == 0;
-}
-
-bool Claims::exists(std::uint32_t generation) const {
-  return access(wire::claim_path(root_, name_, generation).c_str(), F_OK) == 0;
 }
 
 void Claims::remove(std::uint32_t generation) const {

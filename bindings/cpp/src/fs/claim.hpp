@@ -45,17 +45,16 @@ class Claims {
   std::uint32_t newest() const;                                         // 0 without one
   bool take(std::uint32_t generation, const Claimant& claimant) const;  // false if somebody else has it
   std::optional<Claimant> read(std::uint32_t generation) const;         // null while it is empty or unreadable
-  std::optional<Claimant> newest_told() const;  // of the newest that says who made it; std::system_error if one is not read
+  std::optional<Claimant> newest_told() const;  // of those that say who made them; std::system_error if one is unreadable
   bool is_ephemeral(std::uint32_t generation) const;                    // it says that the name will not come back
   bool may_be_ephemeral() const;  // the newest one says so, or tells nothing now: one that somebody holds may be gone
   void release(std::uint32_t generation) const noexcept;                // read-only: no entry follows any more
   bool is_released(std::uint32_t generation) const;
-  bool exists(std::uint32_t generation) const;
   void remove(std::uint32_t generation) const;        // one that nothing was published under
   void remove_older(std::uint32_t generation) const;  // as far as they can be
 
  private:
-  std::optional<Claimant> told(int fd) const;
+  std::optional<Claimant> look(std::uint32_t generation) const;
 
   std::string root_;
   std::string name_;

@@ -48,20 +48,19 @@ class Claiming {
     const std::optional<Claimant> former = claims_.newest_told();
     const std::uint32_t generation = std::max(newest, floor) + 1;
     claimant.made_ms = monotonic_ms();
-    claimant.above = forgotten(newest, former, floor);
+    claimant.above = former && former->above ? forgotten(newest, *former) : floor;
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
-    // Others may have been quicker, or forgotten the name since its floor and claim were read: look again.
-    const bool is_forgotten = floor_now() != floor || (newest > 0 && !claims_.exists(newest));
-    if (!is_forgotten && claims_.newest() == generation) return Won{claimant, generation, newest};
+    // Others may have been quicker, or forgotten the name meanwhile: look again.
+    if (claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
     claims_.remove(generation);
     return std::nullopt;
   }
 
-  // Up to which generation nothing of the name is accepted any more.
-  std::uint32_t forgotten(std::uint32_t newest, const std::optional<Claimant>& former, std::uint32_t floor) const {
-    if (!former || !former->above) return floor;
-    return former->ephemeral && !has_unopened_lanes(registry_.root(), name_) ? newest : *former->above;
+  // Up to which generation nothing of the name is accepted any more. The lane of an ephemeral life may be gone before its
+  // name is forgotten: then nobody has yet to begin what it sent.
+  std::uint32_t forgotten(std::uint32_t newest, const Claimant& former) const {
+    return former.ephemeral && !has_unopened_lanes(registry_.root(), name_) ? newest : *former.above;
   }
 
   std::uint32_t floor_now() const { return floor_of(registry_.root(), name_, registry_.keyring()); }

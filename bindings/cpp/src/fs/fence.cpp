@@ -17,13 +17,11 @@ void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
   replace_file(lane, wire::fence_name(generation), wire::encode_fence(fence, lane_key));
 }
 
-// Whether a lane is there, and no receiver has a cursor in it; one that cannot be looked into counts as such.
 bool is_unopened(const std::string& path) {
   try {
-    bool is_opened = false;
-    const Fd lane = open_directory(path);
-    for_each_name(lane.get(), [&](const char* file) { is_opened = is_opened || wire::parse_cursor(file).has_value(); });
-    return !is_opened;
+    bool has_cursor = false;
+    for_each_name(open_directory(path).get(), [&](const char* file) { has_cursor |= wire::parse_cursor(file).has_value(); });
+    return !has_cursor;
   } catch (const std::system_error& error) {
     return error.code().value() != ENOENT && error.code().value() != ENOTDIR;
   }
@@ -57,6 +55,14 @@ void fence_lanes(const std::string& root, const std::string& source, std::uint32
     const wire::Key key = wire::lane_key(keyring.sealing_key(), wire::node_id(source), wire::node_id(entry.name));
     fence_lane(lane.get(), generation, key);
   }
+}
+
+bool has_unopened_lanes(const std::string& root, const std::string& source) {
+  bool found = false;
+  for_each_name(open_directory(root).get(), [&](const char* target) {
+    found = found || (wire::is_node_name(target) && is_unopened(wire::lane_dir(root, target, source)));
+  });
+  return found;
 }
 
 }  // namespace speed::fs

@@ -15,4 +15,7 @@ bool has_unopened_lanes(const std::string& root, const std::string& source);
 void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,
                  const wire::Keyring& keyring);
 
+// Whether a receiver has yet to open a lane of `source`; one that cannot be looked into counts as such.
+bool has_unopened_lanes(const std::string& root, const std::string& source);
+
 }  // namespace speed::fs

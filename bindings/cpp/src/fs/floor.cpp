@@ -12,8 +12,6 @@ namespace speed::fs {
 
 namespace {
 
-constexpr double lock_seconds = 1.0;  // who renews a lease waits for it
-
 wire::Floors read_floors(const std::string& root, const std::vector<wire::Key>& registry_keys) {
   Bytes data;
   try {
@@ -42,10 +40,9 @@ std::uint32_t floor_of(const std::string& root, const std::string& name, const w
 }
 
 std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, const wire::Keyring& keyring) {
-  const Claims claims(root, name, keyring);
   std::optional<Claimant> claimant;
   try {
-    claimant = claims.newest_told();
+    claimant = Claims(root, name, keyring).newest_told();
   } catch (const std::system_error& error) {
     if (error.code().value() == ENOENT) return 0;  // nobody ever registered here
     throw;
@@ -69,7 +66,7 @@ void seal_floor_anew(const std::string& root, const wire::Keyring& keyring) {
   try {
     read_floors(root, {keyring.registry_keys().front()});
   } catch (const WireError&) {
-    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), lock_seconds)) {
+    if (const std::optional<Lock> lock = Lock::take(wire::floor_lock_path(root), floor_lock_seconds)) {
       write_floors(root, read_floors(root, keyring.registry_keys()), keyring.registry_keys().front());
     }
   }

@@ -14,10 +14,12 @@ std::uint32_t floor_of(const std::string& root, const std::string& name, const w
 // Nothing of the lives of `name` up to this generation is accepted any more (L-15). WireError, std::system_error.
 std::uint32_t forgotten_up_to(const std::string& root, const std::string& name, const wire::Keyring& keyring);
 
-// Makes it `generation` at least; it is on disk when this returns. StorageError while others hold the lock for
-// `lock_seconds`; WireError, std::system_error.
+inline constexpr double floor_lock_seconds = 1;  // who renews a lease waits for it
+
+// Makes it `generation` at least; it is on disk when this returns. StorageError while others hold the lock for so long;
+// WireError, std::system_error.
 void raise_floor(const std::string& root, const std::string& name, std::uint32_t generation,
-                 const wire::Keyring& keyring, double lock_seconds = 5);
+                 const wire::Keyring& keyring, double lock_seconds = floor_lock_seconds);
 
 // Has the floor made by the first key, so that an older one can be retired. Errors likewise.
 void seal_floor_anew(const std::string& root, const wire::Keyring& keyring);

@@ -20,6 +20,17 @@ bool is_there(const std::string& path) {
   return lstat(path.c_str(), &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+// False if that is for another member of the root's group to do.
+bool remove_directory(const std::string& path) {
+  try {
+    std::filesystem::remove_all(path);
+    return true;
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::permission_denied || error.code() == std::errc::operation_not_permitted) return false;
+    throw;
+  }
+}
+
 // Seconds since a file was written, by the wall clock: good for a hint only.
 double untouched_for(const std::string& path) {
   struct stat status {};
@@ -60,8 +71,7 @@ bool forget(Registry& registry, const std::string& name) {
   const Claims claims(registry.root(), name, registry.keyring());
   const std::uint32_t last = held.won().former;
   if (!claims.is_ephemeral(last)) return false;
-  std::filesystem::remove_all(wire::node_dir(registry.root(), name));
-  if (has_lanes(registry.root(), name)) return false;
+  if (!remove_directory(wire::node_dir(registry.root(), name)) || has_lanes(registry.root(), name)) return false;
   raise_floor(registry.root(), name, last, registry.keyring());
   registry.remove_stale_entry(name);
   if (is_there(wire::entry_path(registry.root(), name))) return false;
@@ -81,7 +91,9 @@ bool has_lanes(const std::string& root, const std::string& name) {
 void Leftovers::begin_round() {
   claims_ = newest_claims(registry_.root());
   entries_.clear();
+  published_ = 0;
   registry_.for_each([this](const std::string& name) {
+    ++published_;
     claims_.erase(name);
     entries_.push_back(name);
   });

@@ -13,7 +13,8 @@ bool sweep(Registry& registry, const std::string& name);
 // Whether the last life of a name was ephemeral, and is over.
 bool is_forgettable(Registry& registry, const std::string& name);
 
-// Removes all that is left of an ephemeral name; false while an inbox holds a lane of it.
+// Removes all that is left of an ephemeral name; false while an inbox holds a lane of it, or its
+// directory or entry cannot be removed here.
 // NameTakenError if somebody has the name, or takes it; other errors of `sweep`.
 bool forget(Registry& registry, const std::string& name);
 
@@ -28,6 +29,7 @@ class Leftovers {
       : registry_(registry), untouched_seconds_(untouched_seconds) {}
 
   void begin_round();
+  std::size_t published() const { return published_; }  // entries, as the last round began
   bool sweep_next();  // false at the end of the round; errors of `sweep`
   std::size_t published() const { return published_; }  // how many entries there were in the last round
 
@@ -35,6 +37,7 @@ class Leftovers {
   using Generations = std::unordered_map<std::string, std::uint32_t>;
 
   Registry& registry_;
+  std::size_t published_ = 0;
   double untouched_seconds_;
   std::size_t published_ = 0;
   std::vector<std::string> entries_;  // not looked at yet, as the next

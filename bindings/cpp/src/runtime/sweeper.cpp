@@ -12,8 +12,7 @@ namespace {
 constexpr double first_seconds = 1.0;
 constexpr double turn_seconds = 0.1;        // how long is swept at most before the lease is looked after again
 constexpr double untouched_seconds = 10.0;  // an entry that was written since is left to the next round
-// Each so many nodes make everyone's pause one longer: however many there are, the root is swept as often.
-constexpr double crowd = 32;
+constexpr double crowd = 32;  // so many nodes make everyone's pause one longer: the root is swept as often
 constexpr std::size_t max_gone = 65'536;
 
 double uniform(double least, double most) {
@@ -65,9 +64,10 @@ std::optional<std::string> Sweeper::next_gone() {
 void Sweeper::begin_round_if_due() {
   if (fs::monotonic_seconds() < next_round_) return;
   const double pause = uniform(0.5, 1.0) * lease_seconds_;
-  next_round_ = fs::monotonic_seconds() + pause * (1 + static_cast<double>(leftovers_.published()) / crowd);
+  next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
   leftovers_.begin_round();
-  fs::seal_floor_anew(context_.root, context_.keyring());
+  next_round_ += pause * static_cast<double>(leftovers_.published()) / crowd;
+  fs::seal_floor_anew(context_.root, *context_.keyring);
 }
 
 }  // namespace speed::runtime

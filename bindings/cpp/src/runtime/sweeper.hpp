@@ -13,7 +13,8 @@ namespace speed::runtime {
 // Looks through the registry about once a lease, and soon at names that are said to be gone.
 class Sweeper {
  public:
-  Sweeper(Context& context, double lease_seconds, bool ephemeral);  // an ephemeral node is in no hurry
+  // An ephemeral node is in no hurry: it may be gone before its first round.
+  Sweeper(Context& context, double lease_seconds, bool ephemeral);
 
   // A node is gone, or its lane is: if its name does not come back, it is forgotten soon.
   void heard(const std::string& name);
