@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "fs/entry_file.hpp"
 #include "fs/files.hpp"
@@ -44,8 +43,6 @@ Claimant maker_of(const Json& values) {
   if (made != values.end() && made->is_number_integer()) claimant.made_ms = made->get<std::int64_t>();
   return claimant;
 }
-
-Fd opened(const std::string& path) { return Fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)); }
 
 bool says(const Json& values, const char* what) {
   const auto said = values.find(what);
@@ -122,19 +119,6 @@ bool Claims::take(std::uint32_t generation, const Claimant& claimant) const {
   return true;
 }
 
-std::optional<Claimant> Claims::newest_told() const {
-  std::vector<std::uint32_t> all = generations_of(root_, name_);
-  std::ranges::sort(all, std::greater<>());
-  for (const std::uint32_t generation : all) {
-    const std::string path = wire::claim_path(root_, name_, generation);
-    const Fd fd = opened(path);
-    if (!fd && is_failure(errno)) throw_errno(path);
-    const std::optional<Claimant> claimant = fd ? told(fd.get()) : std::nullopt;
-    if (claimant) return claimant;
-  }
-  return std::nullopt;
-}
-
 std::optional<Claimant> Claims::read(std::uint32_t generation) const {
   try {
     return look(generation);
@@ -152,12 +136,12 @@ std::optional<Claimant> Claims::newest_told() const {
   return std::nullopt;
 }
 
-// Null as well for one that its owner, or a sweeper, just removed.
+// Null as well for what was just removed, or is none; std::system_error where the system fails.
 std::optional<Claimant> Claims::look(std::uint32_t generation) const {
   const std::string path = wire::claim_path(root_, name_, generation);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return std::nullopt;
-  if (!fd) throw_errno(path);
+  if (!fd && is_failure(errno)) throw_errno(path);
+  if (!fd) return std::nullopt;
   Bytes data(max_claim_bytes);
   data.resize(read_at(fd.get(), data, 0));
   return decode_claim(wire::text(data), keyring_.registry_keys());
@@ -194,6 +178,10 @@ bool Claims::is_released(std::uint32_t generation) const {
     return true;
   }
   return (status.st_mode & S_IWUSR) == 0;
+}
+
+bool Claims::exists(std::uint32_t generation) const {
+  return access(wire::claim_path(root_, name_, generation).c_str(), F_OK) == 0 || errno != ENOENT;
 }
 
 void Claims::remove(std::uint32_t generation) const {

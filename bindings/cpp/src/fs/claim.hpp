@@ -50,6 +50,7 @@ class Claims {
   bool may_be_ephemeral() const;  // the newest one says so, or tells nothing now: one that somebody holds may be gone
   void release(std::uint32_t generation) const noexcept;                // read-only: no entry follows any more
   bool is_released(std::uint32_t generation) const;
+  bool exists(std::uint32_t generation) const;
   void remove(std::uint32_t generation) const;        // one that nothing was published under
   void remove_older(std::uint32_t generation) const;  // as far as they can be
 

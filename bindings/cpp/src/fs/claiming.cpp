@@ -52,7 +52,8 @@ class Claiming {
     if (claimant.sweeps) claimant.ephemeral = former && former->ephemeral;
     if (!claims_.take(generation, claimant)) return std::nullopt;
     // Others may have been quicker, or forgotten the name meanwhile: look again.
-    if (claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
+    const bool is_kept = newest == 0 || claims_.exists(newest);
+    if (is_kept && claims_.newest() == generation && floor_now() == floor) return Won{claimant, generation, newest};
     claims_.remove(generation);
     return std::nullopt;
   }

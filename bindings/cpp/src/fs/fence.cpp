@@ -17,6 +17,7 @@ void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
   replace_file(lane, wire::fence_name(generation), wire::encode_fence(fence, lane_key));
 }
 
+// Whether a lane is there, and no receiver has a cursor in it.
 bool is_unopened(const std::string& path) {
   try {
     bool has_cursor = false;
@@ -28,15 +29,6 @@ bool is_unopened(const std::string& path) {
 }
 
 }  // namespace
-
-bool has_unopened_lanes(const std::string& root, const std::string& source) {
-  bool found = false;
-  const Fd directory = open_directory(root);
-  for_each_name(directory.get(), [&](const char* target) {
-    found = found || (wire::is_node_name(target) && is_unopened(wire::lane_dir(root, target, source)));
-  });
-  return found;
-}
 
 void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,
                  const wire::Keyring& keyring) {

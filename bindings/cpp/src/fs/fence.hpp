@@ -7,9 +7,6 @@
 
 namespace speed::fs {
 
-// Whether a receiver has yet to open a lane of `source`; one that cannot be looked into counts as such.
-bool has_unopened_lanes(const std::string& root, const std::string& source);
-
 // Ends all lanes that older generations of `source` left anywhere. Called by the new owner after it won its claim and
 // before its entry appears. std::system_error when a fence cannot be written.
 void fence_lanes(const std::string& root, const std::string& source, std::uint32_t generation,

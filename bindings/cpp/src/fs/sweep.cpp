@@ -91,9 +91,7 @@ bool has_lanes(const std::string& root, const std::string& name) {
 void Leftovers::begin_round() {
   claims_ = newest_claims(registry_.root());
   entries_.clear();
-  published_ = 0;
   registry_.for_each([this](const std::string& name) {
-    ++published_;
     claims_.erase(name);
     entries_.push_back(name);
   });

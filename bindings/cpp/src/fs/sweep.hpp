@@ -31,7 +31,6 @@ class Leftovers {
   void begin_round();
   std::size_t published() const { return published_; }  // entries, as the last round began
   bool sweep_next();  // false at the end of the round; errors of `sweep`
-  std::size_t published() const { return published_; }  // how many entries there were in the last round
 
  private:
   using Generations = std::unordered_map<std::string, std::uint32_t>;
@@ -39,7 +38,6 @@ class Leftovers {
   Registry& registry_;
   std::size_t published_ = 0;
   double untouched_seconds_;
-  std::size_t published_ = 0;
   std::vector<std::string> entries_;  // not looked at yet, as the next
   Generations claims_;                // of names without an entry
   Generations ordinary_;              // those that were looked at, and stay

@@ -67,7 +67,7 @@ void Sweeper::begin_round_if_due() {
   next_round_ = fs::monotonic_seconds() + pause;  // also if this one fails
   leftovers_.begin_round();
   next_round_ += pause * static_cast<double>(leftovers_.published()) / crowd;
-  fs::seal_floor_anew(context_.root, *context_.keyring);
+  fs::seal_floor_anew(context_.root, context_.keyring());
 }
 
 }  // namespace speed::runtime
