@@ -175,3 +175,26 @@ def test_a_scan_leaves_no_cursor_behind_that_only_a_retired_key_opens(tmp_path: 
     assert again.read(10, 1 << 20, 2.0, scan=True) == ([], False)
     assert not again.counts, (SOURCE, TARGET)
     lane.close()
+
+
+def test_what_could_not_be_written_anew_is_counted_and_tried_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = Lane(tmp_path)
+    ring = Keyring((OLD,))
+    lane.inbox._keyring = ring
+    writer = lane.writer()
+    writer.append(LinkSealer(ring, SOURCE_ID, TARGET_ID, 1).seal(1, 0, 1, 0, b"", os.urandom(12)))
+    reader = lane.reader()
+    ring.take((NEW, OLD))
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader._deliveries, "rewrite", fails)
+        reader.read(10, 1 << 20, 1.0, scan=True)
+    assert reader.counts["commits_failed"] == 1
+    reader.read(10, 1 << 20, 2.0, scan=True)
+    assert not reader._files.has_new_key
+    lane.close()

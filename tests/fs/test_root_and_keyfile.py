@@ -227,3 +227,15 @@ def test_a_process_is_known_by_more_than_its_pid():
     assert process_alive(me.pid, me.pid_start, me.pid_namespace, "elsewhere") is None
     assert process_alive(me.pid, me.pid_start, "pid:[1]", me.boot_id) is None
     assert process_alive(0, 0, me.pid_namespace, me.boot_id) is None
+
+
+def test_a_key_file_that_cannot_be_read_says_why(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "speed.key")
+    write_key_file(path, (KEY,))
+
+    def fails(*_: object) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(KeyFileError, match="Input/output error"):
+        patch.setattr("speed.fs.keyfile.os.read", fails)
+        load_key_file(path)

@@ -15,7 +15,7 @@ from scripts.vectors.trust import USER, access_list
 from speed.cli.message_keys import _write
 from speed.errors import RootError
 from speed.fs.keyfile import default_root, write_key_file
-from speed.fs.root import check_root, prepare_root
+from speed.fs.root import check_root, prepare_root, share_root
 from speed.journal.writer import JournalWriter
 from tests.fs.test_root_and_keyfile import NOBODY, as_nobody
 
@@ -202,3 +202,20 @@ def test_keys_and_journals_in_a_directory_of_a_group_are_private_all_the_same(pl
         name: stat.S_IMODE((place / name).stat().st_mode) & 0o777 for name in ("speed.key", "journal", "keys.json")
     }
     assert modes == {"speed.key": 0o600, "journal": 0o700, "keys.json": 0o600}
+
+
+def test_a_key_file_in_the_root_of_a_group_is_read_by_its_group(tmp_path: pathlib.Path) -> None:
+    root = tmp_path / "root"
+    prepare_root(str(root))
+    share_root(str(root), os.getegid())
+    key = root / "speed.key"
+    write_key_file(str(key), (bytes(32),))
+    assert stat.S_IMODE(key.stat().st_mode) == 0o640
+
+
+def test_a_key_file_that_a_group_reads_is_still_read_by_it_after_a_change(tmp_path: pathlib.Path) -> None:
+    key = tmp_path / "speed.key"
+    write_key_file(str(key), (bytes(32),))
+    key.chmod(0o640)
+    write_key_file(str(key), (b"\x01" * 32,), replace=True)
+    assert stat.S_IMODE(key.stat().st_mode) == 0o640

@@ -14,6 +14,7 @@ import pytest
 from speed.errors import NameTakenError
 from speed.fs import claim, sweep
 from speed.fs.claiming import hold
+from speed.fs.fence import has_unopened_lanes
 from speed.fs.floor import floor_of, forgotten_up_to, raise_floor
 from speed.fs.identity import identity
 from speed.fs.registry import Registry
@@ -395,3 +396,18 @@ def test_what_was_looked_at_and_stays_is_not_read_again(registry: Registry, monk
 def test_entries_that_were_just_written_wait_for_the_next_round(registry: Registry) -> None:
     registry.register("alive", **LONG)
     assert list(sweep.Leftovers(registry, 10.0)) == []
+
+
+def test_what_is_no_claim_is_passed_by(registry: Registry, keyring: Keyring) -> None:
+    registry.register("worker", **LONG).remove()
+    raise_floor(registry.root, "worker", 9, keyring)
+    os.symlink("elsewhere", names.claim_path(registry.root, "worker", 10))
+    assert forgotten_up_to(registry.root, "worker", keyring) == 0
+
+
+def test_a_lane_that_cannot_be_looked_into_counts_as_unopened(registry: Registry) -> None:
+    assert not has_unopened_lanes(registry.root, "worker")
+    os.makedirs(names.inbox_dir(registry.root, "billing"))
+    lane = names.lane_dir(registry.root, "billing", "worker")
+    os.symlink(lane, lane)
+    assert has_unopened_lanes(registry.root, "worker")

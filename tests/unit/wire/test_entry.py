@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import ConfigurationError, WireError
-from speed.wire.entry import Entry, decode_entry, encode_entry
+from speed.wire.entry import Entry, decode_entry, encode_entry, key_ids_in
 from speed.wire.limits import MAX_ENTRY_BYTES
 from speed.wire.seal import Keyring
 from tests.vectors import case_name, load
@@ -89,3 +89,18 @@ def test_an_entry_beyond_the_limit_is_refused_before_it_is_written() -> None:
     entry = replace(BASE, allow=tuple(f"node{number}" for number in range(10_000)))
     with pytest.raises(ConfigurationError, match=str(MAX_ENTRY_BYTES)):
         encode_entry(entry, RING.registry_key)
+
+
+def test_the_keys_that_an_entry_names_are_read_without_its_mac() -> None:
+    """A tool tells by them which nodes have a key."""
+    ids = (b"\x01" * 8, b"\x02" * 8)
+    data = encode_entry(BASE, b"\x07" * 32, key_ids=ids)
+    assert key_ids_in(data) == ids
+    assert key_ids_in(encode_entry(BASE, b"\x07" * 32)) == ()
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b'{"keyIds": 3}', b'{"keyIds": ["zz"]}', b'{"keyIds": ["01"]}', b"[" * 99]
+)
+def test_what_names_no_keys_names_none(line: bytes) -> None:
+    assert key_ids_in(line + b"\n") == ()

@@ -16,6 +16,7 @@ from speed.journal.segment import End, Segment
 from speed.wire import names
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
+    MAC_BYTES,
     MAX_REMOVED,
     Description,
     Entry,
@@ -25,6 +26,7 @@ from speed.wire.journal import (
     open_end,
     open_removed,
     parse_block_header,
+    seal_end,
     seal_removed,
 )
 from speed.wire.limits import JOURNAL_BLOCK_RECORDS, MAX_JOURNAL_BLOCK_BYTES
@@ -206,3 +208,14 @@ def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authe
     block[BLOCK_HEADER_BYTES:] = aead.encrypt(header.nonce, bytes(plain), bytes(block[:BLOCK_HEADER_BYTES]))
     with pytest.raises(WireError, match="do not fill"):
         keys.open(header, bytes(block))
+
+
+def test_an_end_and_a_list_of_another_length_are_refused_whatever_their_mac() -> None:
+    ring = Keyring((b"\x07" * 32,))
+    lane = b"\x01" * 16
+    longer = seal_end(5, lane, ring)[:-MAC_BYTES] + b"x"
+    with pytest.raises(WireError, match="another length"):
+        open_end(longer + ring.journal_mac(ring.key_id, b"end" + lane, longer), lane, ring)
+    odd = seal_removed({lane: 5}, ring)[:-MAC_BYTES] + b"x"
+    with pytest.raises(WireError, match="another length"):
+        open_removed(odd + ring.journal_mac(ring.key_id, b"removed", odd), ring)

@@ -73,3 +73,10 @@ def test_rotation_seals_with_the_new_key_and_still_accepts_the_former() -> None:
     assert rotate((second, first), third) == (third, second)
     assert rotate((second, first), third, keep=2) == (third, second, first)
     assert rotate((second, first), third, keep=0) == (third,)
+
+
+def test_the_mac_keys_of_a_lane_are_as_many_as_the_keys_of_the_ring() -> None:
+    ring = Keyring((b"\x01" * 32, b"\x02" * 32))
+    keys = ring.lane_keys(b"s" * 16, b"t" * 16)
+    assert len(keys) == 2
+    assert list(keys) == [keys[0], keys[1]]
