@@ -151,8 +151,8 @@ class Claiming {
 
 }  // namespace
 
-Won win(Registry& registry, const std::string& name, Claimant claimant, const Waiting& waiting) {
-  return Claiming(registry, name, waiting).win(std::move(claimant));
+Won win(Registry& registry, const std::string& name, const Claimant& claimant, const Waiting& waiting) {
+  return Claiming(registry, name, waiting).win(claimant);
 }
 
 Hold::Hold(Registry& registry, const std::string& name)

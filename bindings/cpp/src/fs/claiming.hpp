@@ -24,7 +24,7 @@ struct Waiting {
 };
 
 // Claims the next generation of `name`; NameTakenError. WireError if the floor is not authentic; std::system_error.
-Won win(Registry& registry, const std::string& name, Claimant claimant, const Waiting& waiting = {});
+Won win(Registry& registry, const std::string& name, const Claimant& claimant, const Waiting& waiting = {});
 
 // Keeps everybody from starting under a name, as long as it lives, to remove what is left of it.
 class Hold {

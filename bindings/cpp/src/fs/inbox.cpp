@@ -18,7 +18,7 @@ constexpr std::size_t max_junk_per_scan = 256;
 // The cursor goes last: without it what else lies there would be taken again.
 void remove_files(int lane) {
   std::vector<DirectoryEntry> files = list_directory(lane, SIZE_MAX);
-  std::ranges::partition(files, [](const DirectoryEntry& file) { return !wire::parse_cursor(file.name); });
+  std::partition(files.begin(), files.end(), [](const DirectoryEntry& file) { return !wire::parse_cursor(file.name); });
   for (const DirectoryEntry& file : files) {
     if (unlinkat(lane, file.name.c_str(), 0) != 0) throw_errno(file.name);
   }
