@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -130,38 +131,42 @@ def rotate(settings: Settings, file: str | None, step: str, force: bool) -> None
     from speed.fs.keyfile import change_key_file
 
     path = os.path.abspath(file or settings.key)
-    check = _check_retired(settings.root) if step == "retire" and not force else None
-    change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES), check))
+    before = partial(_prepare_retiring, settings.root, force) if step == "retire" else None
+    change_key_file(path, lambda keys: rotated(keys, step, secrets.token_bytes(KEY_BYTES), before))
     _show(settings, path)
     if step in ("add", "promote") and not settings.as_json:
         after = "promote" if step == "add" else "retire"
         echo(f"When `speed key status` says that all nodes have it: speed key rotate --step {after}")
 
 
-def _check_retired(root: str) -> Callable[[tuple[bytes, ...]], None]:
-    """Refuses to retire keys that something in the root needs: KeyFileError names it."""
+def _prepare_retiring(root: str, force: bool, keys: tuple[bytes, ...]) -> None:
+    """Have the floor of generations made by the first key, or no node could start.
+
+    KeyFileError names what else in the root needs the other keys, unless ``force`` is said.
+    """
     from speed.cli.key_holders import lost_with
+    from speed.fs.floor import seal_anew
     from speed.fs.registry import Registry
     from speed.wire.names import claims_dir
     from speed.wire.seal import Keyring
 
-    def check(keys: tuple[bytes, ...]) -> None:
-        ring = Keyring(keys)
-        lost = list(lost_with(Registry(root, ring), ring.key_ids[1:])) if os.path.isdir(claims_dir(root)) else []
-        if lost:
-            raise KeyFileError(f"only the older keys open this: {'; '.join(lost)}. Wait, or retire them with --force")
-
-    return check
+    if not os.path.isdir(claims_dir(root)):
+        return
+    ring = Keyring(keys)
+    lost = [] if force else list(lost_with(Registry(root, ring), ring.key_ids[1:]))
+    if lost:
+        raise KeyFileError(f"only the older keys open this: {'; '.join(lost)}. Wait, or retire them with --force")
+    seal_anew(root, ring)
 
 
 def rotated(
-    keys: tuple[bytes, ...], step: str, fresh: bytes, check: Callable[[tuple[bytes, ...]], None] | None = None
+    keys: tuple[bytes, ...], step: str, fresh: bytes, before: Callable[[tuple[bytes, ...]], None] | None = None
 ) -> tuple[bytes, ...]:
-    """The keys of a file after one step of a rotation; the first key seals, all are accepted. ``check`` may refuse."""
+    """The keys of a file after one step of a rotation; the first key seals, all are accepted. ``before`` may refuse."""
     from speed.wire.limits import MAX_KEYS
 
-    if check is not None:
-        check(keys)
+    if before is not None:
+        before(keys)
     if step in ("add", "now") and len(keys) == MAX_KEYS:
         raise KeyFileError(f"the file already has {MAX_KEYS} keys; finish with --step retire")
     if step == "add":

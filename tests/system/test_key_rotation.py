@@ -149,3 +149,14 @@ def refused(one: speed.Node) -> int:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "goes on with the keys" in record.getMessage()]
+
+
+def test_a_root_whose_floor_was_made_by_an_older_key_starts_nodes_after_it_was_retired(run: Command) -> None:
+    """Nobody ran meanwhile who would have made it anew."""
+    with speed.Node("worker", root=run.root, key=key_of(run), ephemeral=True):
+        pass
+    assert (run.root / "speed_registry" / ".claims" / "floor").exists()
+    for step in ("add", "promote", "retire"):
+        assert run("key", "rotate", "--step", step).status == 0
+    with node(run, "billing") as billing:
+        assert billing.nodes()
