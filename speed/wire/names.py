@@ -136,6 +136,10 @@ def claim_path(root: str, name: str, generation: int) -> str:
     return f"{claims_dir(root)}/{claim_name(name, generation)}"
 
 
+def floor_path(root: str) -> str:
+    return f"{claims_dir(root)}/{FLOOR}"
+
+
 def floor_lock(root: str) -> str:
     """Held by whoever raises the floor of generations."""
     return f"{claims_dir(root)}/.{FLOOR}.lock"

@@ -96,6 +96,16 @@ def test_a_name_goes_on_in_a_later_generation_at_once_while_the_original_runs(
         assert other.generation == sender.generation + 1
 
 
+def test_a_name_that_was_forgotten_goes_on_in_a_later_generation_too(run: Command, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for root in (run.root, copy):
+        with speed.Node("worker", root=root, key=run.root / "speed.key", ephemeral=True) as worker:
+            generations = [entry.generation for entry in worker.nodes() if entry.name == "worker"]
+        assert generations == [1 if root == run.root else 2]
+        if root == run.root:
+            assert run("backup", str(copy)).status == 0
+
+
 def test_a_copy_made_while_messages_come_misses_none_that_was_written_before(
     run: Command, sender: speed.Node, tmp_path: Path
 ) -> None:
