@@ -90,9 +90,8 @@ class Copying:
             if self._file(names.claim_path(self._root, name, generation), path):
                 os.chmod(path, 0o400)
                 self._copied["claims"] += 1
-        self._file(
-            names.floor_path(self._root), names.floor_path(self._copy)
-        )  # after the claims: it covers who is gone
+        # Last: it covers those whose claims have just gone.
+        self._file(names.floor_path(self._root), names.floor_path(self._copy))
 
     def _node(self, name: str) -> None:
         self._copied["nodes"] += 1

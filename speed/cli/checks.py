@@ -18,7 +18,8 @@ from speed.cli.options import Settings
 from speed.cli.output import bytes_text, seconds_text
 from speed.cli.storage import access, copies, mounted, owned, space
 from speed.core.trust import Trust
-from speed.errors import SpeedError, StorageError
+from speed.errors import SpeedError, StorageError, WireError
+from speed.fs.floor import floor_of
 from speed.fs.keyfile import load_key_file
 from speed.fs.probe import filesystem_of
 from speed.fs.registry import Registry
@@ -205,12 +206,22 @@ def _registry(registry: Registry) -> Iterator[Finding]:
         if filename not in foreign:
             todo = "it is ignored; remove it if it is not a node's"
             yield Finding("registry", "warning", f"{filename}: {reason}", todo)
+    yield from _floor(registry)
     now = time.time()
     for entry in live:
         ahead = entry.last_heartbeat / 1000 - now
         if ahead > CLOCK_TOLERANCE_SECONDS:
             found = f"{entry.name} on {entry.host} is {seconds_text(ahead)} ahead"
             yield Finding("clock", "warning", found, "set both clocks by NTP; leases are not affected")
+
+
+def _floor(registry: Registry) -> Iterator[Finding]:
+    """Whether generations go on: without that no node starts."""
+    try:
+        floor_of(registry.root, "any", registry.keyring)
+    except (WireError, OSError) as error:
+        found = f"no node can start: {names.floor_path(registry.root)}: {error}"
+        yield Finding("registry", "broken", found, "use the key of this root, or restore that file from a backup")
 
 
 def _keys(known: Iterable[Holder]) -> Iterator[Finding]:
@@ -231,7 +242,7 @@ def _leftovers(registry: Registry) -> Iterator[Finding]:
     for kind in KINDS:
         if counts[kind]:
             # Lanes and directories of stopped nodes are everyday things; the rest tells of a crash or a refusal.
-            state = "ok" if kind in ("lane", "node directory", "old claim") else "warning"
+            state = "ok" if kind in ("lane", "node directory", "old claim", "ephemeral node") else "warning"
             todo = "read its .reason file; " if kind == "quarantined file" else ""
             yield Finding(f"left: {kind}", state, f"{counts[kind]}, {bytes_text(sizes[kind])}", f"{todo}`speed gc`")
     if not found:

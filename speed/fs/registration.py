@@ -51,7 +51,7 @@ def register(registry: Registry, asked: Asked, before_publish: Callable[[Won], N
         return _register(registry, asked, before_publish)
     except WireError as error:
         raise RegistrationError(
-            f"cannot register {asked.name!r}: {names.claims_dir(registry.root)}/{names.FLOOR}: {error}: "
+            f"cannot register {asked.name!r}: {names.floor_path(registry.root)}: {error}: "
             "use the key of this root, or restore that file from a backup of the root"
         ) from None
     except OSError as error:

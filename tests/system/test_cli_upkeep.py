@@ -53,6 +53,13 @@ def test_the_doctor_reports_foreign_and_quarantined_files(run: Command) -> None:
     assert any(finding["check"] == "left: quarantined file" for finding in found)
 
 
+def test_the_doctor_names_an_altered_floor_without_which_no_node_starts(run: Command) -> None:
+    (run.root / "speed_registry" / ".claims" / "floor").write_bytes(b"SPDR")
+    sick = run("doctor", "--json")
+    assert sick.status == 1
+    assert any("no node can start" in finding["found"] for finding in sick.value["findings"])
+
+
 def _die(root: Path, *, ephemeral: bool = False) -> None:
     """A process that makes a node and dies without leaving."""
     made = f"speed.Node('dead', root=sys.argv[1], key=sys.argv[2], ephemeral={ephemeral})"
