@@ -63,7 +63,7 @@ def holders(registry: Registry) -> list[Holder]:
 def _holder(registry: Registry, name: str) -> Holder | None:
     try:
         ids = key_ids_in(read_entry_file(names.entry_path(registry.root, name)))
-    except OSError:
+    except (OSError, WireError):
         return None
     said, ours = tuple(one.hex() for one in ids), registry.keyring.key_ids
     if registry.live(name) is not None:
@@ -139,8 +139,9 @@ def _envelope_at(lane: LaneFiles, segment: tuple[int, int], offset: int) -> byte
 
 def _begins(path: str, size: int) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(size)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read(size) or b""
     except OSError:
         return b""
 

@@ -75,7 +75,7 @@ def test_nodes_with_another_key_do_not_see_each_other(root: str, node: Make) -> 
     analytics = node("analytics", key=f"{root}/other.key")
     with pytest.raises(speed.UnknownNodeError, match="use the key of"):
         analytics.call("billing", "any")
-    assert reports(root, "registry", "of another key")
+    assert reports(root, "keys", "which this key file does not have")
 
 
 def test_a_full_inbox_is_an_error_and_loses_nothing(node: Make) -> None:
