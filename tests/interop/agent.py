@@ -262,6 +262,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--durability", default="process")
     parser.add_argument("--lane-bytes", type=int, default=LANE_WINDOW_BYTES)
+    parser.add_argument("--ephemeral", choices=["true", "false"], default="false")
     return parser.parse_args()
 
 
@@ -278,6 +279,7 @@ def main() -> int:
             workers=options.workers,
             durability=options.durability,
             max_lane_bytes=options.lane_bytes,
+            ephemeral=options.ephemeral == "true",
         )
         agent = Agent(node, options)
         node.allow(*options.allow)  # last: what waits in its lanes is for the services that it has by now

@@ -26,7 +26,7 @@ public final class Agent {
      * Runs until the command {@code close} or the end of the input.
      *
      * @param line {@code --name NAME --root ROOT --key KEY [--allow PATTERN]… [--lease S] [--heartbeat S]
-     *     [--workers N] [--durability process|disk] [--lane-bytes N]}
+     *     [--workers N] [--durability process|disk] [--lane-bytes N] [--ephemeral true|false]}
      */
     public static void main(String[] line) throws IOException {
         Arguments arguments = new Arguments(line);
@@ -45,6 +45,9 @@ public final class Agent {
                         seconds(arguments.get("--heartbeat", "" + Limits.HEARTBEAT_SECONDS)));
         if (arguments.get("--durability", "process").equals("disk")) {
             builder.durable();
+        }
+        if (arguments.get("--ephemeral", "false").equals("true")) {
+            builder.ephemeral();
         }
         try {
             return builder.open();
