@@ -288,7 +288,7 @@ def _segments(context: Context, pool: WorkerPool, limits: Limits | None, dispatc
 
 def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
     """Check everything, claim the name, prepare the inbox before anyone can see the entry."""
-    policy = _checked(options)
+    policy, max_open_files = _checked(options), open_files(options.max_open_files)
     root = os.path.abspath(os.fspath(options.root) if options.root is not None else default_root())
     key = os.fspath(options.key) if options.key is not None else default_key(root)
     check_root(root)  # before the key: why that is out of reach is told by the root
@@ -333,7 +333,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
-        max_open_files=open_files(options.max_open_files),
+        max_open_files=max_open_files,
     )
     return context, bell, inbox
 
