@@ -143,9 +143,11 @@ def test_a_lease_is_renewed_when_it_is_due_and_not_a_tick_later(analytics: speed
 
     class Sham:
         stopping = Stopping()
-        name, pending, registry = context.name, context.pending, context.registry
+        name, pending, registry, keys = context.name, context.pending, context.registry, context.keys
 
         class registration:  # noqa: N801
+            has_new_keys = False
+
             @staticmethod
             def heartbeat() -> None:
                 beats.append(clock[0])
