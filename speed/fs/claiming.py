@@ -36,7 +36,10 @@ MAX_ATTEMPTS = 64
 
 
 class Won(NamedTuple):
-    """A claim of this process, and the highest number that was claimed before; 0 where there was none."""
+    """A claim of this process, and the highest number that was claimed before; 0 where there was none.
+
+    The claim of who sweeps is ephemeral if the last life of the name was.
+    """
 
     claimant: claim.Claimant
     generation: int

@@ -22,7 +22,7 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
     owner after it won its claim and before its entry appears. OSError when a fence cannot be written.
     """
     fenced = 0
-    for target in _nodes_in(root):
+    for target in nodes_in(root):
         try:
             lane = open_directory(names.lane_dir(root, target, source))
         except OSError as error:
@@ -40,10 +40,11 @@ def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> in
 
 def has_unopened_lanes(root: str, source: str) -> bool:
     """Whether a receiver has yet to open a lane of ``source``; one that cannot be looked into counts as such."""
-    return any(_is_unopened(names.lane_dir(root, target, source)) for target in _nodes_in(root))
+    return any(_is_unopened(names.lane_dir(root, target, source)) for target in nodes_in(root))
 
 
-def _nodes_in(root: str) -> list[str]:
+def nodes_in(root: str) -> list[str]:
+    """All names that a directory of a root bears and a node may have."""
     return [name for name in os.listdir(root) if names.is_node_name(name)]
 
 

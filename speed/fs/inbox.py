@@ -88,8 +88,8 @@ class Inbox:
         Its reader read it to the end after the sender was gone. Nobody starts under the sender's name meanwhile (L-27).
         """
         try:
-            with hold(registry, sender):
-                if changed_at < 0 or self.changed_at(sender) != changed_at:
+            with hold(registry, sender) as held:
+                if not held.claimant.ephemeral or changed_at < 0 or self.changed_at(sender) != changed_at:
                     return False
                 path = names.lane_dir(self._root, self._name, sender)
                 for filename in sorted(os.listdir(path), key=_is_cursor):

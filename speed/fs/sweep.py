@@ -11,6 +11,7 @@ from speed.core.lease import Verdict
 from speed.errors import NameTakenError
 from speed.fs import claim
 from speed.fs.claiming import hold
+from speed.fs.fence import nodes_in
 from speed.fs.floor import raise_floor
 from speed.fs.registry import Registry
 from speed.wire import names
@@ -99,7 +100,7 @@ def forget(registry: Registry, name: str) -> bool:
     NameTakenError if somebody has the name, or takes it.
     """
     with hold(registry, name) as held:
-        if not _is_ephemeral(registry, name, held.former):
+        if not held.claimant.ephemeral:
             return False
         if not _remove_directory(registry.root, name) or has_lanes(registry.root, name):
             return False
@@ -124,9 +125,7 @@ def _remove_directory(root: str, name: str) -> bool:
 
 def has_lanes(root: str, name: str) -> bool:
     """Whether any inbox holds a lane of a name; one that cannot be looked into counts as one that does."""
-    with os.scandir(root) as found:
-        targets = [one.name for one in found if names.is_node_name(one.name)]
-    return any(_is_there(names.lane_dir(root, target, name)) for target in targets)
+    return any(_is_there(names.lane_dir(root, target, name)) for target in nodes_in(root))
 
 
 def _is_there(path: str) -> bool:
