@@ -7,6 +7,8 @@ import dataclasses
 import os
 import pathlib
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from speed.fs.claiming import hold
 from speed.fs.fence import has_unopened_lanes
 from speed.fs.floor import floor_of, forgotten_up_to, raise_floor
 from speed.fs.identity import identity
+from speed.fs.inbox import Inbox
 from speed.fs.registry import Registry
 from speed.wire import names
 from speed.wire.seal import Keyring
@@ -411,3 +414,50 @@ def test_a_lane_that_cannot_be_looked_into_counts_as_unopened(registry: Registry
     lane = names.lane_dir(registry.root, "billing", "worker")
     os.symlink(lane, lane)
     assert has_unopened_lanes(registry.root, "worker")
+
+
+# --- the lane of a name that does not come back ---
+
+
+def removed(registry: Registry, sender: str, changed_at: int | None = None) -> bool:
+    inbox = Inbox(registry.root, "billing", 1, registry.keyring)
+    at = settled(lambda: inbox.changed_at(sender)) if changed_at is None else changed_at
+    return inbox.remove_lane(sender, at, registry)
+
+
+def settled(look: Callable[[], int]) -> int:
+    """The time of a directory, once no later change could have the same."""
+    while (at := look()) < 0:
+        time.sleep(0.001)
+    return at
+
+
+def test_the_lane_of_an_ephemeral_sender_that_is_gone_is_removed(registry: Registry) -> None:
+    make_ephemeral(registry)
+    lane = lane_in(registry, "billing", "worker")
+    for filename in (names.cursor_name(1), names.segment_name(1, 1)):
+        (lane / filename).touch()
+    assert removed(registry, "worker")
+    assert not lane.exists()
+
+
+def test_a_lane_that_files_came_to_since_it_was_read_stays(registry: Registry) -> None:
+    make_ephemeral(registry)
+    lane = lane_in(registry, "billing", "worker")
+    assert not removed(registry, "worker", changed_at=7)
+    assert lane.exists()
+
+
+def test_the_lane_of_an_ordinary_sender_stays(registry: Registry) -> None:
+    """Its cursor keeps what was handled from being taken again."""
+    registry.register("worker", **LONG).remove()
+    lane = lane_in(registry, "billing", "worker")
+    assert not removed(registry, "worker")
+    assert lane.exists()
+
+
+def test_the_lane_of_an_ephemeral_sender_that_lives_stays(registry: Registry) -> None:
+    registry.register("worker", ephemeral=True, **LONG)
+    lane = lane_in(registry, "billing", "worker")
+    assert not removed(registry, "worker")
+    assert lane.exists()
