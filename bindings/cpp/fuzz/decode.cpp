@@ -145,7 +145,7 @@ void read_content(ByteView data) {
 // L-1, R-4: a file name that is taken is the one that its meaning is written as, and leads nowhere else.
 void read_name(ByteView data) {
   const std::string_view name = wire::text(data);
-  if (const auto segment = wire::parse_segment(name)) require(wire::segment_name(*segment) == name);
+  if (const auto segment = wire::parse_lane_file(name)) require(wire::lane_file_name(*segment) == name);
   if (const auto cursor = wire::parse_cursor(name)) require(wire::cursor_name(*cursor) == name);
   if (const auto fence = wire::parse_fence(name)) require(wire::fence_name(*fence) == name);
   if (const auto claim = wire::parse_claim(name)) {

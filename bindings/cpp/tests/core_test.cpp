@@ -60,18 +60,18 @@ TEST(Access, a_bad_pattern_changes_nothing) {
 }
 
 TEST(Lease, a_gone_process_is_stale_at_once_r_8) {
-  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 5001, false, 0), Verdict::stale);
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 5001, false, 0), LeaseVerdict::stale);
 }
 
 TEST(Lease, the_same_boot_is_judged_by_its_monotonic_clock_r_8) {
-  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6000, std::nullopt, 0), Verdict::live);
-  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6001, std::nullopt, 0), Verdict::stale);
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6000, std::nullopt, 0), LeaseVerdict::live);
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 6001, std::nullopt, 0), LeaseVerdict::stale);
 }
 
 TEST(Lease, a_heartbeat_in_the_future_or_of_another_boot_is_watched_r_9_r_10) {
-  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 4999, std::nullopt, 0), Verdict::watch);
-  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1000), Verdict::watch);
-  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1001), Verdict::stale);
+  EXPECT_EQ(judge({"boot", 1000, 5000}, "boot", 4999, std::nullopt, 0), LeaseVerdict::watch);
+  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1000), LeaseVerdict::watch);
+  EXPECT_EQ(judge({"other", 1000, 5000}, "boot", 9999, std::nullopt, 1001), LeaseVerdict::stale);
 }
 
 TEST(Lease, must_exceed_three_heartbeats_r_7) {

@@ -77,7 +77,7 @@ TEST_F(EphemeralTest, what_a_forgotten_name_once_wrote_is_not_dispatched_again_l
   Node hub("hub", root_.options({"job.*"}));
   hub.on_message([&](const Message&) { ++handled; });
   const std::string lane = wire::lane_dir(root_.path, "hub", "job.1");
-  const std::string segment = lane + "/" + wire::segment_name({1, 1});
+  const std::string segment = lane + "/" + wire::lane_file_name({1, 1});
   std::string recorded;
   {
     Node job("job.1", passing());

@@ -94,9 +94,9 @@ TEST_F(LaneFaults, a_write_that_fails_is_a_named_error_and_the_next_segment_begi
 TEST_F(LaneFaults, a_segment_that_is_there_is_passed_l_2) {
   Sender sender(lane_);
   EXPECT_TRUE(sender.writer.has_room(1));
-  put(lane_.segment(1), "");
+  put(lane_.file(1), "");
   sender.send("one");
-  EXPECT_GT(std::filesystem::file_size(lane_.segment(2)), 0U);
+  EXPECT_GT(std::filesystem::file_size(lane_.file(2)), 0U);
 }
 
 TEST_F(LaneFaults, a_lane_that_is_gone_is_a_named_error_and_made_again_l_2) {
@@ -138,7 +138,7 @@ TEST_F(LaneFaults, in_the_directory_of_another_user_no_lane_is_fenced_l_18) {
 }
 
 TEST_F(LaneFaults, a_batch_that_cannot_be_renamed_leaves_nothing_l_23) {
-  std::filesystem::create_directories(lane_.segment(1));  // what no file replaces
+  std::filesystem::create_directories(lane_.file(1));  // what no file replaces
   Sender sender(lane_, 1, {.publish_whole = true});
   EXPECT_TRUE(says(refusal(Call::none, 0, [&] { sender.send("lost"); }), "speed doctor"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(lane_.place()), {}), 1);
@@ -149,7 +149,7 @@ TEST_F(LaneFaults, the_window_counts_what_lies_there_until_it_is_committed_l_6) 
   EXPECT_TRUE(sender.writer.has_room(1'000'000));
   sender.send("one");
   sender.send("two");
-  std::filesystem::create_directory(lane_.segment(9));
+  std::filesystem::create_directory(lane_.file(9));
   EXPECT_FALSE(sender.writer.has_room(1));
   const auto reader = lane_.reader();
   for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
@@ -161,7 +161,7 @@ TEST_F(LaneFaults, the_window_counts_what_lies_there_until_it_is_committed_l_6) 
 TEST_F(LaneFaults, a_lane_with_as_many_segments_as_may_be_has_no_room_l_6) {
   const auto most = test::spec_file("limits.json")["max_lane_segments"].get<std::uint32_t>();
   std::filesystem::create_directory(lane_.place());
-  for (std::uint32_t number = 1; number < most; ++number) put(lane_.segment(number), "x");
+  for (std::uint32_t number = 1; number < most; ++number) put(lane_.file(number), "x");
   Sender sender(lane_, 2, {.publish_whole = true});
   EXPECT_TRUE(sender.writer.has_room(1));
   sender.send("one");
@@ -177,7 +177,7 @@ TEST_F(LaneFaults, who_finds_no_room_behind_a_torn_rest_begins_the_next_segment_
   Sender died(lane_);
   died.send("one");
   const std::string torn(wire::text(ByteView(died.sealed(std::string(1000, 'x'))).first(300)));
-  put(lane_.segment(1), test::content(lane_.segment(1)) + torn);
+  put(lane_.file(1), test::content(lane_.file(1)) + torn);
   const auto reader = lane_.reader();
   for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
   Sender sender(lane_, 2, {.window_bytes = 350});
@@ -270,10 +270,10 @@ TEST_F(LaneFaults, finished_lazily_an_envelope_is_committed_after_a_mebibyte_l_1
 
 TEST_F(LaneFaults, links_pipes_giants_and_foreign_files_are_put_aside_unread_l_10) {
   Sender(lane_).send("one");
-  std::filesystem::create_symlink("/etc/passwd", lane_.segment(2));
-  ASSERT_EQ(mkfifo(lane_.segment(3).c_str(), 0600), 0);
-  put(lane_.segment(4), "");
-  std::filesystem::resize_file(lane_.segment(4), std::uintmax_t{1} << 40);
+  std::filesystem::create_symlink("/etc/passwd", lane_.file(2));
+  ASSERT_EQ(mkfifo(lane_.file(3).c_str(), 0600), 0);
+  put(lane_.file(4), "");
+  std::filesystem::resize_file(lane_.file(4), std::uintmax_t{1} << 40);
   put(wire::child_path(lane_.place(), "notes.txt"), "foreign");
   const auto reader = lane_.reader();
   Texts all;
@@ -290,7 +290,7 @@ TEST_F(LaneFaults, a_segment_that_is_taken_away_is_passed_l_10) {
   Sender sender(lane_);
   sender.send("one");
   const auto reader = lane_.reader();
-  std::filesystem::remove(lane_.segment(1));
+  std::filesystem::remove(lane_.file(1));
   EXPECT_EQ(texts(read_all(*reader, false)), Texts{});
   EXPECT_EQ(texts(read_all(*reader, false)), Texts{});
   sender.writer.close();

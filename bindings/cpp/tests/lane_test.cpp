@@ -61,9 +61,9 @@ TEST(LaneOfFiles, no_segment_is_passed_over_because_a_listing_lacks_it_l_17) {
   died->read(received, 1, 2, false);  // from the second segment: the cursor is at its beginning
   died.reset();
   const auto aside = [&](std::uint32_t number) { return lane.root.path + "/aside-" + std::to_string(number); };
-  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(lane.segment(number), aside(number));
+  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(lane.file(number), aside(number));
   const auto successor = lane.reader(2);
-  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(aside(number), lane.segment(number));
+  for (const std::uint32_t number : {2U, 3U}) std::filesystem::rename(aside(number), lane.file(number));
   const std::vector<Got> all = read_all(*successor, false);
   EXPECT_EQ(texts(all), (Texts{"two", "three", "four"}));
   for (const Got& one : all) successor->finish(one.sequence, false);
@@ -74,7 +74,7 @@ TEST(LaneOfFiles, damage_costs_only_itself_and_is_kept_and_counted_l_16_l_20) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
-  put(lane.segment(1), content(lane.segment(1)) + std::string(280, '?'));
+  put(lane.file(1), content(lane.file(1)) + std::string(280, '?'));
   sender.send("two");
   const auto reader = lane.reader();
   EXPECT_EQ(texts(read_all(*reader)), (Texts{"one", "two"}));
@@ -87,9 +87,9 @@ TEST(LaneOfFiles, of_a_large_envelope_with_a_bad_tag_the_bytes_of_the_lane_are_k
   Sender sender(lane);
   sender.send(std::string(200'000, 'a'));
   sender.send("second");
-  std::string bytes = content(lane.segment(1));
+  std::string bytes = content(lane.file(1));
   bytes[100] = static_cast<char>(bytes[100] ^ 1);
-  put(lane.segment(1), bytes);
+  put(lane.file(1), bytes);
   const auto reader = lane.reader();
   EXPECT_EQ(texts(read_all(*reader)), Texts{"second"});
   const std::string kept = lane.first_kept();
@@ -132,11 +132,11 @@ TEST(LaneOfFiles, many_forged_envelopes_cost_bounded_work_l_16) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
-  std::string forged = content(lane.segment(1));
+  std::string forged = content(lane.file(1));
   forged.back() = static_cast<char>(forged.back() ^ 1);
   std::string many;
   for (int n = 0; n < 1000; ++n) many += forged;
-  put(lane.segment(1), many);
+  put(lane.file(1), many);
   sender.send("two");
   const auto reader = lane.reader();
   EXPECT_EQ(texts(read_all(*reader)), (Texts{"two"}));
@@ -147,7 +147,7 @@ TEST(LaneOfFiles, copies_are_duplicates_and_gaps_are_counted_l_12) {
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
-  put(lane.segment(1), content(lane.segment(1)) + content(lane.segment(1)));
+  put(lane.file(1), content(lane.file(1)) + content(lane.file(1)));
   ++sender.counter;
   sender.send("three");
   const auto reader = lane.reader();
@@ -161,7 +161,7 @@ TEST(LaneOfFiles, an_older_generation_than_the_newest_known_is_rejected_l_13) {
   Sender(lane, 2).send("heir");
   const auto reader = lane.reader();
   for (const Got& one : read_all(*reader)) reader->finish(one.sequence, false);
-  std::filesystem::remove(lane.segment(1, 2));
+  std::filesystem::remove(lane.file(1, 2));
   Sender(lane, 1).send("old");
   reader->close_cleanly();
   const auto successor = lane.reader(2);
@@ -172,8 +172,8 @@ TEST(LaneOfFiles, a_torn_tail_is_waited_for_and_dropped_once_its_segment_ended_l
   OneLane lane;
   Sender sender(lane);
   sender.send("one");
-  const std::string whole = content(lane.segment(1));
-  put(lane.segment(1), whole + whole.substr(0, whole.size() - 5));
+  const std::string whole = content(lane.file(1));
+  put(lane.file(1), whole + whole.substr(0, whole.size() - 5));
   const auto reader = lane.reader();
   EXPECT_EQ(texts(read_all(*reader)), Texts{"one"});
   sender.writer.close();
@@ -186,9 +186,9 @@ TEST(LaneOfFiles, a_lying_length_holds_up_the_lane_only_until_the_next_scan_l_16
   OneLane lane;
   Sender sender(lane);
   sender.send(std::string(200, 'x'));
-  std::string liar = content(lane.segment(1));
+  std::string liar = content(lane.file(1));
   liar[28] = 2;  // says 32 MiB
-  put(lane.segment(1), liar);
+  put(lane.file(1), liar);
   sender.send("two");
   const auto reader = lane.reader();
   EXPECT_EQ(texts(read_all(*reader, false)), Texts{});
@@ -294,16 +294,16 @@ TEST(LaneOfFiles, what_was_unfinished_and_is_gone_is_counted_l_15) {
   auto died = lane.reader();
   died->finish(read_all(*died)[3].sequence, false);
   died.reset();
-  std::string bytes = content(lane.segment(1));
+  std::string bytes = content(lane.file(1));
   const std::size_t size = bytes.size() / 4;
   bytes.replace(size, size, bytes.substr(0, size));                // one where two was
   bytes[2 * size + 90] = static_cast<char>(bytes[2 * size + 90] ^ 1);
-  put(lane.segment(1), bytes);
+  put(lane.file(1), bytes);
   auto successor = lane.reader(2);
   EXPECT_EQ(texts(read_all(*successor)), Texts{"one"});
   EXPECT_EQ(counted(*successor, "redeliveries_lost"), 2U);
   successor.reset();
-  std::filesystem::remove(lane.segment(1));
+  std::filesystem::remove(lane.file(1));
   const auto last = lane.reader(3);
   EXPECT_EQ(texts(read_all(*last)), Texts{});
   EXPECT_GE(counted(*last, "redeliveries_lost"), 1U);

@@ -33,10 +33,10 @@ class OneLane {
   OneLane() { fs::Inbox::prepare(root.path, "billing"); }
 
   std::string place() const { return wire::lane_dir(root.path, "billing", "analytics"); }
-  std::string segment(std::uint32_t number, std::uint32_t generation = 1) const {
-    return wire::child_path(place(), wire::segment_name({generation, number}));
+  std::string file(std::uint32_t number, std::uint32_t generation = 1) const {
+    return wire::child_path(place(), wire::lane_file_name({generation, number}));
   }
-  bool has(std::uint32_t number) const { return std::filesystem::exists(segment(number)); }
+  bool has(std::uint32_t number) const { return std::filesystem::exists(file(number)); }
 
   std::unique_ptr<fs::LaneReader> reader(std::uint32_t generation = 1) {
     inboxes_.push_back(std::make_unique<fs::Inbox>(root.path, "billing", generation, ring));

@@ -180,7 +180,7 @@ TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g
   const auto flags = static_cast<std::uint16_t>(wire::flag_segment | wire::flag_ack_requested);
   runtime->links.granted("receiver")
       ->send({wire::EnvelopeType::message, flags, {&one, 1}, 0, false, [&](std::uint64_t sequence) {
-                runtime->calls.expect("receiver", sequence, 1e18,
+                runtime->calls.track_ack("receiver", sequence, 1e18,
                                       [&](const core::Outcome& outcome) { told.set_value(outcome); });
               }});
   runtime->workers.ensure_reader();

@@ -152,5 +152,16 @@ TEST(Batches, an_error_that_a_row_answers_names_the_row_c_7) {
   }
 }
 
+TEST(Batches, a_null_that_a_row_reads_as_a_number_names_the_row_c_7) {
+  const ServiceFunction doubled = by_row([](const Request& request) { return Response(2 * request.get<double>("a")); });
+  try {
+    doubled(batch(Column::of(std::vector<std::optional<double>>{1.0, std::nullopt})));
+    FAIL();
+  } catch (const InvalidArgumentsError& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("row 1: ")) << error.what();
+    EXPECT_EQ(*error.details().find("row"), Value(1));
+  }
+}
+
 }  // namespace
 }  // namespace speed

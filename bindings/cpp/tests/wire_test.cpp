@@ -88,7 +88,7 @@ TEST(Names, topics_patterns_and_grants_follow_w_2_and_a_2) {
 
 Json parsed(const std::string& kind, const std::string& file) {
   if (kind == "segment") {
-    const auto found = parse_segment(file);
+    const auto found = parse_lane_file(file);
     return found ? Json{found->generation, found->segment} : Json(nullptr);
   }
   if (kind == "claim") {

@@ -8,8 +8,7 @@
 
 #include "convert.hpp"
 #include "errors.hpp"
-#include "runtime/message_state.hpp"
-#include "runtime/opening.hpp"
+#include "speed/embedding.hpp"
 #include "speed/log.hpp"
 
 namespace speed::python {
@@ -19,7 +18,7 @@ namespace {
 // It stays for as long as it runs, even if the node lets go of it meanwhile.
 nb::object call(const Kept& callable, nb::handle arguments) {
   const nb::object held = nb::borrow(callable.get());
-  if (!held.is_valid()) throw runtime::Unavailable("the node was closed");
+  if (!held.is_valid()) throw Unavailable("the node was closed");
   PyObject* const answer = guarded([&] { return PyObject_Call(held.ptr(), arguments.ptr(), nullptr); });
   if (answer == nullptr) throw nb::python_error();
   return nb::steal(answer);
@@ -62,7 +61,7 @@ auto translated(Run run) {
     return run();
   } catch (const nb::python_error& error) {
     if (is_wire_error(error)) throw wire_error(error);
-    if (is_away(error)) throw runtime::Unavailable(described(error));
+    if (is_away(error)) throw Unavailable(described(error));
     failure = described(error);
   }
   throw ExecutionFailedError(failure);
@@ -178,7 +177,7 @@ void log_to(nb::handle write) {
 }
 
 nb::object to_tuple(const Message& message) {
-  return nb::make_tuple(message, bytes_of(message.state().view.bytes()), message.source(), message.sequence(),
+  return nb::make_tuple(message, bytes_of(held_bytes(message)), message.source(), message.sequence(),
                         message.timestamp_ms(), message.redelivered(), message.deliveries());
 }
 

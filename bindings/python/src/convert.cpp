@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 
 #include "speed/error.hpp"
-#include "wire/limits.hpp"
 
 namespace speed::python {
 
@@ -84,8 +83,8 @@ Value column(PyObject* object) {
 Value value_of(PyObject* object, const Path& path, std::size_t depth);
 
 void check_depth(const Path& path, std::size_t depth) {
-  if (depth < wire::limits::max_value_depth) return;
-  refuse(path, " is nested deeper than " + std::to_string(wire::limits::max_value_depth));
+  if (depth < max_value_depth) return;
+  refuse(path, " is nested deeper than " + std::to_string(max_value_depth));
 }
 
 Value key_of(PyObject* key, const Path& path) {
@@ -131,7 +130,7 @@ Value value_of(PyObject* object, const Path& path, std::size_t depth) {
   if (PyBytes_Check(object) || PyByteArray_Check(object) || PyMemoryView_Check(object)) return bytes(object);
   if (PyDateTime_CheckExact(object)) return instant(object, path);
   if (Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(column_type))) return column(object);
-  refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first (W-15)");
+  refuse(path, " is of type " + type_name(object) + ", which has no representation: convert it first");
 }
 
 nb::object made(std::monostate) { return nb::none(); }

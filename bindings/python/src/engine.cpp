@@ -4,24 +4,18 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <utility>
 
 #include "callbacks.hpp"
 #include "convert.hpp"
-#include "fs/clock.hpp"
 #include "large.hpp"
 #include "options.hpp"
-#include "wire/control.hpp"
 
 namespace speed::python {
 
-using runtime::Runtime;
-using runtime::Waiter;
-
 namespace {
 
-constexpr std::size_t sent_at_once = 64;           // messages in one write, or
-constexpr std::size_t bytes_sent_at_once = 1 << 20;  // bytes; a larger message goes alone
 constexpr double slice_seconds = 0.1;  // how long a wait goes on before signals are looked at
 
 std::string name_in(nb::handle text) {
@@ -32,10 +26,13 @@ std::string name_in(nb::handle text) {
   throw InvalidNameError("a name must be text, not " + std::string(Py_TYPE(text.ptr())->tp_name));
 }
 
-std::optional<std::string> trace_in(nb::handle text) {
-  if (text.is_none()) return std::nullopt;
-  return nb::cast<std::string>(text);
+CallOptions call_options(double timeout, nb::handle traceparent) {
+  CallOptions options{.timeout_seconds = timeout};
+  if (!traceparent.is_none()) options.traceparent = nb::cast<std::string>(traceparent);
+  return options;
 }
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // True when a signal handler of Python raised; the exception is then the thread's.
 bool is_interrupted() {
@@ -64,41 +61,25 @@ ByteView bytes_in(nb::handle message) {
   return {reinterpret_cast<const std::byte*>(data), static_cast<std::size_t>(PyBytes_Size(message.ptr()))};
 }
 
-// As many of `messages` as leave in one write.
-std::span<const ByteView> first_batch(std::span<const ByteView> messages) {
-  std::size_t count = 0;
-  std::size_t bytes = 0;
-  while (count < std::min(messages.size(), sent_at_once)) {
-    bytes += messages[count].size();
-    if (count > 0 && bytes > bytes_sent_at_once) break;
-    ++count;
-  }
-  return messages.first(count);
-}
-
 }  // namespace
 
-Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle) {
-  {
-    const Released released;
-    runtime_ = Runtime::make(name, options);
-  }
-  settling_ = std::make_shared<Settling>(runtime_->workers, settle.ptr());
-  runtime_->workers.at_each_tick([settling = std::weak_ptr(settling_)] {
-    if (const auto kept = settling.lock()) kept->look();
-  });
-  runtime_->workers.at_end([settling = std::weak_ptr(settling_)] {
-    if (const auto kept = settling.lock()) kept->end();
-  });
+Engine::Engine(const std::string& name, NodeOptions options, nb::handle settle)
+    : settling_(std::make_shared<Settling>(settle.ptr())) {
+  const auto with_settling = [settling = std::weak_ptr(settling_)](void (Settling::*act)()) {
+    return [settling, act] {
+      if (const auto kept = settling.lock()) (kept.get()->*act)();
+    };
+  };
   const Released released;
-  node_ = std::make_unique<Node>(runtime_);
+  node_ = std::make_unique<EmbeddedNode>(
+      name, options, EmbeddingHooks{with_settling(&Settling::look), with_settling(&Settling::end)});
+  settling_->begin(*node_);
 }
 
 Engine::~Engine() {
   const Released released;
   node_.reset();
   settling_.reset();
-  runtime_.reset();
 }
 
 // Has the core hold something of Python's: `hand_over(kept)`, without the interpreter lock. What comes while the node
@@ -139,59 +120,39 @@ nb::object Engine::call(nb::handle target, nb::handle service, nb::handle argume
                         nb::handle traceparent) {
   check();
   const Map members = to_arguments(arguments);
-  const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
-  const Value result = without_lock([&] {
-    Waiter waiter;
-    const std::string id = runtime_->calls.start(asked, waiter.completion());
-    try {
-      return waiter.result(runtime_->workers, is_interrupted);
-    } catch (const runtime::Interrupted&) {
-      runtime_->calls.withdraw(asked.target, id);
-      runtime_->workers.ensure_reader();
-      throw;
-    }
-  });
-  return to_object(result);
+  const std::string node = name_in(target), name = name_in(service);
+  const CallOptions options = call_options(timeout, traceparent);
+  return to_object(without_lock([&] { return node_->call(node, name, members, options, is_interrupted); }));
 }
 
 std::string Engine::submit(nb::handle target, nb::handle service, nb::handle arguments, double timeout,
                            nb::handle traceparent, nb::handle future) {
   check();
   const Map members = to_arguments(arguments);
-  const runtime::Calls::Call asked{name_in(target), name_in(service), members, timeout, trace_in(traceparent)};
-  auto settled = [settling = settling_, kept = Kept(future.ptr())](core::Outcome outcome) {
-    settling->add(kept, std::move(outcome));
+  const std::string node = name_in(target), name = name_in(service);
+  auto answered = [settling = settling_, kept = Kept(future.ptr())](Answer answer) {
+    settling->add(kept, std::move(answer));
   };
+  const CallOptions options = call_options(timeout, traceparent);
   const Released released;
-  std::string id = runtime_->calls.start(asked, std::move(settled));
-  runtime_->workers.ensure_reader();
-  return id;
+  return node_->start(node, name, members, options, std::move(answered));
 }
 
 void Engine::withdraw(const std::string& target, const std::string& id) {
   const Released released;
-  runtime_->calls.withdraw(target, id);
-  runtime_->workers.ensure_reader();
-}
-
-Value Engine::ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout) {
-  check();
-  return without_lock([&] {
-    Waiter waiter;
-    runtime_->calls.ask(target, type, std::move(body), timeout, waiter.completion());
-    return waiter.result(runtime_->workers, is_interrupted);
-  });
+  node_->withdraw(target, id);
 }
 
 double Engine::ping(nb::handle target, double timeout) {
-  const double began = fs::monotonic_seconds();
-  ask(name_in(target), wire::EnvelopeType::heartbeat, {}, timeout);
-  return fs::monotonic_seconds() - began;
+  check();
+  const std::string name = name_in(target);
+  return without_lock([&] { return node_->ping(name, timeout, is_interrupted); });
 }
 
 nb::object Engine::discover(nb::handle target, const char* operation, double timeout) {
-  const Value answer = ask(name_in(target), wire::EnvelopeType::discovery, {{"op", operation}}, timeout);
-  return to_object(Value(wire::checked_answer(operation, answer)));
+  check();
+  const std::string name = name_in(target);
+  return to_object(Value(without_lock([&] { return node_->discover(name, operation, timeout, is_interrupted); })));
 }
 
 nb::object Engine::stats() const { return to_object(node_->stats()); }
@@ -206,7 +167,7 @@ nb::tuple Engine::send(nb::handle target, nb::handle payload, bool ack, double t
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  const Runtime::Sent sent = without_lock([&] { return runtime_->send(name, value, settings, is_interrupted); });
+  const Sent sent = without_lock([&] { return node_->send(name, value, settings, is_interrupted); });
   return nb::make_tuple(sent.id, sent.waiting);
 }
 
@@ -219,8 +180,8 @@ nb::tuple Engine::send_large(nb::handle target, nb::handle source, bool ack, dou
   SendOptions settings = send_options(options, timeout);
   settings.ack = ack;
   settings.unordered = unordered;
-  const Runtime::Sent sent =
-      without_lock([&] { return runtime_->send_large(name, payload, settings, report, is_interrupted); });
+  const Sent sent =
+      without_lock([&] { return node_->send_large(name, payload, settings, report, is_interrupted); });
   return nb::make_tuple(sent.id, sent.waiting);
 }
 
@@ -244,24 +205,12 @@ void Engine::send_all(nb::handle target, const nb::list& payloads, double timeou
 void Engine::forward(nb::handle target, const nb::list& messages, bool event, bool ack, double timeout) {
   check();
   const std::string name = name_in(target);
-  const double deadline = fs::monotonic_seconds() + timeout;
-  const auto type = event ? wire::EnvelopeType::event : wire::EnvelopeType::message;
   std::vector<ByteView> views;  // of bytes objects that the caller's list keeps
   views.reserve(messages.size());
   for (const nb::handle message : messages) views.push_back(bytes_in(message));
-  const bool acknowledged = ack && !views.empty();
-  std::span<const ByteView> left(views.data(), views.size() - (acknowledged ? 1 : 0));
   without_lock([&] {
-    while (!left.empty()) {
-      const auto batch = first_batch(left);
-      runtime_->links.granted(name)->send({type, 0, batch, deadline});
-      left = left.subspan(batch.size());
-    }
-    if (!acknowledged) return Value();
-    Waiter waiter;
-    const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
-    runtime_->calls.send_acknowledged(name, type, views.back(), seconds, false, waiter.completion());
-    return waiter.result(runtime_->workers, is_interrupted);
+    node_->forward(name, views, event, ack, timeout, is_interrupted);
+    return true;
   });
 }
 
@@ -294,9 +243,9 @@ void Engine::subscribe(const std::string& pattern, nb::handle handle) {
 }
 
 nb::object Engine::receive(std::optional<double> timeout) {
-  const double deadline = fs::monotonic_seconds() + timeout.value_or(0);
+  const double deadline = now() + timeout.value_or(0);
   while (true) {
-    const double left = timeout ? deadline - fs::monotonic_seconds() : slice_seconds;
+    const double left = timeout ? deadline - now() : slice_seconds;
     std::optional<Message> message;
     {
       const Released released;
@@ -309,14 +258,13 @@ nb::object Engine::receive(std::optional<double> timeout) {
 }
 
 nb::object Engine::fetch(std::optional<double> timeout, nb::handle is_abandoned) {
-  const double deadline = fs::monotonic_seconds() + timeout.value_or(0);
+  const double deadline = now() + timeout.value_or(0);
   while (!nb::cast<bool>(is_abandoned())) {
-    const double left = timeout ? deadline - fs::monotonic_seconds() : slice_seconds;
+    const double left = timeout ? deadline - now() : slice_seconds;
     std::optional<Message> message;
     {
       const Released released;
-      runtime_->check_usable();
-      message = runtime_->delivery.fetch(std::clamp(left, 0.0, slice_seconds));
+      message = node_->fetch(std::clamp(left, 0.0, slice_seconds));
     }
     if (message) return to_tuple(*message);
     if (timeout && left <= slice_seconds) break;
@@ -326,12 +274,12 @@ nb::object Engine::fetch(std::optional<double> timeout, nb::handle is_abandoned)
 
 void Engine::put_back(const Message& message) {
   const Released released;
-  runtime_->delivery.put_back(message);
+  node_->put_back(message);
 }
 
 void Engine::wake_receivers() {
   const Released released;
-  runtime_->delivery.wake_receivers();
+  node_->wake_receivers();
 }
 
 // --- other nodes ---
@@ -350,7 +298,7 @@ nb::object Engine::nodes() {
 nb::object Engine::wait_for(nb::handle target, double timeout) {
   check();
   const std::string name = name_in(target);
-  return to_object(without_lock([&] { return runtime_->wait_for(name, timeout, is_interrupted); }));
+  return to_object(without_lock([&] { return node_->wait_for(name, timeout, is_interrupted); }));
 }
 
 void Engine::on_join(nb::handle handle) {
@@ -371,11 +319,11 @@ Engine::Names Engine::remove_stale() {
 }
 
 // Who comes second does not wait, and the services may be needed yet.
-void Engine::close(double drain_seconds) {
+void Engine::close(const std::function<void()>& leave) {
   const bool is_first = !std::exchange(is_closing_, true);
   {
     const Released released;
-    node_->close(drain_seconds);
+    leave();
   }
   if (is_first) given_.forget();
 }

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/runtime.hpp"
 #include "settling.hpp"
-#include "speed/node.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::python {
 
@@ -69,20 +68,20 @@ class Engine {
 
   std::uint32_t generation() const { return node_->generation(); }
   const std::string& root() const { return node_->root(); }
-  bool polling() const { return runtime_->context.polling; }
+  bool polling() const { return node_->polling(); }
   bool closed() const { return node_->closed(); }
-  void check() const { runtime_->check_usable(); }
-  void close(double drain_seconds);
+  void check() const { node_->check(); }
+  void close(double drain_seconds) { close([&] { node_->close(drain_seconds); }); }
+  void close(double drain_seconds, const PresentWork& work) { close([&] { work.close(*node_, drain_seconds); }); }
   Given& given() { return given_; }
 
  private:
   template <class HandOver>
   void give(nb::handle callable, HandOver hand_over);
-  Value ask(const std::string& target, wire::EnvelopeType type, Map body, double timeout);
+  void close(const std::function<void()>& leave);
 
-  std::shared_ptr<runtime::Runtime> runtime_;
-  std::unique_ptr<Node> node_;
   std::shared_ptr<Settling> settling_;
+  std::unique_ptr<EmbeddedNode> node_;
   Given given_;
   bool is_closing_ = false;
 };

@@ -3,7 +3,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <map>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <typeinfo>
 
@@ -15,51 +18,18 @@ namespace {
 
 nb::object class_of(const char* name) { return nb::module_::import_("speed.errors").attr(name); }
 
-// The codes that two classes share are told by the C++ class.
-const char* shared_code(const Error& error) {
-  if (dynamic_cast<const WireError*>(&error) != nullptr) return "WireError";
-  if (dynamic_cast<const RegistrationError*>(&error) != nullptr && error.code() == "INVALID_STATE") {
-    return "RegistrationError";
-  }
-  if (error.code() == "INVALID_STATE") return "NodeStateError";
-  return nullptr;
+// Python's class has the name of C++'s, but for the base of all.
+std::string class_name(const Error& error) {
+  const char* const mangled = typeid(error).name();
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr), &std::free);
+  const std::string_view full(name == nullptr ? mangled : name.get());
+  return std::string(full.substr(full.rfind(':') + 1));
 }
 
-std::string class_name(const Error& error) {
-  static const std::map<std::string, std::string, std::less<>> names{
-      {"CONFIGURATION", "ConfigurationError"},
-      {"KEY_FILE", "KeyFileError"},
-      {"ROOT", "RootError"},
-      {"INVALID_NAME", "InvalidNameError"},
-      {"DURABILITY", "DurabilityError"},
-      {"SERVICE_EXISTS", "ServiceExistsError"},
-      {"NAME_TAKEN", "NameTakenError"},
-      {"LEASE_LOST", "LeaseLostError"},
-      {"NODE_CLOSED", "NodeClosedError"},
-      {"FORKED_NODE", "ForkedNodeError"},
-      {"DELIVERY", "DeliveryError"},
-      {"UNKNOWN_NODE", "UnknownNodeError"},
-      {"NODE_LEFT", "NodeLeftError"},
-      {"INBOX_FULL", "InboxFullError"},
-      {"STORAGE", "StorageError"},
-      {"PAYLOAD_TOO_LARGE", "PayloadTooLargeError"},
-      {"UNSERIALISABLE", "UnserialisableError"},
-      {"NOT_ACKNOWLEDGED", "NotAcknowledgedError"},
-      {"SEGMENT_STORE", "SegmentStoreError"},
-      {"CALL_FAILED", "CallError"},
-      {"SERVICE_NOT_FOUND", "ServiceNotFoundError"},
-      {"ACCESS_DENIED", "AccessDeniedError"},
-      {"INVALID_ARGUMENTS", "InvalidArgumentsError"},
-      {"EXECUTION_FAILED", "ExecutionFailedError"},
-      {"TIMEOUT", "CallTimeoutError"},
-      {"SEGMENTS_LOST", "SegmentsLostError"},
-      {"WITHDRAWN", "CallWithdrawnError"},
-      {"LEAVING", "NodeLeavingError"},
-      {"INTERNAL_ERROR", "InternalError"},
-  };
-  if (const char* const shared = shared_code(error)) return shared;
-  const auto found = names.find(error.code());
-  return found == names.end() ? "SpeedError" : found->second;
+// One that Python has no class for is told as the base of all.
+nb::object class_for(const Error& error) {
+  const nb::module_ errors = nb::module_::import_("speed.errors");
+  return nb::getattr(errors, class_name(error).c_str(), errors.attr("SpeedError"));
 }
 
 const char* name_of(Execution execution) {
@@ -68,7 +38,7 @@ const char* name_of(Execution execution) {
 }
 
 nb::object plain(const Error& error) {
-  const nb::object kind = class_of(class_name(error).c_str());
+  const nb::object kind = class_for(error);
   const std::string text = error.what();
   if (const auto* const wire = dynamic_cast<const WireError*>(&error)) {
     return kind(wire->reason(), text.substr(std::min(text.size(), wire->reason().size() + 2)));

@@ -1,7 +1,7 @@
 #include "large.hpp"
 
 #include "convert.hpp"
-#include "runtime/message_state.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::python {
 
@@ -48,7 +48,7 @@ nb::object read_large(const Message& message, std::size_t begin, std::size_t end
   return bytes_of(data);
 }
 
-std::size_t whole_size(const Message& message) { return message.state().large->size(); }
+std::size_t whole_size(const Message& message) { return encoded_size(message); }
 
 nb::object whole(const Message& message) {
   ByteView data;

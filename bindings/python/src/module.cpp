@@ -11,7 +11,7 @@
 #include "errors.hpp"
 #include "large.hpp"
 #include "options.hpp"
-#include "runtime/message_state.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::python {
 
@@ -48,16 +48,13 @@ void make_engine(Engine* self, const std::string& name, const std::string& root,
 // What this thread runs: any thread may give its place up for it, and take it back.
 class Present {
  public:
-  bool block(nb::handle) { return here_.job != nullptr && here_.workers->give_place(here_.job); }
-  void resume(nb::handle) { here_.workers->take_place(here_.job); }
+  bool block(nb::handle) { return work_.give_place(); }
+  void resume(nb::handle) { work_.take_place(); }
   // Closes a node on a thread that counts as the one which runs this.
-  void close(Engine& engine, double drain_seconds) const {
-    const runtime::Workers::As as(here_);
-    engine.close(drain_seconds);
-  }
+  void close(Engine& engine, double drain_seconds) const { engine.close(drain_seconds, work_); }
 
  private:
-  runtime::Workers::Present here_ = runtime::Workers::present();
+  PresentWork work_;
 };
 
 // A place that is given up; entered and left on one thread.
@@ -70,7 +67,7 @@ class Place {
   }
 
  private:
-  std::optional<runtime::Workers::Away> away_;
+  std::optional<PlaceGiven> away_;
 };
 
 // For Python's collector: what Python code gave to an object, which may hold the object in turn.
@@ -111,7 +108,7 @@ NB_MODULE(speed_native, module) {
       .def("whole", &whole)
       .def_prop_ro("large_size", &large_size)
       .def_prop_ro("whole_size", &whole_size)
-      .def_prop_ro("finished", [](const speed::Message& message) { return message.state().finished.load(); })
+      .def_prop_ro("finished", &speed::is_finished)
       .def_prop_ro("topic", &speed::Message::topic)
       .def_prop_ro("message_id", &speed::Message::message_id)
       .def_prop_ro("traceparent", &speed::Message::traceparent);
@@ -120,7 +117,7 @@ NB_MODULE(speed_native, module) {
       .def("is_set", &Cancellation::is_set)
       .def("wait", &Cancellation::wait, arg("timeout").none() = nb::none())
       .def("call_when_set", &Cancellation::call_when_set);
-  // While it is entered, the work that this thread runs holds no place (T-3).
+  // While it is entered, the work that this thread runs holds no place among the running.
   nb::class_<Place>(module, "Place")
       .def(nb::init<>())
       .def("__enter__", &Place::enter)
@@ -167,7 +164,7 @@ NB_MODULE(speed_native, module) {
       .def("on_lost", &Engine::on_lost)
       .def("remove_stale", &Engine::remove_stale)
       .def("check", &Engine::check)
-      .def("close", &Engine::close)
+      .def("close", [](Engine& engine, double drain_seconds) { engine.close(drain_seconds); })
       .def_prop_ro("generation", &Engine::generation)
       .def_prop_ro("polling", &Engine::polling)
       .def_prop_ro("root", &Engine::root)

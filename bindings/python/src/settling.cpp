@@ -5,8 +5,6 @@
 
 #include "convert.hpp"
 #include "errors.hpp"
-#include "fs/bell.hpp"
-#include "runtime/calls.hpp"
 
 namespace speed::python {
 
@@ -16,17 +14,17 @@ constexpr int most_helpers = 256;
 
 }  // namespace
 
-void Settling::add(const Kept& future, core::Outcome outcome) {
+void Settling::add(const Kept& future, Answer answer) {
   bool was_queued = false;
   bool no_worker_comes = false;
   {
     const std::lock_guard guard(lock_);
-    ended_.push_back({future, std::move(outcome)});
+    ended_.push_back({future, std::move(answer)});
     was_queued = std::exchange(is_queued_, true);
     no_worker_comes = is_over_;
   }
   if (no_worker_comes) return help();
-  if (!was_queued) workers_.follow([self = shared_from_this()] { self->settle(); });
+  if (!was_queued) node_->run([self = shared_from_this()] { self->settle(); });
 }
 
 void Settling::look() {
@@ -50,7 +48,7 @@ void Settling::end() {
 void Settling::help() {
   ++helpers_;
   std::thread([self = shared_from_this()] {
-    fs::block_signals();
+    block_signals();
     self->settle();
     --self->helpers_;
   }).detach();  // what the program hung on a future may hold it for ever
@@ -74,11 +72,10 @@ void Settling::settle() {
 void Settling::settle_one(Ended one) {
   nb::object result = nb::none();
   nb::object error = nb::none();
-  const core::Outcome outcome = runtime::read(std::move(one.outcome));
-  if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) {
-    error = to_exception(*failure);
-  } else {
-    result = to_object(std::get<Value>(outcome));
+  try {
+    result = to_object(one.answer.value());
+  } catch (...) {
+    error = to_exception(std::current_exception());
   }
   PyObject* const arguments[] = {one.future.get(), result.ptr(), error.ptr()};
   PyObject* const done =

@@ -1,7 +1,7 @@
 // Futures whose calls ended, settled many at once: one taking of the interpreter lock for all answers of a turn.
 //
 // A worker settles them. But all workers may wait for futures, and what the program hung on one may wait for the next:
-// where the oldest stays, a thread of its own goes on (S-7).
+// where the oldest stays, a thread of its own goes on.
 // Threads: all methods may be called from any thread.
 #pragma once
 
@@ -12,18 +12,19 @@
 #include <mutex>
 #include <optional>
 
-#include "core/pending_calls.hpp"
 #include "gil.hpp"
-#include "runtime/workers.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::python {
 
 class Settling : public std::enable_shared_from_this<Settling> {
  public:
   // `settle(future, result, error)` is Python's; it may run what waits for the future.
-  Settling(runtime::Workers& workers, PyObject* settle) : workers_(workers), settle_(settle) {}
+  explicit Settling(PyObject* settle) : settle_(settle) {}
 
-  void add(const Kept& future, core::Outcome outcome);
+  void begin(EmbeddedNode& node) { node_ = &node; }  // whose workers settle; it outlives what is added
+
+  void add(const Kept& future, Answer answer);
 
   // If the oldest future is the one that was there the last time, its worker is held up: another thread begins.
   void look();
@@ -34,14 +35,14 @@ class Settling : public std::enable_shared_from_this<Settling> {
  private:
   struct Ended {
     Kept future;
-    core::Outcome outcome;
+    Answer answer;
   };
   std::optional<Ended> next();
   void help();
   void settle();
   void settle_one(Ended one);
 
-  runtime::Workers& workers_;
+  EmbeddedNode* node_ = nullptr;
   const Kept settle_;
   std::mutex lock_;  // guards what follows
   std::deque<Ended> ended_;

@@ -23,7 +23,7 @@ class AccessPolicy {
 
   // InvalidNameError for a pattern that breaks the rule; then nothing changes.
   void allow(const std::vector<std::string>& patterns);
-  // An exact name stays denied under a granted family.
+  // An exact name stays denied under a granted family.
   void deny(const std::vector<std::string>& patterns);
 
   bool allows(std::string_view name) const;

@@ -16,10 +16,10 @@ namespace speed {
 
 class Column {
  public:
-  // Numbers of C-3. A timestamp is microseconds since 1970 UTC.
+  // Numbers as columns.md gives them. A timestamp is microseconds since 1970 UTC.
   enum class Kind : std::uint8_t { int64 = 1, float64, boolean, utf8, binary, timestamp, decimal };
 
-  // The column in `body` (C-2), copied once. WireError BAD_PAYLOAD if it breaks a rule of C-5.
+  // The column in `body`, copied once. WireError BAD_PAYLOAD if it breaks a rule of columns.md.
   static Column parse(std::span<const std::byte> body);
 
   // Columns of rows, and of rows that may be null.

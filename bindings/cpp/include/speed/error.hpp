@@ -27,7 +27,7 @@
 
 namespace speed {
 
-// Whether the service of a call that failed has run: whether it is safe to call again (S-8).
+// Whether the service of a call that failed has run: whether it is safe to call again.
 enum class Execution {
   not_begun,     // nothing ran: call again
   may_have_run,  // look before you repeat it

@@ -26,7 +26,7 @@ class FileSource : public segment::Source {
 // Writes a payload into a file, which is made or replaced; in bounded memory. StorageError.
 void save(const segment::Source& payload, const std::string& path);
 
-// Told after each segment: bytes of the payload that were written, and all of them (G-20).
+// Told after each segment: bytes of the payload that were written, and all of them.
 using Progress = std::function<void(std::size_t written, std::size_t total)>;
 
 }  // namespace speed

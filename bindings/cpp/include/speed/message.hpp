@@ -44,9 +44,9 @@ class Message {
   std::optional<std::string> causality_parent() const;
   std::optional<std::string> publisher_id() const;  // what the publisher says of itself
   std::string publisher_team() const;
-  std::optional<std::string> signed_by() const;  // the trusted key whose signature holds (M-17)
-  std::optional<std::string> opened_by() const;  // the key that the payload was encrypted for (M-21)
-  std::string data_classification() const;       // empty means internal (M-28)
+  std::optional<std::string> signed_by() const;  // the trusted key whose signature holds
+  std::optional<std::string> opened_by() const;  // the key that the payload was encrypted for
+  std::string data_classification() const;       // empty means internal
   bool contains_pii() const;
   std::optional<std::string> traceparent() const;   // W3C; null when absent or not valid
   std::map<std::string, std::string> labels() const;

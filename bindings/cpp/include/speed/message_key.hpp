@@ -1,4 +1,4 @@
-// Keys of messages (registry_spec/messages.md, M-26): what signs and encrypts beside the sealing of envelopes.
+// Keys of messages (registry_spec/messages.md): what signs and encrypts beside the sealing of envelopes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace speed {
 
-enum class FipsMode { off, rfc, strict };  // strict: only what NIST approves (M-24)
+enum class FipsMode { off, rfc, strict };  // strict: only what NIST approves
 
 // What a key may be used for.
 struct KeyBounds {
@@ -29,7 +29,7 @@ class MessageKey {
  public:
   struct State;
 
-  // Reads the JSON object of M-26. KeyRefusedError, WeakAlgorithmError, UnknownAlgorithmError, NotAvailableError.
+  // Reads a key as a JSON object, as messages.md describes it. KeyRefusedError, WeakAlgorithmError, UnknownAlgorithmError, NotAvailableError.
   static MessageKey parse(std::string_view json);
   static MessageKey generate(const std::string& id, std::string_view algorithm, const KeyBounds& bounds = {});
 

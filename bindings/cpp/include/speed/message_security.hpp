@@ -1,4 +1,4 @@
-// What a node does to its messages, and what it believes of others' (registry_spec/messages.md, M-16 to M-28, M-32).
+// What a node does to its messages, and what it believes of others' (registry_spec/messages.md).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class SignaturePolicy {
   require  // these are refused as well
 };
 
-// In this order; what a message does not say is internal (M-28).
+// In this order; what a message does not say is internal.
 enum class Classification { public_, internal, confidential, restricted };
 
 // The settings of a node; all have a use alone. Names are those of key sets in `keys`.
@@ -42,7 +42,7 @@ struct Protection {
   std::optional<std::string> compression = {};
   std::optional<Classification> classification = {};
   bool contains_pii = false;
-  bool direct = false;  // RSA of the payload itself (M-22)
+  bool direct = false;  // RSA of the payload itself
   std::string aad = {};   // further bytes that are authenticated, not encrypted
 };
 

@@ -26,7 +26,7 @@ namespace runtime {
 class Runtime;
 }
 
-// What becomes of a message whose handler failed, or whose handling ended the process too often (S-17).
+// What becomes of a message whose handler failed, or whose handling ended the process too often.
 enum class OnError {
   dead_letter,  // it is kept, for `speed dead`
   retry,        // it is tried again, up to `max_deliveries` times in all; then it is kept
@@ -45,7 +45,7 @@ struct NodeOptions {
   // The name will not come back: once the node is gone and what it wrote is read, nothing of it stays. For programs that
   // run once under a name made for that.
   bool ephemeral = false;
-  bool polling = false;                   // never ring, as where there are no FIFOs (L-22)
+  bool polling = false;                   // never ring, as where there are no FIFOs
   std::string name_space = "default";     // in the metadata of messages
   double spin_seconds = 60e-6;              // how long a reader polls after activity before it sleeps; 0 to 0.01
   std::string language = "c++";            // what the entry says
@@ -137,7 +137,6 @@ class Node {
 
   // NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
   explicit Node(const std::string& name, const NodeOptions& options = {});
-  explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // for bindings, which use its parts as well
   ~Node();  // closes
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -162,19 +161,19 @@ class Node {
               const CallOptions& options = {});
 
   // --- messages: in the receiver's lane when these return. Errors before that are those of a call; with `ack` also
-  // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule (M-5).
-  // MessageError: what it cannot be protected with (M-17 to M-28) ---
+  // NotAcknowledgedError, and the error of the receiver's handler. WireError: metadata that breaks a rule.
+  // MessageError: what it cannot be protected with ---
   std::string send(const std::string& target, const Value& payload, const SendOptions& options = {});  // its id
   // One message whose payload is the bytes of a file or another source; what no envelope holds (64 MiB) goes in
   // segments and in little memory, and with each the timeout begins anew. With `ack` also SegmentsLostError, if the
-  // receiver gave it up (G-18 to G-20).
+  // receiver gave it up.
   std::string send_large(const std::string& target, const segment::Source& payload, const SendOptions& options = {},
                          const Progress& progress = {});
   // Sends all payloads to `target` in segments of so many bytes at most, as a bridge may need; with a parity rate, what
   // it loses is recovered, and the size is a multiple of 64. Nothing ends it. ConfigurationError.
   void segment(const std::string& target, std::optional<std::size_t> segment_size, double parity_rate = 0);
   // In their order, up to 64 or 64 KiB and one in a write with one ring; `ack` is refused. On an error the messages of
-  // that write and those after it were not accepted, except those that a StorageError counts (L-5).
+  // that write and those after it were not accepted, except those that a StorageError counts.
   void send_all(const std::string& target, const std::vector<Value>& payloads, const SendOptions& options = {});
   void on_message(MessageHandler handler);  // on the workers, in order for each sender; ConfigurationError: has one
   // The next message, null after the timeout; finishes the one returned before.
@@ -213,7 +212,8 @@ class Node {
   // Leaves in the order of RFC 6.4.6: stop accepting, finish, remove the entry, release, tell others.
   void close(double drain_seconds = 10.0);
 
- private:
+ protected:
+  explicit Node(std::shared_ptr<runtime::Runtime> runtime);  // one that does not read yet: it starts here
   runtime::Runtime& open() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
 
   std::shared_ptr<runtime::Runtime> runtime_;  // shared with threads that a service holds up beyond the end

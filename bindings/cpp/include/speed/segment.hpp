@@ -15,12 +15,12 @@
 
 namespace speed::segment {
 
-inline constexpr std::size_t shard_unit = 64;      // shards are whole units of so many bytes (G-2, G-6)
-inline constexpr std::size_t max_head_bytes = 62;  // all of a segment but its payload (G-1)
+inline constexpr std::size_t shard_unit = 64;      // shards are whole units of so many bytes
+inline constexpr std::size_t max_head_bytes = 62;  // all of a segment but its payload
 
 using Hash = std::array<std::byte, 32>;
 
-// Keccak-256 with the padding of the competition, as it was before SHA-3 (G-3).
+// Keccak-256 with the padding of the competition, as it was before SHA-3.
 Hash keccak256(ByteView data);
 
 // One valid segment. `data_count` and `parity_count` are the k and m of the rules; `payload` is a view of what it was
@@ -39,7 +39,7 @@ struct Segment {
 };
 
 Bytes write_segment(const Segment& segment);
-// A view into `data`. WireError BAD_SEGMENT names the first field that breaks G-2.
+// A view into `data`. WireError BAD_SEGMENT names the first field that breaks a rule.
 Segment read_segment(ByteView data);
 
 // Where the bytes of a payload are read from. What `read` returns holds until its next call with the same `room`,
@@ -77,7 +77,7 @@ class Splitter {
   using Visitor = std::function<void(const Segment&)>;  // its payload holds until it returns
 
   // `parity_rate`: parity for each data segment, 0 for none. ConfigurationError when the size is 0, or no multiple of
-  // 64 though parity is wanted (G-4).
+  // 64 though parity is wanted.
   explicit Splitter(std::size_t segment_size, double parity_rate = 0.125);
 
   // PayloadTooLargeError if it needs more than 255 segments.
@@ -96,7 +96,7 @@ class Splitter {
 void cut(const Source& payload, const Shape& shape, const Splitter::Visitor& each,
          const std::optional<Hash>& known = std::nullopt);
 
-// Bounds of what a receiver keeps (G-15); in segments.md each has its name.
+// Bounds of what a receiver keeps; in segments.md each has its name.
 struct Limits {
   std::size_t payload_bytes = 1 << 30;
   std::size_t reconstructions = 256;
@@ -110,7 +110,7 @@ struct Limits {
   double completion_seconds = 600;
 };
 
-// Whose payload it is: sender, type of its envelopes, hash (G-12).
+// Whose payload it is: sender, type of its envelopes, hash.
 struct Key {
   std::string sender;
   unsigned kind = 0;
@@ -119,7 +119,7 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-enum class Verdict { kept, duplicate, complete, done };  // G-13
+enum class Verdict { kept, duplicate, complete, done };  // what became of one segment
 const char* name_of(Verdict verdict);
 
 struct Outcome {

@@ -57,7 +57,7 @@ struct Request {
     }
   }
 
-  // The arguments that are columns, of equally many rows (C-6); InvalidArgumentsError when they differ.
+  // The arguments that are columns, of equally many rows; InvalidArgumentsError when they differ.
   Columns columns() const;
 
   // Likewise, but `otherwise` when it is missing.
@@ -109,7 +109,7 @@ class Service {
 using ServiceFunction = std::function<Response(const Request&)>;
 
 // A function of one row as a service of batches, and of single calls, which it answers as before: columns among the
-// arguments are handed to it row by row, and its results make a column. The first row that fails is named (C-6, C-7).
+// arguments are handed to it row by row, and its results make a column. The first row that fails is named.
 ServiceFunction by_row(ServiceFunction row);
 
 }  // namespace speed

@@ -1,4 +1,4 @@
-// Values that travel in calls and messages: the type table of registry_spec/wire.md (W-15).
+// Values that travel in calls and messages: the type table of registry_spec/wire.md.
 // Threads: a Value is plain data; share it between threads as you would a std::string.
 #pragma once
 
@@ -16,6 +16,8 @@
 #include "speed/column.hpp"
 
 namespace speed {
+
+inline constexpr std::size_t max_value_depth = 32;  // of arrays and maps within each other
 
 class Value;
 struct Member;

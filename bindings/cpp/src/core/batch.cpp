@@ -55,12 +55,12 @@ Value answer(const ServiceFunction& service, const Request& request, std::size_t
   try {
     Response response = service(request);
     if (response.ok()) return std::move(response.result);
-    if (response.error_code == "INVALID_ARGUMENTS") {
-      throw InvalidArgumentsError(at + response.error_message, with_row(response.details, row));
-    }
-    throw ExecutionFailedError(at + response.error_message, with_row(response.details, row));
-  } catch (const CallError&) {
-    throw;
+    if (response.error_code == "INVALID_ARGUMENTS") throw InvalidArgumentsError(response.error_message, response.details);
+    throw ExecutionFailedError(response.error_message, response.details);
+  } catch (const InvalidArgumentsError& error) {
+    throw InvalidArgumentsError(at + error.what(), with_row(error.details(), row));
+  } catch (const CallError& error) {
+    throw ExecutionFailedError(at + error.what(), with_row(error.details(), row));
   } catch (const std::exception& error) {
     throw ExecutionFailedError(at + error.what(), with_row({}, row));
   }

@@ -8,7 +8,7 @@
 
 namespace speed::core {
 
-// One settled run of bytes, `start` to `end` from the start of the segment: an authenticated envelope, or damage.
+// One settled run of bytes, `start` to `end` from the start of the file: an authenticated envelope, or damage.
 struct Item {
   wire::Refusal refusal = wire::Refusal::ok;  // not ok: damage, and why; truncated for a torn tail
   wire::Header header;
@@ -26,10 +26,10 @@ struct Scan {
   bool more = false;         // a limit ended the scan
 };
 
-// A run of bytes of one segment; what is authentic among them is opened where it lies.
+// A run of bytes of one lane file; what is authentic among them is opened where it lies.
 struct Window {
   std::span<std::byte> bytes;
-  std::uint64_t base = 0;  // where they lie in the segment
+  std::uint64_t base = 0;  // where they lie in the file
   std::uint32_t generation = 0;
   bool final = false;       // no byte will follow
   bool suspicious = false;  // an incomplete envelope is checked for a lying length (L-16)

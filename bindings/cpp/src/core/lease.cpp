@@ -4,14 +4,14 @@
 
 namespace speed::core {
 
-Verdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
+LeaseVerdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
               std::optional<bool> process_alive, std::int64_t unchanged_ms) {
   if (!tenure.boot_id.empty() && tenure.boot_id == observer_boot_id) {
-    if (process_alive == false) return Verdict::stale;
+    if (process_alive == false) return LeaseVerdict::stale;
     const std::int64_t age = monotonic_ms - tenure.heartbeat_monotonic_ms;
-    if (age >= 0) return age > tenure.lease ? Verdict::stale : Verdict::live;
+    if (age >= 0) return age > tenure.lease ? LeaseVerdict::stale : LeaseVerdict::live;
   }
-  return unchanged_ms > tenure.lease ? Verdict::stale : Verdict::watch;
+  return unchanged_ms > tenure.lease ? LeaseVerdict::stale : LeaseVerdict::watch;
 }
 
 void check_lease(std::int64_t lease_ms, std::int64_t heartbeat_ms, std::int64_t late_ms) {

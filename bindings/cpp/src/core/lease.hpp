@@ -9,7 +9,7 @@
 
 namespace speed::core {
 
-enum class Verdict {
+enum class LeaseVerdict {
   live,
   stale,
   watch,  // undecidable by clock or process: stale once it stayed unchanged for a whole lease
@@ -31,7 +31,7 @@ struct Tenure {
 //   same   any      0 to a lease       live
 //   same   any      in the future      watch, stale after an unchanged lease
 //   other  unknown  not comparable     watch, stale after an unchanged lease
-Verdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
+LeaseVerdict judge(const Tenure& tenure, const std::string& observer_boot_id, std::int64_t monotonic_ms,
               std::optional<bool> process_alive, std::int64_t unchanged_ms);
 
 // ConfigurationError unless the lease exceeds three heartbeats.

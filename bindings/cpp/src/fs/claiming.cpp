@@ -70,11 +70,11 @@ class Claiming {
   EntryPtr wait_until_stale() {
     while (true) {
       Registry::Judged judged = registry_.judge(name_);
-      if (judged.entry == nullptr || judged.verdict == core::Verdict::stale || registry_.is_gone(*judged.entry)) {
+      if (judged.entry == nullptr || judged.verdict == core::LeaseVerdict::stale || registry_.is_gone(*judged.entry)) {
         return judged.entry;
       }
-      EntryPtr holder = judged.verdict == core::Verdict::live || !waiting_.allowed ? judged.entry : nullptr;
-      while (judged.verdict == core::Verdict::watch && holder == nullptr) {
+      EntryPtr holder = judged.verdict == core::LeaseVerdict::live || !waiting_.allowed ? judged.entry : nullptr;
+      while (judged.verdict == core::LeaseVerdict::watch && holder == nullptr) {
         std::this_thread::sleep_for(watch_pause);
         const Registry::Judged again = registry_.judge(name_);
         if (again.entry == nullptr || *again.entry != *judged.entry) holder = again.entry;

@@ -15,28 +15,28 @@ constexpr int torn_reads = 3;
 
 }  // namespace
 
-void Outstanding::add(wire::SegmentName segment, std::uint64_t size) {
-  segments_[segment].written += size;
+void Outstanding::add(wire::LaneFileName file, std::uint64_t size) {
+  files_[file].written += size;
   bytes_ += size;
 }
 
 void Outstanding::commit(const wire::Position& position) {
-  while (!segments_.empty() && segments_.begin()->first < position.file()) {
-    const Size& size = segments_.begin()->second;
+  while (!files_.empty() && files_.begin()->first < position.file()) {
+    const Size& size = files_.begin()->second;
     bytes_ -= size.written - size.freed;
-    segments_.erase(segments_.begin());
+    files_.erase(files_.begin());
   }
-  const auto here = segments_.find(position.file());
-  if (here == segments_.end() || position.offset <= here->second.freed) return;
+  const auto here = files_.find(position.file());
+  if (here == files_.end() || position.offset <= here->second.freed) return;
   const std::uint64_t freed = std::min(position.offset, here->second.written);
   bytes_ -= freed - here->second.freed;
   here->second.freed = freed;
 }
 
-std::vector<SegmentSize> segments_in(int dir_fd) {
-  std::vector<SegmentSize> found;
+std::vector<LaneFileSize> lane_files_in(int dir_fd) {
+  std::vector<LaneFileSize> found;
   for (const DirectoryEntry& entry : list_directory(dir_fd, max_lane_files)) {
-    const auto name = wire::parse_segment(entry.name);
+    const auto name = wire::parse_lane_file(entry.name);
     struct stat status {};
     if (!name) continue;
     if (fstatat(dir_fd, entry.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -45,7 +45,7 @@ std::vector<SegmentSize> segments_in(int dir_fd) {
     }
     if (S_ISREG(status.st_mode)) found.push_back({*name, static_cast<std::uint64_t>(status.st_size)});
   }
-  std::ranges::sort(found, {}, &SegmentSize::name);
+  std::ranges::sort(found, {}, &LaneFileSize::name);
   return found;
 }
 

@@ -1,4 +1,4 @@
-// What a sender may read of a lane: its segments' sizes and the receiver's cursor (L-6).
+// What a sender may read of a lane: its files' sizes and the receiver's cursor (L-6).
 // Threads: not thread-safe; the link's lock guards it.
 #pragma once
 
@@ -13,31 +13,31 @@ namespace speed::fs {
 
 inline constexpr std::size_t max_lane_files = 65536;
 
-// Bytes written and not committed, per segment.
+// Bytes written and not committed, per file.
 class Outstanding {
  public:
-  void add(wire::SegmentName segment, std::uint64_t size);
+  void add(wire::LaneFileName file, std::uint64_t size);
   // Everything before this position is committed; a position never takes back what it freed.
   void commit(const wire::Position& position);
   std::uint64_t bytes() const { return bytes_; }
-  std::size_t segments() const { return segments_.size(); }
+  std::size_t files() const { return files_.size(); }
 
  private:
   struct Size {
     std::uint64_t written = 0;
     std::uint64_t freed = 0;
   };
-  std::map<wire::SegmentName, Size> segments_;
+  std::map<wire::LaneFileName, Size> files_;
   std::uint64_t bytes_ = 0;
 };
 
-struct SegmentSize {
-  wire::SegmentName name;
+struct LaneFileSize {
+  wire::LaneFileName name;
   std::uint64_t bytes = 0;
 };
 
-// The segments of a lane in order; links and the like are left out.
-std::vector<SegmentSize> segments_in(int dir_fd);
+// The files of a lane in order; links and the like are left out.
+std::vector<LaneFileSize> lane_files_in(int dir_fd);
 
 // A valid cursor of the lane, null otherwise; a torn read (it is just being rewritten) is tried again.
 std::optional<wire::Cursor> read_cursor(int dir_fd, std::uint32_t generation, const std::vector<wire::Key>& keys);

@@ -6,10 +6,10 @@ namespace speed::fs {
 
 namespace {
 
-// Records the newest older segment and its size; zeros where none is left: nothing old counts.
+// Records the newest older file and its size; zeros where none is left: nothing old counts.
 void fence_lane(int lane, std::uint32_t generation, const wire::Key& lane_key) {
   wire::Fence fence{generation, {}, 0};
-  for (const SegmentSize& one : segments_in(lane)) {
+  for (const LaneFileSize& one : lane_files_in(lane)) {
     if (one.name.generation >= generation) break;
     fence.old = one.name;
     fence.size = one.bytes;

@@ -17,8 +17,8 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t clock_back_ns = 20'000'000;  // a time so far ahead is no tick that goes on: the clock was set back
 
 void sort_in(Listing& listing, const std::string& filename) {
-  if (const auto segment = wire::parse_segment(filename)) {
-    listing.segments.push_back(*segment);
+  if (const auto file = wire::parse_lane_file(filename)) {
+    listing.files.push_back(*file);
   } else if (const auto cursor = wire::parse_cursor(filename)) {
     listing.cursors.push_back(*cursor);
   } else if (const auto fence = wire::parse_fence(filename)) {
@@ -77,28 +77,28 @@ Listing LaneFiles::list() {
   const std::int64_t modified = modified_ns(status_of(directory()));
   listed_mtime_ = is_settled(modified) ? modified : -1;
   for (const DirectoryEntry& entry : list_directory(directory(), max_lane_files)) sort_in(listing, entry.name);
-  std::ranges::sort(listing.segments);
+  std::ranges::sort(listing.files);
   std::ranges::sort(listing.fences, std::greater<>());
   std::ranges::sort(listing.cursors, std::greater<>());
   std::ranges::sort(listing.deliveries, std::greater<>());
   return listing;
 }
 
-Fd LaneFiles::open_segment(wire::SegmentName segment) const {
-  return open_regular(directory(), wire::segment_name(segment), owners_);
+Fd LaneFiles::open_file(wire::LaneFileName file) const {
+  return open_regular(directory(), wire::lane_file_name(file), owners_);
 }
 
-std::uint64_t LaneFiles::segment_bytes(wire::SegmentName segment) const {
+std::uint64_t LaneFiles::size_of(wire::LaneFileName file) const {
   struct stat status {};
-  const std::string name = wire::segment_name(segment);
+  const std::string name = wire::lane_file_name(file);
   const bool there = fstatat(directory(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!there && errno != ENOENT) throw_errno(name);
   return there ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
-bool LaneFiles::has_segment(wire::SegmentName segment) const {
+bool LaneFiles::has_file(wire::LaneFileName file) const {
   try {
-    open_segment(segment);
+    open_file(file);
     return true;
   } catch (const std::system_error& error) {
     if (is_gone(error)) return false;

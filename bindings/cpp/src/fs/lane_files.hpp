@@ -1,4 +1,4 @@
-// One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10).
+// One lane directory as its receiver sees it: listing, files, fences, the own cursor (L-10).
 // Threads: not thread-safe; the lane's lock guards it.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace speed::fs {
 
-// What lies in a lane directory: segments in order, fences and cursors by generation, the newest first.
+// What lies in a lane directory: files in order, fences and cursors by generation, the newest first.
 struct Listing {
-  std::vector<wire::SegmentName> segments;
+  std::vector<wire::LaneFileName> files;
   std::vector<std::uint32_t> fences;
   std::vector<std::uint32_t> cursors;
   std::vector<std::uint32_t> deliveries;
@@ -32,9 +32,9 @@ class LaneFiles {
   Listing list();
   bool changed() const;  // whether a file came or went since the last listing, as far as time stamps tell
 
-  Fd open_segment(wire::SegmentName segment) const;
-  std::uint64_t segment_bytes(wire::SegmentName segment) const;  // 0 if there is none
-  bool has_segment(wire::SegmentName segment) const;             // it can be opened now, whatever was listed
+  Fd open_file(wire::LaneFileName file) const;
+  std::uint64_t size_of(wire::LaneFileName file) const;  // 0 if there is none
+  bool has_file(wire::LaneFileName file) const;             // it can be opened now, whatever was listed
   void remove(const std::string& filename);  // if it is there
   void put_aside(const std::string& filename, std::string_view reason);
 

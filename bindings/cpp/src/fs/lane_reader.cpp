@@ -114,9 +114,9 @@ std::optional<wire::Cursor> LaneReader::newest_cursor() {
 }
 
 wire::Position LaneReader::lane_end() const {
-  if (listing_.segments.empty()) return position_;
-  const wire::SegmentName last = listing_.segments.back();
-  return {last.generation, last.segment, files_.segment_bytes(last)};
+  if (listing_.files.empty()) return position_;
+  const wire::LaneFileName last = listing_.files.back();
+  return {last.generation, last.number, files_.size_of(last)};
 }
 
 // Redelivers the next envelope that a former process had begun and not finished.
@@ -134,7 +134,7 @@ void LaneReader::read_again(std::vector<Received>& received) {
 bool LaneReader::find_again(const wire::Unfinished& entry, std::vector<Received>& received) {
   core::Scan scan;
   try {
-    const Fd fd = files_.open_segment(entry.start.file());
+    const Fd fd = files_.open_file(entry.start.file());
     for (std::size_t want = chunk_bytes;; want = scan.needed) {
       const std::size_t length = fill(fd.get(), entry.start.offset, want);
       scan = decoder_.scan({{buffer_.data(), length}, entry.start.offset, entry.start.generation}, 1);
@@ -169,12 +169,12 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
   }
   std::uint64_t taken = 0;
   while (received.empty() && taken < read_bytes) {
-    if (!segment_ && !open_next(now)) return false;
+    if (!file_ && !open_next(now)) return false;
     const bool final = successor().has_value();
     const Passed passed = read_window(received, most, now, scan, final);
     taken += passed.cost;
     if (passed.at_end && final) {
-      leave_segment();
+      leave_file();
     } else if (passed.at_end && !successor()) {
       return false;
     }
@@ -183,12 +183,12 @@ bool LaneReader::read(std::vector<Received>& received, std::size_t most, double 
 }
 
 bool LaneReader::grew() const {
-  if (!segment_) return false;
-  const std::uint64_t end = end_of(segment_.get());
+  if (!file_) return false;
+  const std::uint64_t end = end_of(file_.get());
   return end > seen_ && end >= position_.offset + needed_;
 }
 
-// `last`: the segment had a successor before this read, so no byte follows what it brings (L-17).
+// `last`: the file had a successor before this read, so no byte follows what it brings (L-17).
 LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std::size_t most, double now, bool scan,
                                            bool last) {
   const wire::Position from = position_;
@@ -214,22 +214,22 @@ LaneReader::Passed LaneReader::read_window(std::vector<Received>& received, std:
     return {has_damage(scanned) ? std::max(scanned.consumed, chunk_bytes) : scanned.consumed, false};
   }
   if (scanned.consumed > 0 || ended) return {scanned.consumed, length < want || ended};
-  // An incomplete envelope fills the window. More of it may be there, and in a segment that nobody writes to any more
+  // An incomplete envelope fills the window. More of it may be there, and in a file that nobody writes to any more
   // the next window is all that is left.
-  return {0, !last && file_bytes(segment_.get()) - from.offset < scanned.needed};
+  return {0, !last && file_bytes(file_.get()) - from.offset < scanned.needed};
 }
 
 // Whether a large envelope that was incomplete at the last periodic look, and seemed to tell no lie (L-16), has neither
 // grown since nor met a fence.
 bool LaneReader::is_as_it_was() const {
-  return suspected_ > 0 && needed_ > chunk_bytes && suspected_ == file_bytes(segment_.get()) &&
+  return suspected_ > 0 && needed_ > chunk_bytes && suspected_ == file_bytes(file_.get()) &&
          suspected_fences_ == fences_.size();
 }
 
 // How much to read: a chunk, or all of a large envelope once it is there; 0: wait for it.
 std::size_t LaneReader::window_bytes(bool whole) const {
   if (needed_ <= chunk_bytes) return chunk_bytes;
-  const std::uint64_t size = file_bytes(segment_.get());
+  const std::uint64_t size = file_bytes(file_.get());
   const auto available = static_cast<std::size_t>(size - std::min(size, position_.offset));
   if (available < needed_ && !whole) return 0;
   return std::max(chunk_bytes, std::min(needed_, available + 1));
@@ -237,7 +237,7 @@ std::size_t LaneReader::window_bytes(bool whole) const {
 
 // Null if the next turn goes on.
 std::optional<std::size_t> LaneReader::fill_window(std::size_t want, bool last) {
-  const int fd = segment_.get();
+  const int fd = file_.get();
   const std::uint64_t offset = position_.offset;
   if (want > slice_bytes && file_bytes(fd) >= offset + want) {
     if (!gather(want)) return std::nullopt;
@@ -256,7 +256,7 @@ bool LaneReader::gather(std::size_t want) {
   giant_.reserve(want);
   const std::size_t size = std::min(slice_bytes, want - giant_.size());
   const std::span<std::byte> room(giant_.data() + giant_.size(), size);
-  const std::size_t length = read_at(segment_.get(), room, position_.offset + giant_.size());
+  const std::size_t length = read_at(file_.get(), room, position_.offset + giant_.size());
   giant_.extend(length);
   return length < size || giant_.size() == want;
 }
@@ -286,7 +286,7 @@ void LaneReader::put_aside(const core::Item& damage, std::uint64_t base, bool to
   count("damaged_" + lower(code));
   const auto from = static_cast<std::size_t>(damage.start - base);
   const auto size = static_cast<std::size_t>(std::min(damage.end - damage.start, sample_bytes));
-  quarantine_.put(buffer_.view().subspan(from, size), source_ + " " + wire::segment_name(position_.file()), code,
+  quarantine_.put(buffer_.view().subspan(from, size), source_ + " " + wire::lane_file_name(position_.file()), code,
                   damage.start);
 }
 
@@ -297,7 +297,7 @@ void LaneReader::accept(const core::Scan& scan, const wire::Position& from, std:
     const core::SequenceVerdict verdict = link_.judge(item.header.sequence);
     if (verdict != core::SequenceVerdict::next) count(name_of(verdict));
     if (verdict > core::SequenceVerdict::gap) continue;
-    const wire::Position start{from.generation, from.segment, item.start};
+    const wire::Position start{from.generation, from.number, item.start};
     progress_.dispatched(item.header.sequence, start, item.end);
     received.push_back({item.header, item.payload, may_be_repeated(item.header, start), is_doubtful(start)});
   }
@@ -340,11 +340,11 @@ bool LaneReader::begin(std::uint64_t sequence) {
   return commit();
 }
 
-// Writes the cursor, then removes segments that nothing needs any more (L-14, L-17). False: it could not be written.
+// Writes the cursor, then removes files that nothing needs any more (L-14, L-17). False: it could not be written.
 bool LaneReader::commit() {
   const wire::Cursor cursor = progress_.cursor(generation_);
   const bool written = write_cursor(cursor);
-  if (listing_.segments.empty() || listing_.segments.front() >= cursor.position.file()) return written;
+  if (listing_.files.empty() || listing_.files.front() >= cursor.position.file()) return written;
   if (!written && unfinished() > 0) return false;
   // Without space for a cursor only this frees some; the next start begins at what is left.
   remove_passed(cursor);
@@ -372,17 +372,17 @@ bool LaneReader::write_cursor(const wire::Cursor& cursor) {
 }
 
 void LaneReader::remove_passed(const wire::Cursor& cursor) {
-  std::erase_if(listing_.segments, [&](const wire::SegmentName& segment) {
-    const auto lies_here = [&](const wire::Unfinished& entry) { return entry.start.file() == segment; };
-    if (segment >= cursor.position.file() || std::ranges::any_of(cursor.unfinished, lies_here)) return false;
-    files_.remove(wire::segment_name(segment));
+  std::erase_if(listing_.files, [&](const wire::LaneFileName& file) {
+    const auto lies_here = [&](const wire::Unfinished& entry) { return entry.start.file() == file; };
+    if (file >= cursor.position.file() || std::ranges::any_of(cursor.unfinished, lies_here)) return false;
+    files_.remove(wire::lane_file_name(file));
     return true;
   });
 }
 
 void LaneReader::rest() {
   if (dirty_ > 0) commit();
-  segment_.close();
+  file_.close();
   files_.rest();
 }
 

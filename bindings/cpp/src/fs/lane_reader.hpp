@@ -51,7 +51,7 @@ class LaneReader {
   // fails; what was not returned is read again.
   bool read(std::vector<Received>& received, std::size_t most, double now, bool scan);
 
-  bool grew() const;  // whether the segment at hand goes on behind what was read
+  bool grew() const;  // whether the file at hand goes on behind what was read
 
   // Marks an envelope as done and commits, unless `lazy`: then with the next commit or scan.
   void finish(std::uint64_t sequence, bool lazy);
@@ -101,9 +101,9 @@ class LaneReader {
   void look(double now);
   void read_fences();
   std::size_t before_fence(std::size_t length);
-  std::optional<wire::SegmentName> successor() const;
-  std::optional<wire::SegmentName> first_from(wire::SegmentName segment);
-  void leave_segment();
+  std::optional<wire::LaneFileName> successor() const;
+  std::optional<wire::LaneFileName> first_from(wire::LaneFileName file);
+  void leave_file();
   bool open_next(double now);
   bool write_cursor(const wire::Cursor& cursor);
   void rewrite();
@@ -130,14 +130,14 @@ class LaneReader {
   wire::Position position_;
   core::LinkReceiver link_;
   core::Progress progress_;
-  Fd segment_;
+  Fd file_;
   std::uint64_t seen_ = 0;  // end of what was read of it
   std::size_t needed_ = 0;  // bytes that the incomplete envelope at the position claims
   std::uint64_t suspected_ = 0;       // end of the file when an incomplete envelope was looked through for a lie
   std::size_t suspected_fences_ = 0;  // that were known then
   wire::Deliveries deliveries_;
   std::vector<wire::Fence> fences_;
-  std::optional<wire::SegmentName> fenced_;
+  std::optional<wire::LaneFileName> fenced_;
   double looked_ = -1e9;
   std::uint64_t dirty_ = 0;  // bytes finished and not committed
   std::uint32_t committed_generation_ = 0;  // of the sender, at the committed position: a crash leads back there

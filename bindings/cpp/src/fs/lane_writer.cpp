@@ -44,50 +44,50 @@ LaneWriter::LaneWriter(const std::string& root, const std::string& source, const
 void LaneWriter::append(ByteView envelopes, const std::vector<std::size_t>& ends) {
   if (!lane_ || monotonic_seconds() - verified_ > verify_seconds) verify();
   if (settings_.publish_whole) return publish(envelopes, ends.size());
-  if (!segment_fd_) open_segment();
+  if (!file_) open_file();
   std::size_t written = 0;
   while (written < envelopes.size()) {
-    const ssize_t count = ::write(segment_fd_.get(), envelopes.data() + written, envelopes.size() - written);
+    const ssize_t count = ::write(file_.get(), envelopes.data() + written, envelopes.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const std::system_error error = last_error();
       grown(written);
       // Never cut off: the reader may have read torn bytes already. A successor also lets the receiver remove this
-      // segment, which may be what frees the space that is missing (L-5).
-      if (segment_size_ > 0) leave_segment();
+      // file, which may be what frees the space that is missing (L-5).
+      if (file_size_ > 0) leave_file();
       fail(error, static_cast<std::size_t>(std::ranges::upper_bound(ends, written) - ends.begin()));
     }
     written += static_cast<std::size_t>(count);
   }
   grown(written);
-  if (segment_size_ >= settings_.segment_bytes) leave_segment();
+  if (file_size_ >= settings_.segment_bytes) leave_file();
 }
 
 void LaneWriter::grown(std::uint64_t written) {
-  segment_size_ += written;
-  outstanding_.add({generation_, segment_}, written);
+  file_size_ += written;
+  outstanding_.add({generation_, number_}, written);
 }
 
-// Creates the next free segment of this generation (L-2).
-void LaneWriter::open_segment() {
-  while (!segment_fd_) {
+// Creates the next free file of this generation (L-2).
+void LaneWriter::open_file() {
+  while (!file_) {
     try {
-      segment_fd_ = create_file(lane_.get(), wire::segment_name({generation_, segment_ + 1}), true);
+      file_ = create_file(lane_.get(), wire::lane_file_name({generation_, number_ + 1}), true);
     } catch (const std::system_error& error) {
       if (error.code().value() != EEXIST) {
         close();
         fail(error, 0);
       }
     }
-    ++segment_;
+    ++number_;
   }
-  segment_size_ = 0;
+  file_size_ = 0;
   created_ = true;
 }
 
-// Makes one complete segment appear at once (L-23).
+// Makes one complete file appear at once (L-23).
 void LaneWriter::publish(ByteView batch, std::size_t envelopes) {
-  const std::string name = wire::segment_name({generation_, segment_ + 1});
+  const std::string name = wire::lane_file_name({generation_, number_ + 1});
   const std::string temporary = wire::temporary_name(name);
   try {
     unlink_quietly(lane_.get(), temporary);
@@ -97,15 +97,15 @@ void LaneWriter::publish(ByteView batch, std::size_t envelopes) {
     put_in_place(lane_.get(), temporary, name);
   } catch (const UnclearRenameError& error) {
     unlink_quietly(lane_.get(), temporary);
-    ++segment_;  // neither its number nor the counters may be used again: it may be there
+    ++number_;  // neither its number nor the counters may be used again: it may be there
     fail(error, envelopes);
   } catch (const std::system_error& error) {
     unlink_quietly(lane_.get(), temporary);
     fail(error, 0);
   }
-  ++segment_;
+  ++number_;
   created_ = true;
-  outstanding_.add({generation_, segment_}, batch.size());
+  outstanding_.add({generation_, number_}, batch.size());
 }
 
 bool LaneWriter::has_room(std::uint64_t size) {
@@ -119,22 +119,22 @@ bool LaneWriter::has_room(std::uint64_t size) {
   }
   if (outstanding_.bytes() == 0 || fits(size)) return true;
   // Only behind a successor does the reader pass what was torn (L-17), which may be what takes the room.
-  if (!segment_fd_ && !settings_.publish_whole && outstanding_.segments() < wire::limits::max_lane_segments) {
-    open_segment();
+  if (!file_ && !settings_.publish_whole && outstanding_.files() < wire::limits::max_lane_segments) {
+    open_file();
   }
   return false;
 }
 
 bool LaneWriter::fits(std::uint64_t size) const {
   return outstanding_.bytes() + size <= settings_.window_bytes &&
-         outstanding_.segments() < wire::limits::max_lane_segments;
+         outstanding_.files() < wire::limits::max_lane_segments;
 }
 
-Flush::Flush(Fd segment, Fd lane, std::string inbox)
-    : segment_(std::move(segment)), lane_(std::move(lane)), inbox_(std::move(inbox)) {}
+Flush::Flush(Fd file, Fd lane, std::string inbox)
+    : file_(std::move(file)), lane_(std::move(lane)), inbox_(std::move(inbox)) {}
 
 void Flush::run() const {
-  if (segment_ && fdatasync(segment_.get()) != 0) throw_errno("fdatasync");
+  if (file_ && fdatasync(file_.get()) != 0) throw_errno("fdatasync");
   if (!lane_) return;
   if (fsync(lane_.get()) != 0) throw_errno("fsync");
   // Each holds the name of the one before: the inbox, its node's directory, the root.
@@ -143,7 +143,7 @@ void Flush::run() const {
 }
 
 Flush LaneWriter::begin_flush() {
-  Flush flush(duplicate(segment_fd_), created_ ? duplicate(lane_) : Fd(), inbox_);
+  Flush flush(duplicate(file_), created_ ? duplicate(lane_) : Fd(), inbox_);
   created_ = false;
   return flush;
 }
@@ -182,20 +182,20 @@ void LaneWriter::open_lane() {
   lane_ = std::move(lane);
   lane_inode_ = status.st_ino;
   outstanding_ = {};
-  for (const SegmentSize& one : segments_in(lane_.get())) {
+  for (const LaneFileSize& one : lane_files_in(lane_.get())) {
     outstanding_.add(one.name, one.bytes);
-    if (one.name.generation == generation_) segment_ = std::max(segment_, one.name.segment);
+    if (one.name.generation == generation_) number_ = std::max(number_, one.name.number);
   }
 }
 
-// A flush that fails here is told to whoever appended to the segment and waits for its flush.
-void LaneWriter::leave_segment() {
-  const Fd left = std::move(segment_fd_);
+// A flush that fails here is told to whoever appended to the file and waits for its flush.
+void LaneWriter::leave_file() {
+  const Fd left = std::move(file_);
   if (settings_.durable && fdatasync(left.get()) != 0) flush_failed(last_error().code());
 }
 
 void LaneWriter::close() {
-  if (segment_fd_) leave_segment();
+  if (file_) leave_file();
   if (settings_.durable && created_ && lane_) sync_created();
   lane_.close();
 }

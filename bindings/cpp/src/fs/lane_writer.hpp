@@ -1,4 +1,4 @@
-// The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23).
+// The sender's end of a lane: whole envelopes appended to numbered files (L-2 to L-7, L-23).
 // Threads: not thread-safe; the link's lock guards every method.
 #pragma once
 
@@ -11,19 +11,19 @@ namespace speed::fs {
 
 struct LaneSettings {
   std::uint64_t window_bytes = wire::limits::lane_window_bytes;    // written and not yet committed, at most
-  std::uint64_t segment_bytes = wire::limits::segment_bytes;       // from there on the next segment begins
-  bool publish_whole = false;                                      // each batch is one complete segment (L-23)
-  bool durable = false;                                            // a segment is flushed before it is left (L-7)
+  std::uint64_t segment_bytes = wire::limits::segment_bytes;       // from there on the next file begins
+  bool publish_whole = false;                                      // each batch is one complete file (L-23)
+  bool durable = false;                                            // a file is flushed before it is left (L-7)
 };
 
 // What makes all that was appended survive a power cut (L-7), on descriptors of its own: others may append while it runs.
 class Flush {
  public:
-  Flush(Fd segment, Fd lane, std::string inbox);  // without a lane no file was created
+  Flush(Fd file, Fd lane, std::string inbox);  // without a lane no file was created
   void run() const;                               // from any thread; std::system_error when the device refuses
 
  private:
-  Fd segment_;
+  Fd file_;
   Fd lane_;
   std::string inbox_;
 };
@@ -47,14 +47,14 @@ class LaneWriter {
   std::uint64_t failed_flushes() const { return failed_flushes_; }
   [[noreturn]] void refuse_flush() const;
 
-  void close();  // the next append begins a new segment
+  void close();  // the next append begins a new file
 
  private:
   bool fits(std::uint64_t size) const;
   void verify();
   void open_lane();
-  void open_segment();
-  void leave_segment();
+  void open_file();
+  void leave_file();
   void sync_created();
   void publish(ByteView batch, std::size_t envelopes);
   void grown(std::uint64_t written);
@@ -69,9 +69,9 @@ class LaneWriter {
   Fd lane_;
   ino_t lane_inode_ = 0;
   double verified_ = 0;  // when the path was last seen to lead to `lane_`, monotonic seconds
-  Fd segment_fd_;
-  std::uint32_t segment_ = 0;
-  std::uint64_t segment_size_ = 0;
+  Fd file_;
+  std::uint32_t number_ = 0;
+  std::uint64_t file_size_ = 0;
   Outstanding outstanding_;
   bool created_ = false;  // a file came since the last flush
   std::uint64_t failed_flushes_ = 0;

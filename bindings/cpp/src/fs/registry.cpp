@@ -164,21 +164,21 @@ Registry::Judged Registry::judge(const std::string& name) {
   return {known->entry, judge(*known, now)};
 }
 
-core::Verdict Registry::judge(const Known& known, std::int64_t now) const {
-  if (known.gone) return core::Verdict::stale;
+core::LeaseVerdict Registry::judge(const Known& known, std::int64_t now) const {
+  if (known.gone) return core::LeaseVerdict::stale;
   const wire::Entry& entry = *known.entry;
   const core::Tenure tenure{entry.boot_id, entry.lease, entry.heartbeat_monotonic_ms};
-  const core::Verdict fresh = core::judge(tenure, observer_.boot_id, now, std::nullopt, now - known.since_ms);
+  const core::LeaseVerdict fresh = core::judge(tenure, observer_.boot_id, now, std::nullopt, now - known.since_ms);
   // A heartbeat that is not even due proves life without a look at the process.
   const bool proven = now - entry.heartbeat_monotonic_ms < entry.heartbeat_interval;
-  if (fresh != core::Verdict::live || proven) return fresh;
+  if (fresh != core::LeaseVerdict::live || proven) return fresh;
   const Identity process{entry.pid, entry.pid_start, entry.pid_namespace, entry.host, entry.boot_id};
   return core::judge(tenure, observer_.boot_id, now, process_alive(process, observer_), now - known.since_ms);
 }
 
 EntryPtr Registry::live(const std::string& name) {
   Judged judged = judge(name);
-  return judged.verdict == core::Verdict::stale ? nullptr : std::move(judged.entry);
+  return judged.verdict == core::LeaseVerdict::stale ? nullptr : std::move(judged.entry);
 }
 
 EntryPtr Registry::surely_live(const std::string& name) {
@@ -266,7 +266,7 @@ bool Registry::remove_stale_entry(const std::string& name) {
 }
 
 bool Registry::is_over(const Judged& judged) const {
-  return judged.entry != nullptr && (judged.verdict == core::Verdict::stale || is_gone(*judged.entry));
+  return judged.entry != nullptr && (judged.verdict == core::LeaseVerdict::stale || is_gone(*judged.entry));
 }
 
 bool Registry::remove(const wire::Entry& entry) const {
@@ -284,7 +284,7 @@ bool Registry::remove(const wire::Entry& entry) const {
 bool Registry::is_abandoned(const std::string& name) {
   const std::int64_t now = monotonic_ms();
   const auto known = look(name);
-  if (known == nullptr || known->entry == nullptr || judge(*known, now) != core::Verdict::stale) return false;
+  if (known == nullptr || known->entry == nullptr || judge(*known, now) != core::LeaseVerdict::stale) return false;
   const wire::Entry& entry = *known->entry;
   const std::int64_t age = now - entry.heartbeat_monotonic_ms;
   const bool is_neighbour = entry.boot_id == observer_.boot_id && age >= 0;

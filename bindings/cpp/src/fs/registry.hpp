@@ -37,7 +37,7 @@ class Registry {
 
   struct Judged {
     EntryPtr entry;
-    core::Verdict verdict = core::Verdict::stale;
+    core::LeaseVerdict verdict = core::LeaseVerdict::stale;
   };
   Judged judge(const std::string& name);
 
@@ -83,7 +83,7 @@ class Registry {
   EntryPtr read_file(const std::string& name) const;
   EntryPtr read_file(const std::string& name, const std::string& path) const;
   EntryPtr try_file(const std::string& name, const std::string& path) const;
-  core::Verdict judge(const Known& known, std::int64_t now) const;
+  core::LeaseVerdict judge(const Known& known, std::int64_t now) const;
   bool is_over(const Judged& judged) const;
   bool remove(const wire::Entry& entry) const;
   void remember(const std::string& name, std::shared_ptr<const Known> known);

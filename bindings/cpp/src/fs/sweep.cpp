@@ -60,7 +60,7 @@ bool is_forgettable(Registry& registry, const std::string& name) {
   if (!claims.is_ephemeral(newest)) return false;
   const Registry::Judged judged = registry.judge(name);
   if (judged.entry != nullptr && judged.entry->generation == newest) {
-    return judged.verdict == core::Verdict::stale || registry.is_gone(*judged.entry);
+    return judged.verdict == core::LeaseVerdict::stale || registry.is_gone(*judged.entry);
   }
   const std::optional<Claimant> claimant = claims.read(newest);
   return claims.is_released(newest) || (claimant && claimant->is_dead(registry.observer()));

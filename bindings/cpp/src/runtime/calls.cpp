@@ -85,7 +85,7 @@ core::Completion Waiter::completion() {
 Value Waiter::result(Workers& workers, const std::function<bool()>& interrupted) {
   std::optional<Workers::Away> away;
   if (!state_->done) away.emplace();
-  if (!state_->done) workers.lead(state_->done, interrupted);
+  if (!state_->done) workers.read_until(state_->done, interrupted);
   std::unique_lock guard(state_->lock);
   const auto done = [&] { return state_->done.load(); };
   if (!interrupted) state_->changed.wait(guard, done);
@@ -120,8 +120,8 @@ core::Completion answered_once(core::Completion completion) {
   };
 }
 
-Calls::Calls(Context& context, Links& links, std::function<void(double)> heed)
-    : context_(context), links_(links), heed_(std::move(heed)) {}
+Calls::Calls(Context& context, Links& links, std::function<void(double)> wake_by)
+    : context_(context), links_(links), wake_by_(std::move(wake_by)) {}
 
 // What fails here was not written: nothing ran.
 std::string Calls::start(const Call& call, core::Completion completion) {
@@ -173,7 +173,7 @@ std::function<void(std::uint64_t)> Calls::losses(const LinkPtr& link, const std:
     }
   };
   return [this, target = link->target(), deadline, lost](std::uint64_t sequence) {
-    expect(target, sequence, deadline, lost);
+    track_ack(target, sequence, deadline, lost);
   };
 }
 
@@ -202,7 +202,7 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
   std::vector<std::uint64_t> entered;  // several on a link with a segment size
   const auto enter = [&](std::uint64_t sequence) {
     entered.push_back(sequence);
-    expect(target, sequence, deadline, completion);
+    track_ack(target, sequence, deadline, completion);
   };
   try {
     link->send({type, wire::flag_ack_requested, {&payload, 1}, deadline, false, enter, unordered});
@@ -212,7 +212,7 @@ void Calls::send_acknowledged(const std::string& target, wire::EnvelopeType type
   }
 }
 
-void Calls::expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
+void Calls::track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion) {
   track(key_of(target, sequence),
         {target, deadline, core::PendingCall::Kind::acknowledgement, std::move(completion)});
 }
@@ -233,7 +233,7 @@ void Calls::track(std::string key, core::PendingCall call) {
     if (ended_ != nullptr) std::rethrow_exception(afresh(ended_));  // nobody would complete it
     table_.add(std::move(key), std::move(call));
   }
-  heed_(deadline);
+  wake_by_(deadline);
 }
 
 void Calls::forget(const std::string& key) {
@@ -273,7 +273,7 @@ void Calls::withdraw(const std::string& target, const std::string& id) {
     if (!table_.holds(id)) return;
     withdrawn_[target].push_back(id);
   }
-  heed_(0);  // whoever reads tells
+  wake_by_(0);  // whoever reads tells
 }
 
 void Calls::tell_withdrawn() {

@@ -10,11 +10,10 @@
 #include "fs/lane_reader.hpp"
 #include "runtime/outgoing.hpp"
 #include "runtime/workers.hpp"
+#include "speed/embedding.hpp"
 #include "wire/control.hpp"
 
 namespace speed::runtime {
-
-struct Interrupted {};
 
 // A blocked thread's place for one outcome; its thread may read by itself.
 class Waiter {
@@ -23,7 +22,7 @@ class Waiter {
   bool done() const { return state_->done; }
   // Blocks until completed; the deadline bounds the wait. Work that waits gives up its place (T-3). Throws Interrupted
   // when `interrupted`, which is asked now and then, says so: the answer is then nobody's.
-  Value result(Workers& workers, const std::function<bool()>& interrupted = {});
+  Value result(Workers& workers, const IsInterrupted& interrupted = {});
 
  private:
   struct State {
@@ -44,8 +43,8 @@ core::Completion answered_once(core::Completion completion);
 
 class Calls {
  public:
-  // `heed(deadline)` has whoever reads notice a new deadline (monotonic seconds) in time.
-  Calls(Context& context, Links& links, std::function<void(double)> heed);
+  // `wake_by(deadline)` has whoever reads notice a new deadline (monotonic seconds) in time.
+  Calls(Context& context, Links& links, std::function<void(double)> wake_by);
 
   struct Call {
     std::string target;
@@ -65,7 +64,7 @@ class Calls {
                          bool unordered, core::Completion completion);
 
   // An acknowledgement under one of several sequences; `forget` is for those that are not awaited any more.
-  void expect(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
+  void track_ack(const std::string& target, std::uint64_t sequence, double deadline, core::Completion completion);
   void forget(const std::string& target, std::uint64_t sequence);
   bool waits_for(const std::string& source) const;  // an answer of this node is awaited
 
@@ -96,7 +95,7 @@ class Calls {
 
   Context& context_;
   Links& links_;
-  std::function<void(double)> heed_;
+  std::function<void(double)> wake_by_;
   mutable std::mutex lock_;
   core::PendingCalls table_;
   std::map<std::string, std::vector<std::string>> withdrawn_;  // by target: ids that it is to be told

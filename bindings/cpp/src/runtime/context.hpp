@@ -113,7 +113,7 @@ struct Context {
 
   const wire::Keyring& keyring() const { return keys->keyring(); }
 
-  // Lanes that may hold files open, and links: each has a directory and a segment, and a cursor or a bell.
+  // Lanes that may hold files open, and links: each has a directory and a file, and a cursor or a bell.
   std::size_t most_lanes() const { return std::max(min_awake, 2 * max_open_files / 3 / files_each); }
   std::size_t most_links() const { return std::max(min_awake, max_open_files / 3 / files_each); }
   static constexpr std::size_t files_each = 3;

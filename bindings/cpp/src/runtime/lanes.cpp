@@ -95,7 +95,7 @@ InboundLanePtr InboundLanes::open_if_changed(const wire::NodeId& id, double now)
   return known == names_.end() || is_unchanged(id, known->second) ? nullptr : open(id, now);
 }
 
-// A sender that is live again may go on in the segment that it had, which does not show in the directory.
+// A sender that is live again may go on in the lane file that it had, which does not show in the directory.
 bool InboundLanes::is_unchanged(const wire::NodeId& id, const std::string& source) const {
   const auto passed = passed_.find(id);
   return passed != passed_.end() && passed->second == inbox_.changed_at(source) &&

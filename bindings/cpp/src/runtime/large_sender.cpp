@@ -48,7 +48,7 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
   std::vector<std::uint64_t> tracked;
   const auto track = [&](std::uint64_t sequence) {
     tracked.push_back(sequence);
-    calls_.expect(target, sequence, fs::monotonic_seconds() + wire::limits::reconstruction_seconds, answered);
+    calls_.track_ack(target, sequence, fs::monotonic_seconds() + wire::limits::reconstruction_seconds, answered);
   };
   const auto forget = [&] {
     for (const std::uint64_t sequence : tracked) calls_.forget(target, sequence);
@@ -63,7 +63,7 @@ bool LargeSender::send_acknowledged(const std::string& target, wire::EnvelopeTyp
       report(progress, one, written, payload.size());
     });
     const double deadline = fs::monotonic_seconds() + timeout_seconds;
-    for (const std::uint64_t sequence : tracked) calls_.expect(target, sequence, deadline, answered);
+    for (const std::uint64_t sequence : tracked) calls_.track_ack(target, sequence, deadline, answered);
   } catch (const AnsweredAlready&) {
     context_.stats.count("payloads_given_up");
   } catch (...) {

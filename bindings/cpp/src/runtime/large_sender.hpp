@@ -20,7 +20,7 @@ class LargeSender {
   // `interrupted`, which is asked now and then.
   bool send_acknowledged(const std::string& target, wire::EnvelopeType type, const segment::Source& payload,
                          double timeout_seconds, const Progress& progress = {},
-                         const std::function<bool()>& interrupted = {}, bool unordered = false) const;
+                         const IsInterrupted& interrupted = {}, bool unordered = false) const;
 
  private:
   LinkPtr link_to(const std::string& target, std::size_t payload_bytes) const;

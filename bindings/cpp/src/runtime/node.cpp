@@ -5,6 +5,7 @@
 #include "fs/clock.hpp"
 #include "runtime/publishing.hpp"
 #include "runtime/runtime.hpp"
+#include "runtime/sending.hpp"
 #include "speed/error.hpp"
 #include "wire/control.hpp"
 #include "wire/message.hpp"
@@ -17,9 +18,6 @@ using wire::EnvelopeType;
 
 namespace {
 
-// What goes in one write: so many messages, or so many bytes and one message.
-constexpr std::size_t sent_at_once = 64;
-constexpr std::size_t bytes_at_once = 64 << 10;
 constexpr std::size_t large_answer_bytes = 64 << 10;
 
 // A function as a service object.
@@ -251,8 +249,7 @@ void Node::send_all(const std::string& target, const std::vector<Value>& payload
     node.stamp(fields);
     node.encode(payload, fields, options.protection, encoded);
     ends.push_back(encoded.size());
-    const bool full = ends.size() == sent_at_once || encoded.size() >= bytes_at_once;
-    if (!full && &payload != &payloads.back()) continue;
+    if (!runtime::is_full(ends.size(), encoded.size()) && &payload != &payloads.back()) continue;
     send_batch(node, target, encoded, ends, deadline);
     encoded.clear();
     ends.clear();

@@ -2,19 +2,14 @@
 // Threads: for the worker that is to handle the message, or the thread that fetches it.
 #pragma once
 
-#include <stdexcept>
-
 #include "runtime/arrival.hpp"
 #include "runtime/context.hpp"
+#include "speed/embedding.hpp"
 
 namespace speed::runtime {
 
-// What a message is to be checked or opened with is away for the moment: it is tried again (S-17).
-struct Unavailable : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Checks and opens a message. False if it was refused: it is answered and finished. Throws Unavailable.
+// Checks and opens a message. False if it was refused: it is answered and finished. Throws Unavailable when
+// what it is to be checked or opened with is away for the moment: it is tried again (S-17).
 bool open_message(Context& context, const Replies& replies, Message::State& message);
 
 }  // namespace speed::runtime

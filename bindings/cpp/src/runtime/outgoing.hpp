@@ -46,7 +46,7 @@ class OutgoingLink {
   void cut(std::shared_ptr<const segment::Splitter> splitter);
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
-  void rest();       // the next envelope begins a new segment and opens the bell again
+  void rest();       // the next envelope begins a new lane file and opens the bell again
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
@@ -111,7 +111,7 @@ class Links {
   LinkPtr granted(const std::string& target);
 
   // The link to `target` whatever it grants: for replies, to which the request gave the right (S-10).
-  // A new generation of the target gets a new segment: another lane may lie there.
+  // A new generation of the target gets a new lane file: another lane may lie there.
   LinkPtr open(const std::string& target, std::uint32_t generation);
 
   void cut(const std::string& target, std::shared_ptr<const segment::Splitter> splitter);

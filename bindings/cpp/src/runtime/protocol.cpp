@@ -50,7 +50,7 @@ Protocol::Protocol(Context& context, std::unique_ptr<fs::Bell> bell, std::unique
 
 void Protocol::wake() { resume(context_.id); }
 
-void Protocol::heed(double deadline) {
+void Protocol::wake_by(double deadline) {
   if (deadline < waits_until_) wake();
 }
 

@@ -30,7 +30,7 @@ class Protocol {
   void step(bool wait);
 
   void wake();
-  void heed(double deadline);       // has a new deadline noticed, if the present wait could outlast it
+  void wake_by(double deadline);    // has a new deadline noticed, if the present wait could outlast it
   void look_again();                // scans the whole inbox soon: a grant may have opened a lane that waits
   void watch_reader(OutgoingLink& link);  // learns at once when the reader of that bell dies (EPOLLERR)
   void nobody_hears(const std::string& name);  // a ring found no reader (L-9): it may have died

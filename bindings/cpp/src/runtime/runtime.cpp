@@ -58,7 +58,7 @@ Runtime::Runtime(std::size_t size)
     : links(context),
       workers(size),
       answers(context, links),
-      calls(context, links, [this](double deadline) { protocol->heed(deadline); }),
+      calls(context, links, [this](double deadline) { protocol->wake_by(deadline); }),
       large(context, links, calls, workers),
       serving(context, links, workers, answers),
       delivery(context, workers),
@@ -316,7 +316,7 @@ wire::Block<10> Runtime::random_bytes() {
   return bytes;
 }
 
-NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted) {
+NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
   wire::check_node_name(target);
   const double deadline = fs::monotonic_seconds() + timeout_seconds;
   const Workers::Away away;
@@ -331,8 +331,8 @@ NodeInfo Runtime::wait_for(const std::string& target, double timeout_seconds, co
   }
 }
 
-Runtime::Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
-                            const std::function<bool()>& interrupted) {
+Sent Runtime::send(const std::string& target, const Value& payload, const SendOptions& options,
+                            const IsInterrupted& interrupted) {
   const wire::MessageFields fields = fields_of(options);
   wire::Buffer encoded = context.buffers.take();
   encode(payload, fields, options.protection, encoded);
@@ -341,8 +341,8 @@ Runtime::Sent Runtime::send(const std::string& target, const Value& payload, con
   return {fields.message_id, waiting};
 }
 
-Runtime::Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
-                                  const SendOptions& options, const Progress& progress, const std::function<bool()>& interrupted) {
+Sent Runtime::send_large(const std::string& target, const segment::Source& payload,
+                                  const SendOptions& options, const Progress& progress, const IsInterrupted& interrupted) {
   if (protects(options.protection)) {  // what protects it is over all of its bytes (M-16)
     if (payload.size() > wire::limits::max_payload_bytes) {
       throw NotAvailableError("what no envelope holds is neither signed nor encrypted: send it in parts");
@@ -363,7 +363,7 @@ Runtime::Sent Runtime::send_large(const std::string& target, const segment::Sour
 }
 
 bool Runtime::send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                           const Progress& progress, const std::function<bool()>& interrupted) {
+                           const Progress& progress, const IsInterrupted& interrupted) {
   constexpr auto type = wire::EnvelopeType::message;
   const double timeout = options.timeout_seconds;
   if (message.size() > wire::limits::max_payload_bytes) {

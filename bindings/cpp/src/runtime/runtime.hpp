@@ -23,17 +23,12 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   void check_usable() const;  // NodeClosedError, LeaseLostError, ForkedNodeError
   bool is_forked() const { return fork_mark_.is_copied(); }
-  // One that was sent; `waiting`: it was acknowledged, and waits there for the program to take it.
-  struct Sent {
-    std::string id;
-    bool waiting = false;
-  };
   // Each sends one message. If the options ask for its acknowledgement, they wait for that;
   // Interrupted when `interrupted`, which is asked now and then.
   Sent send(const std::string& target, const Value& payload, const SendOptions& options,
-            const std::function<bool()>& interrupted = {});
+            const IsInterrupted& interrupted = {});
   Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
-                  const Progress& progress = {}, const std::function<bool()>& interrupted = {});
+                  const Progress& progress = {}, const IsInterrupted& interrupted = {});
   // Appends one message, protected if it is to be.
   void encode(const Value& payload, const wire::MessageFields& fields, const Protection& asked, wire::Buffer& out) const;
   bool protects(const Protection& asked) const;
@@ -42,7 +37,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   // Blocks until that node runs and lets this one write. Throws UnknownNodeError when it does not in time, Interrupted
   // when `interrupted`, which is asked now and then.
-  NodeInfo wait_for(const std::string& target, double timeout_seconds, const std::function<bool()>& interrupted = {});
+  NodeInfo wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted = {});
 
   std::mutex lock;  // orders changes of grants, services and subscriptions with their publication
   std::atomic<bool> closed = false;
@@ -75,7 +70,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void let_go();  // of what the program registered: it may hold this node
   // A whole message, in segments if no envelope holds it.
   bool send_message(const std::string& target, const segment::Source& message, const SendOptions& options,
-                    const Progress& progress, const std::function<bool()>& interrupted);
+                    const Progress& progress, const IsInterrupted& interrupted);
 
   wire::Block<10> random_bytes();
 

@@ -79,7 +79,7 @@ void Segments::accept(const LanePtr& lane, const fs::Received& received) {
 
 // Keeps a segment; returns what is to be done without the lock.
 Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) {
-  using Verdict = segment::Reassembly::Verdict;
+  using Placing = segment::Reassembly::Placing;
   restore();
   const std::size_t most = is_message(key) ? SIZE_MAX : wire::limits::max_call_bytes;
   const auto admission = reassembly_.admit(key, one, fs::monotonic_seconds(), most);
@@ -88,12 +88,12 @@ Task Segments::take(const Key& key, const Segment& one, const Arrived& arrived) 
     lost(other, "its segments were given up to make room for newer ones");
   }
   store_.remove(admission.evicted);
-  if (admission.verdict == Verdict::done || in_hand_.contains(key)) {
+  if (admission.placing == Placing::done || in_hand_.contains(key)) {
     repeated(key, arrived);
     return {};
   }
   const segment::Reconstruction& known = *reassembly_.find(key);
-  if (admission.verdict == Verdict::held) {
+  if (admission.placing == Placing::held) {
     compare(key, one);
   } else if (one.data_count == 1 && !one.is_parity) {
     in_hand_[key] = nullptr;

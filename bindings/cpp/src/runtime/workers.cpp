@@ -318,7 +318,7 @@ void Workers::take_place(const JobPtr& job) {
 
 // --- callers ---
 
-void Workers::lead(const std::atomic<bool>& done, const std::function<bool()>& interrupted) {
+void Workers::read_until(const std::atomic<bool>& done, const std::function<bool()>& interrupted) {
   const bool worker = on_worker();
   if (!worker && serves_) return;
   if (!role_.try_take()) {

@@ -68,7 +68,7 @@ class Workers {
 
   // Lets a waiting caller read by itself until it is `done`, if nobody else reads and nobody would miss it.
   // Returns early if another thread reads; then that one completes the caller.
-  void lead(const std::atomic<bool>& done, const std::function<bool()>& interrupted = {});
+  void read_until(const std::atomic<bool>& done, const std::function<bool()>& interrupted = {});
 
   void ensure_reader();  // somebody reads, since an answer is awaited that no thread waits for
 

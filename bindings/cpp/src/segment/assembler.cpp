@@ -65,14 +65,14 @@ class Assembler::Impl {
   Outcome receive(const Key& key, const Segment& segment, double now) {
     const Reassembly::Admission admission = reassembly_.admit(key, segment, now);
     for (const Key& other : admission.evicted) shards_.erase(other);
-    if (admission.verdict == Reassembly::Verdict::done) return {Verdict::done};
+    if (admission.placing == Reassembly::Placing::done) return {Verdict::done};
     MemoryShards& shards = shards_.try_emplace(key, segment.data_count, segment.parity_count).first->second;
-    if (admission.verdict == Reassembly::Verdict::held) {
+    if (admission.placing == Reassembly::Placing::held) {
       if (shards.holds(segment)) return {Verdict::duplicate};
       throw WireError("SEGMENT_CONFLICT", "has other bytes than the segment that came before");
     }
     shards.put(segment);
-    if (admission.verdict == Reassembly::Verdict::kept) return {Verdict::kept};
+    if (admission.placing == Reassembly::Placing::kept) return {Verdict::kept};
     return finish(key, shards, now);
   }
 

@@ -42,14 +42,14 @@ const Reconstruction* Reassembly::find(const Key& key) const {
 }
 
 Reassembly::Admission Reassembly::admit(const Key& key, const Segment& segment, double now, std::size_t most_bytes) {
-  if (done_.contains(key)) return {Verdict::done};
+  if (done_.contains(key)) return {Placing::done};
   const Reconstruction* const known = find(key);
   if (known != nullptr) {
     if (known->contradicts(segment)) {
       throw WireError("SEGMENT_CONFLICT", "contradicts what came before of the same payload");
     }
-    if (known->sizes.contains(segment.slot())) return {Verdict::held};
-    if (known->is_ready()) return {Verdict::done};
+    if (known->sizes.contains(segment.slot())) return {Placing::held};
+    if (known->is_ready()) return {Placing::done};
   }
   check_size(segment, std::min(most_bytes, limits_.payload_bytes));
   Reconstruction one{.key = key, .data_count = segment.data_count, .parity_count = segment.parity_count, .begun = now};
@@ -60,7 +60,7 @@ Reassembly::Admission Reassembly::admit(const Key& key, const Segment& segment, 
   one.touched = now;
   if (known != nullptr) gathering_.erase(gathering(key));
   if (one.is_ready()) {
-    admission.verdict = Verdict::ready;
+    admission.placing = Placing::ready;
     ready_.emplace(key, std::move(one));
   } else {
     gathering_.push_back(std::move(one));

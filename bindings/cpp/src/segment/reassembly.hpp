@@ -28,9 +28,9 @@ struct Reconstruction {
 
 class Reassembly {
  public:
-  enum class Verdict { kept, held, ready, done };  // held: a duplicate if the bytes are the same, else SEGMENT_CONFLICT
+  enum class Placing { kept, held, ready, done };  // held: a duplicate if the bytes are the same, else SEGMENT_CONFLICT
   struct Admission {
-    Verdict verdict = Verdict::kept;
+    Placing placing = Placing::kept;
     std::vector<Key> evicted = {};
   };
   struct Expired {

@@ -48,13 +48,13 @@ ByteView encode_cursor(const Cursor& cursor, MacKey& lane_key, Block<max_cursor_
   store(at + 6, static_cast<std::uint16_t>(cursor.unfinished.size()));
   store(at + 8, cursor.receiver_generation);
   store(at + 16, cursor.position.generation);
-  store(at + 20, cursor.position.segment);
+  store(at + 20, cursor.position.number);
   store(at + 24, cursor.position.offset);
   store(at + 32, cursor.last_sequence);
   at += cursor_head_bytes;
   for (const Unfinished& one : cursor.unfinished) {
     store(at, one.sequence);
-    store(at + 8, one.start.segment);
+    store(at + 8, one.start.number);
     store(at + 12, one.start.generation);
     store(at + 16, one.start.offset);
     at += unfinished_bytes;
@@ -130,7 +130,7 @@ Bytes encode_fence(const Fence& fence, const Key& lane_key) {
   put_magic(data, fence_magic);
   store(at + 8, fence.new_generation);
   store(at + 12, fence.old.generation);
-  store(at + 16, fence.old.segment);
+  store(at + 16, fence.old.number);
   store(at + 24, fence.size);
   put_mac(data, lane_key);
   return data;

@@ -11,10 +11,10 @@ namespace speed::wire {
 // A place in a lane; ordered as the bytes are.
 struct Position {
   std::uint32_t generation = 0;
-  std::uint32_t segment = 0;
+  std::uint32_t number = 0;
   std::uint64_t offset = 0;
 
-  SegmentName file() const { return {generation, segment}; }
+  LaneFileName file() const { return {generation, number}; }
   auto operator<=>(const Position&) const = default;
 };
 
@@ -38,7 +38,7 @@ struct Cursor {
 // The end of all that older generations of a sender wrote by right.
 struct Fence {
   std::uint32_t new_generation = 0;
-  SegmentName old;
+  LaneFileName old;
   std::uint64_t size = 0;
   bool operator==(const Fence&) const = default;
 };

@@ -167,8 +167,8 @@ bool is_shards(std::string_view filename) {
 
 bool is_temporary(std::string_view filename) { return filename.starts_with(".tmp-"); }
 
-std::string segment_name(SegmentName segment) {
-  return padded(segment.generation, 6) + "-" + padded(segment.segment, 8) + ".lane";
+std::string lane_file_name(LaneFileName file) {
+  return padded(file.generation, 6) + "-" + padded(file.number, 8) + ".lane";
 }
 
 std::string deliveries_name(std::uint32_t generation) { return "deliveries." + padded(generation, 6); }
@@ -213,15 +213,15 @@ std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_vie
   return std::pair(std::string(filename.substr(0, dot)), *generation);
 }
 
-std::optional<SegmentName> parse_segment(std::string_view filename) {
+std::optional<LaneFileName> parse_lane_file(std::string_view filename) {
   const std::size_t dash = filename.find('-');
   if (dash == std::string_view::npos || !filename.ends_with(".lane")) return {};
   const auto generation = parse_generation(filename.substr(0, dash));
   if (filename.size() < dash + 6) return {};
-  const auto segment =
+  const auto number =
       parse_number<std::uint32_t>(filename.substr(dash + 1, filename.size() - dash - 6), 8, UINT32_MAX);
-  if (!generation || !segment) return {};
-  return SegmentName{*generation, *segment};
+  if (!generation || !number) return {};
+  return LaneFileName{*generation, *number};
 }
 
 std::optional<std::uint32_t> parse_cursor(std::string_view filename) {

@@ -42,11 +42,11 @@ NodeId node_id(std::string_view name);
 
 inline constexpr std::uint32_t max_generation = (1U << limits::generation_bits) - 1;
 
-// A place of a segment in its lane; ordered as the bytes are.
-struct SegmentName {
+// A file of a lane; ordered as the bytes in them are.
+struct LaneFileName {
   std::uint32_t generation = 0;
-  std::uint32_t segment = 0;
-  auto operator<=>(const SegmentName&) const = default;
+  std::uint32_t number = 0;
+  auto operator<=>(const LaneFileName&) const = default;
 };
 
 std::string registry_dir(std::string_view root);
@@ -66,7 +66,7 @@ std::string default_key_path(std::string_view root);
 std::string child_path(std::string_view directory, std::string_view filename);
 
 std::string temporary_name(std::string_view token);
-std::string segment_name(SegmentName segment);
+std::string lane_file_name(LaneFileName file);
 std::string cursor_name(std::uint32_t generation);
 std::string fence_name(std::uint32_t generation);
 std::string deliveries_name(std::uint32_t generation);
@@ -89,7 +89,7 @@ bool is_temporary(std::string_view filename);
 // Null for a file name of another form, or of another spelling of the same number (L-1).
 std::optional<std::string> parse_entry_file(std::string_view filename);
 std::optional<std::pair<std::string, std::uint32_t>> parse_claim(std::string_view filename);
-std::optional<SegmentName> parse_segment(std::string_view filename);
+std::optional<LaneFileName> parse_lane_file(std::string_view filename);
 std::optional<std::uint32_t> parse_cursor(std::string_view filename);
 std::optional<std::uint32_t> parse_fence(std::string_view filename);
 

@@ -120,6 +120,7 @@ class Writer {
   }
 
   static void check_depth(const Path& path, std::size_t depth) {
+    static_assert(limits::max_value_depth == max_value_depth);
     if (depth >= limits::max_value_depth) refuse(path, " is nested deeper than 32");
   }
 

@@ -1,4 +1,4 @@
-// The part of LaneReader that knows fences and goes from segment to segment (L-17, L-18).
+// The part of LaneReader that knows fences and goes from file to file (L-17, L-18).
 #include <algorithm>
 
 #include "fs/lane_reader.hpp"
@@ -8,18 +8,18 @@ namespace speed::fs {
 namespace {
 
 constexpr double look_seconds = 0.1;  // how old the knowledge of fences may be when bytes are accepted
-constexpr std::uint64_t max_segment_bytes =
+constexpr std::uint64_t max_file_bytes =
     wire::limits::lane_window_bytes + wire::limits::max_payload_bytes + wire::envelope_overhead;
 constexpr std::uint32_t most_tried = wire::limits::max_lane_segments;  // numbers in a row: no more are outstanding
 
 }  // namespace
 
-// After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)
+// After bytes were read and before they are accepted: is there a fence or a newer file? (L-18)
 void LaneReader::look_if_due(double now) {
   if (now - looked_ > look_seconds || files_.changed()) look(now);
 }
 
-// Lists the lane again: fences, newer segments, foreign files.
+// Lists the lane again: fences, newer files, foreign files.
 void LaneReader::look(double now) {
   looked_ = now;
   listing_ = files_.list();
@@ -51,7 +51,7 @@ void LaneReader::read_fences() {
 // How many of `length` bytes at the position were written before the sender lost its name.
 std::size_t LaneReader::before_fence(std::size_t length) {
   std::size_t visible = length;
-  const wire::SegmentName here = position_.file();
+  const wire::LaneFileName here = position_.file();
   for (const wire::Fence& fence : fences_) {
     if (fence.new_generation <= here.generation || here < fence.old) continue;
     const bool is_last = here == fence.old && fence.size > position_.offset;
@@ -65,56 +65,56 @@ std::size_t LaneReader::before_fence(std::size_t length) {
   return visible;
 }
 
-std::optional<wire::SegmentName> LaneReader::successor() const {
-  const auto next = std::ranges::upper_bound(listing_.segments, position_.file());
-  return next == listing_.segments.end() ? std::nullopt : std::optional(*next);
+std::optional<wire::LaneFileName> LaneReader::successor() const {
+  const auto next = std::ranges::upper_bound(listing_.files, position_.file());
+  return next == listing_.files.end() ? std::nullopt : std::optional(*next);
 }
 
-// The first segment from this one on, to go there. A listing that was long, or cut at its bound, may lack some that lie
+// The first file from this one on, to go there. A listing that was long, or cut at its bound, may lack some that lie
 // there, so each number that is passed over is tried first; of an older generation only the next can be known.
-std::optional<wire::SegmentName> LaneReader::first_from(wire::SegmentName segment) {
-  const auto listed = std::ranges::lower_bound(listing_.segments, segment);
-  if (listed == listing_.segments.end()) return std::nullopt;
-  const std::uint32_t gap = listed->generation == segment.generation ? listed->segment - segment.segment : 1;
-  for (std::uint32_t tried = 0; tried < std::min(gap, most_tried); ++tried, ++segment.segment) {
-    if (files_.has_segment(segment)) return *listing_.segments.insert(listed, segment);
+std::optional<wire::LaneFileName> LaneReader::first_from(wire::LaneFileName file) {
+  const auto listed = std::ranges::lower_bound(listing_.files, file);
+  if (listed == listing_.files.end()) return std::nullopt;
+  const std::uint32_t gap = listed->generation == file.generation ? listed->number - file.number : 1;
+  for (std::uint32_t tried = 0; tried < std::min(gap, most_tried); ++tried, ++file.number) {
+    if (files_.has_file(file)) return *listing_.files.insert(listed, file);
   }
   return *listed;
 }
 
-// Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17).
-void LaneReader::leave_segment() {
-  segment_.close();
-  if (const auto next = first_from({position_.generation, position_.segment + 1})) {
-    position_ = {next->generation, next->segment, 0};
+// Goes to the next file: all of this one was read, and nothing is written to it any more (L-17).
+void LaneReader::leave_file() {
+  file_.close();
+  if (const auto next = first_from({position_.generation, position_.number + 1})) {
+    position_ = {next->generation, next->number, 0};
     progress_.skip_to(position_);
   }
   commit();
 }
 
-// Opens the segment at the position, or the next one there is.
+// Opens the file at the position, or the next one there is.
 bool LaneReader::open_next(double now) {
-  std::optional<wire::SegmentName> segment = first_from(position_.file());
-  if (!segment) {
+  std::optional<wire::LaneFileName> file = first_from(position_.file());
+  if (!file) {
     look_if_due(now);
-    segment = first_from(position_.file());
-    if (!segment) return false;
+    file = first_from(position_.file());
+    if (!file) return false;
   }
   try {
-    Fd fd = files_.open_segment(*segment);
-    if (file_bytes(fd.get()) > max_segment_bytes) throw UntrustedFileError("larger than any segment");
-    segment_ = std::move(fd);
+    Fd fd = files_.open_file(*file);
+    if (file_bytes(fd.get()) > max_file_bytes) throw UntrustedFileError("larger than any lane file");
+    file_ = std::move(fd);
   } catch (const std::system_error& error) {
     if (!is_gone(error)) throw;
     if (error.code().value() != ENOENT) {
       count("segments_refused");
-      files_.put_aside(wire::segment_name(*segment), "UNTRUSTED_FILE");
+      files_.put_aside(wire::lane_file_name(*file), "UNTRUSTED_FILE");
     }
     look(now);
     return false;
   }
-  if (*segment != position_.file()) {
-    position_ = {segment->generation, segment->segment, 0};
+  if (*file != position_.file()) {
+    position_ = {file->generation, file->number, 0};
     progress_.skip_to(position_);
   }
   needed_ = 0;

@@ -1,0 +1,120 @@
+// A node inside the runtime of another language, as Python's engine is: waits that end when that language interrupts
+// them, answers without a future for each, encoded messages, and work that goes on on another thread than its worker's.
+// A C++ program needs none of this: `speed::Node` is the interface for it.
+// Threads: all may be called from any thread, unless said otherwise. Errors are those of Node.
+#pragma once
+
+#include <span>
+#include <stdexcept>
+
+#include "speed/node.hpp"
+
+namespace speed {
+
+// Thrown by a wait that its caller interrupted. What was sent stays sent; a call is withdrawn.
+struct Interrupted {};
+
+// Asked now and then while a call waits: whether to end the wait. An empty one never does.
+using IsInterrupted = std::function<bool()>;
+
+// Thrown by a handler that cannot judge a message for the moment: it comes again, and is not counted as a failure.
+struct Unavailable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What a call ended with. Whoever reads it decodes it, so that the thread that brings answers need not.
+class Answer {
+ public:
+  struct State;
+  explicit Answer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  Value value() const;  // once; throws the error that the call ended with
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// A message that was sent; `waiting`: it was acknowledged, and waits there for its program to take it.
+struct Sent {
+  std::string id;
+  bool waiting = false;
+};
+
+// What an embedding node does for the runtime around it; neither may block.
+struct EmbeddingHooks {
+  std::function<void()> at_each_tick = [] {};  // about every millisecond while something runs
+  std::function<void()> at_end = [] {};        // once no worker will run anything more
+};
+
+class EmbeddedNode : public Node {
+ public:
+  EmbeddedNode(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks = {});
+
+  void check() const;    // NodeClosedError, LeaseLostError, ForkedNodeError
+  bool polling() const;  // it rings no bells: lanes are looked at now and then
+  void run(std::function<void()> task);  // on a worker
+
+  // --- calls ---
+  Value call(const std::string& target, const std::string& service, const Map& arguments, const CallOptions& options,
+             const IsInterrupted& interrupted);
+  // Writes a request and returns its id; `answered` runs once, on the thread that reads, and must not block.
+  std::string start(const std::string& target, const std::string& service, const Map& arguments,
+                    const CallOptions& options, std::function<void(Answer)> answered);
+  void withdraw(const std::string& target, const std::string& id);  // nobody wants its answer any more
+  double ping(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted);
+  // What a node says of itself: SERVICES, INFO or STATS.
+  Map discover(const std::string& target, const char* operation, double timeout_seconds,
+               const IsInterrupted& interrupted);
+
+  // --- messages ---
+  Sent send(const std::string& target, const Value& payload, const SendOptions& options,
+            const IsInterrupted& interrupted);
+  Sent send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                  const Progress& progress, const IsInterrupted& interrupted);
+  // Sends messages that are encoded already, in their order, many in a write; `ack` awaits that of the last.
+  void forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
+               double timeout_seconds, const IsInterrupted& interrupted);
+  // Like `receive`, but nothing finishes the message except its own `done`; null once `wake_receivers` was called too.
+  std::optional<Message> fetch(double timeout_seconds);
+  void put_back(const Message& message);  // it is fetched again
+  void wake_receivers();
+
+  // --- other nodes ---
+  NodeInfo wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted);
+};
+
+// The bytes of a message that are held in memory: all of it, or all but the payload of a large one.
+ByteView held_bytes(const Message& message);
+std::size_t encoded_size(const Message& message);  // of a large message as it was received
+bool is_finished(const Message& message);
+
+// What the present thread runs for a node, so that another thread can go on with it.
+class PresentWork {
+ public:
+  PresentWork();
+  bool give_place();  // it waits for another node; false if it runs nothing, or too many wait
+  void take_place();  // it goes on
+  // Closes a node on another thread that the work waits for, as a handler may close its own node.
+  void close(Node& node, double drain_seconds) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// While it lives, the work that this thread runs holds no place among the running. Ends on the thread that made it.
+class PlaceGiven {
+ public:
+  PlaceGiven();
+  PlaceGiven(const PlaceGiven&) = delete;
+  PlaceGiven& operator=(const PlaceGiven&) = delete;
+  ~PlaceGiven();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Leaves the signals of the process to its other threads, as a node's own threads do.
+void block_signals();
+
+}  // namespace speed

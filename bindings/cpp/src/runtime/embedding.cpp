@@ -1,0 +1,169 @@
+#include "speed/embedding.hpp"
+
+#include "fs/bell.hpp"
+#include "fs/clock.hpp"
+#include "runtime/message_state.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/sending.hpp"
+#include "wire/control.hpp"
+
+namespace speed {
+
+using runtime::Runtime;
+using runtime::Waiter;
+using runtime::Workers;
+using wire::EnvelopeType;
+
+struct Answer::State {
+  core::Outcome outcome;
+};
+
+Value Answer::value() const {
+  core::Outcome outcome = runtime::read(std::move(state_->outcome));
+  if (const auto* const failure = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*failure);
+  return std::get<Value>(std::move(outcome));
+}
+
+namespace {
+
+std::shared_ptr<Runtime> prepared(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks) {
+  std::shared_ptr<Runtime> node = Runtime::make(name, options);
+  node->workers.at_each_tick(std::move(hooks.at_each_tick));
+  node->workers.at_end(std::move(hooks.at_end));
+  return node;
+}
+
+Value ask(Runtime& node, const std::string& target, EnvelopeType type, Map body, double timeout_seconds,
+          const IsInterrupted& interrupted) {
+  Waiter waiter;
+  node.calls.ask(target, type, std::move(body), timeout_seconds, waiter.completion());
+  return waiter.result(node.workers, interrupted);
+}
+
+}  // namespace
+
+EmbeddedNode::EmbeddedNode(const std::string& name, const NodeOptions& options, EmbeddingHooks hooks)
+    : Node(prepared(name, options, std::move(hooks))) {}
+
+void EmbeddedNode::check() const { open(); }
+bool EmbeddedNode::polling() const { return runtime_->context.polling; }
+void EmbeddedNode::run(std::function<void()> task) { runtime_->workers.follow(std::move(task)); }
+
+// --- calls ---
+
+Value EmbeddedNode::call(const std::string& target, const std::string& service, const Map& arguments,
+                         const CallOptions& options, const IsInterrupted& interrupted) {
+  Runtime& node = open();
+  Waiter waiter;
+  const std::string id = node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
+                                          waiter.completion());
+  try {
+    return waiter.result(node.workers, interrupted);
+  } catch (const Interrupted&) {
+    withdraw(target, id);
+    throw;
+  }
+}
+
+std::string EmbeddedNode::start(const std::string& target, const std::string& service, const Map& arguments,
+                                const CallOptions& options, std::function<void(Answer)> answered) {
+  Runtime& node = open();
+  auto completion = [answered = std::move(answered)](core::Outcome outcome) {
+    answered(Answer(std::make_shared<Answer::State>(std::move(outcome))));
+  };
+  std::string id = node.calls.start({target, service, arguments, options.timeout_seconds, options.traceparent},
+                                    std::move(completion));
+  node.workers.ensure_reader();
+  return id;
+}
+
+void EmbeddedNode::withdraw(const std::string& target, const std::string& id) {
+  runtime_->calls.withdraw(target, id);
+  runtime_->workers.ensure_reader();
+}
+
+double EmbeddedNode::ping(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
+  const double began = fs::monotonic_seconds();
+  ask(open(), target, EnvelopeType::heartbeat, {}, timeout_seconds, interrupted);
+  return fs::monotonic_seconds() - began;
+}
+
+Map EmbeddedNode::discover(const std::string& target, const char* operation, double timeout_seconds,
+                           const IsInterrupted& interrupted) {
+  Value answer = ask(open(), target, EnvelopeType::discovery, {{"op", operation}}, timeout_seconds, interrupted);
+  return wire::checked_answer(operation, std::move(answer));
+}
+
+// --- messages ---
+
+Sent EmbeddedNode::send(const std::string& target, const Value& payload, const SendOptions& options,
+                        const IsInterrupted& interrupted) {
+  return open().send(target, payload, options, interrupted);
+}
+
+Sent EmbeddedNode::send_large(const std::string& target, const segment::Source& payload, const SendOptions& options,
+                              const Progress& progress, const IsInterrupted& interrupted) {
+  return open().send_large(target, payload, options, progress, interrupted);
+}
+
+void EmbeddedNode::forward(const std::string& target, std::span<const ByteView> messages, bool as_events, bool ack,
+                           double timeout_seconds, const IsInterrupted& interrupted) {
+  Runtime& node = open();
+  const double deadline = fs::monotonic_seconds() + timeout_seconds;
+  const auto type = as_events ? EnvelopeType::event : EnvelopeType::message;
+  const bool acknowledged = ack && !messages.empty();
+  auto left = messages.first(messages.size() - (acknowledged ? 1 : 0));
+  while (!left.empty()) {
+    const auto batch = runtime::first_write(left);
+    node.links.granted(target)->send({type, 0, batch, deadline});
+    left = left.subspan(batch.size());
+  }
+  if (!acknowledged) return;
+  Waiter waiter;
+  const double seconds = std::max(0.0, deadline - fs::monotonic_seconds());
+  node.calls.send_acknowledged(target, type, messages.back(), seconds, false, waiter.completion());
+  waiter.result(node.workers, interrupted);
+}
+
+std::optional<Message> EmbeddedNode::fetch(double timeout_seconds) { return open().delivery.fetch(timeout_seconds); }
+void EmbeddedNode::put_back(const Message& message) { runtime_->delivery.put_back(message); }
+void EmbeddedNode::wake_receivers() { runtime_->delivery.wake_receivers(); }
+
+NodeInfo EmbeddedNode::wait_for(const std::string& target, double timeout_seconds, const IsInterrupted& interrupted) {
+  return open().wait_for(target, timeout_seconds, interrupted);
+}
+
+ByteView held_bytes(const Message& message) { return message.state().view.bytes(); }
+std::size_t encoded_size(const Message& message) { return message.state().large->size(); }
+bool is_finished(const Message& message) { return message.state().finished; }
+
+// --- work that another thread goes on with ---
+
+struct PresentWork::State {
+  Workers::Present here = Workers::present();
+};
+
+PresentWork::PresentWork() : state_(std::make_shared<State>()) {}
+
+bool PresentWork::give_place() {
+  const Workers::Present& here = state_->here;
+  return here.job != nullptr && here.workers->give_place(here.job);
+}
+
+void PresentWork::take_place() { state_->here.workers->take_place(state_->here.job); }
+
+void PresentWork::close(Node& node, double drain_seconds) const {
+  const Workers::As as(state_->here);
+  node.close(drain_seconds);
+}
+
+struct PlaceGiven::State {
+  Workers::Away away;
+};
+
+PlaceGiven::PlaceGiven() : state_(std::make_unique<State>()) {}
+PlaceGiven::~PlaceGiven() = default;
+
+void block_signals() { fs::block_signals(); }
+
+}  // namespace speed
