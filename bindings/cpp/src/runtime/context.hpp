@@ -111,6 +111,9 @@ struct Context {
   // Told of a sender that will not come back, and of which this node has no lane any more.
   std::function<void(const std::string& source)> lane_removed = [](const std::string&) {};
 
+  // For a catch block: counts and logs what a callback of the program threw.
+  void callback_failed(const std::string& callback);
+
   const wire::Keyring& keyring() const { return keys->keyring(); }
 
   // Lanes that may hold files open, and links: each has a directory and a file, and a cursor or a bell.

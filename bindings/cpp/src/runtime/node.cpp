@@ -208,7 +208,7 @@ void Node::submit(const std::string& target, const std::string& service, const M
       try {
         handler(promise.get_future());
       } catch (...) {
-        node.context.stats.count("handler_failures");
+        node.context.callback_failed("the handler of a call's result");
       }
     });
   };

@@ -152,7 +152,7 @@ void Registrar::tell(const core::RegistryChange& change) {
       try {
         if (const HandlerPtr kept = one.lock()) (*kept)(info);
       } catch (...) {
-        context_.stats.count("handler_failures");
+        context_.callback_failed("a handler of on_join or on_leave");
       }
     });
   }

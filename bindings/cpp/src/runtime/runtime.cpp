@@ -291,7 +291,7 @@ void Runtime::tell_lost(const std::exception_ptr& why) {
       try {
         handler(why);
       } catch (...) {
-        self->context.stats.count("handler_failures");
+        self->context.callback_failed("a handler of on_lost");
       }
     }
   }).detach();

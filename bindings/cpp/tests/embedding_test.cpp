@@ -1,0 +1,129 @@
+// What a node inside another language's runtime has beside the public interface (speed/embedding.hpp).
+#include "speed/embedding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "fabric.hpp"
+#include "runtime/sending.hpp"
+#include "speed/log.hpp"
+
+namespace speed {
+namespace {
+
+using test::echo;
+using test::eventually;
+
+constexpr auto never = [] { return false; };
+constexpr auto always = [] { return true; };
+
+class EmbeddingTest : public testing::Test {
+ protected:
+  test::TestRoot root_;
+};
+
+TEST_F(EmbeddingTest, a_call_returns_what_the_service_answers) {
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  server.serve("echo", echo);
+  EXPECT_EQ(client.call("server", "echo", {{"data", 7}}, {}, never), Value(7));
+}
+
+TEST_F(EmbeddingTest, a_call_that_its_caller_interrupts_is_withdrawn) {
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  std::atomic<bool> withdrawn = false;
+  server.serve("hold", [&](const Request& request) -> Response {
+    withdrawn = eventually([&] { return request.cancellation().stop_requested(); });
+    return Value();
+  });
+  EXPECT_THROW(client.call("server", "hold", {}, {}, always), Interrupted);
+  EXPECT_TRUE(eventually([&] { return withdrawn || test::counter(server, "requests_withdrawn") > 0; }));
+}
+
+TEST_F(EmbeddingTest, an_answer_is_decoded_by_whoever_reads_it) {
+  Node server("server", root_.options({"client"}));
+  EmbeddedNode client("client", root_.options());
+  server.serve("echo", echo);
+  std::promise<Answer> came;
+  client.start("server", "echo", {{"data", "x"}}, {}, [&](Answer answer) { came.set_value(std::move(answer)); });
+  EXPECT_EQ(came.get_future().get().value(), Value("x"));
+  std::promise<Answer> failed;
+  client.start("server", "absent", {}, {}, [&](Answer answer) { failed.set_value(std::move(answer)); });
+  EXPECT_THROW(failed.get_future().get().value(), ServiceNotFoundError);
+}
+
+TEST_F(EmbeddingTest, forwarded_messages_arrive_in_order_as_they_were) {
+  Node origin("origin", root_.options());
+  EmbeddedNode relay("relay", root_.options({"origin"}));
+  Node target("target", root_.options({"relay"}));
+  std::vector<Bytes> kept;
+  for (int n = 0; n < 200; ++n) {
+    const std::string id = origin.send("relay", n);
+    const std::optional<Message> message = relay.fetch(test::hang_seconds);
+    ASSERT_TRUE(message && message->message_id() == id);
+    const ByteView bytes = held_bytes(*message);
+    kept.emplace_back(bytes.begin(), bytes.end());
+    Message(*message).done();
+    EXPECT_TRUE(is_finished(*message));
+  }
+  const std::vector<ByteView> messages(kept.begin(), kept.end());
+  std::thread reader([&] { relay.forward("target", messages, false, true, test::hang_seconds, never); });
+  for (int n = 0; n < 200; ++n) EXPECT_EQ(target.receive(test::hang_seconds)->payload(), Value(n));
+  target.receive(0);
+  reader.join();
+}
+
+TEST_F(EmbeddingTest, a_message_that_is_put_back_is_fetched_again) {
+  Node sender("sender", root_.options());
+  EmbeddedNode receiver("receiver", root_.options({"sender"}));
+  sender.send("receiver", 1);
+  const std::optional<Message> first = receiver.fetch(test::hang_seconds);
+  ASSERT_TRUE(first);
+  receiver.put_back(*first);
+  const std::optional<Message> again = receiver.fetch(test::hang_seconds);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->message_id(), first->message_id());
+}
+
+TEST_F(EmbeddingTest, what_is_done_at_the_end_is_done_once_no_worker_runs) {
+  std::latch ended(1);
+  EmbeddedNode node("node", root_.options(), {.at_end = [&] { ended.count_down(); }});
+  std::latch ran(1);
+  node.run([&] { ran.count_down(); });
+  ran.wait();
+  EXPECT_FALSE(ended.try_wait());
+  node.close();
+  EXPECT_TRUE(ended.try_wait());
+  EXPECT_THROW(node.check(), NodeClosedError);
+}
+
+TEST(Writes, hold_64_messages_or_64_kib_and_one) {
+  const Bytes small(10), large(40 << 10);
+  EXPECT_EQ(runtime::first_write(std::vector<ByteView>(100, small)).size(), 64U);
+  EXPECT_EQ(runtime::first_write(std::vector<ByteView>(100, large)).size(), 2U);
+  EXPECT_TRUE(runtime::first_write({}).empty());
+}
+
+TEST_F(EmbeddingTest, a_callback_that_fails_is_in_the_log_of_its_node) {
+  std::mutex lock;
+  std::vector<std::string> lines;
+  set_log([&](LogLevel, std::string_view, std::string_view text) {
+    const std::lock_guard guard(lock);
+    lines.emplace_back(text);
+  });
+  Node server("server", root_.options({"client"}));
+  Node client("client", root_.options());
+  server.serve("echo", echo);
+  client.submit("server", "echo", {{"data", 1}}, [](std::future<Value>) { throw std::runtime_error("boom"); });
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard guard(lock);
+    return std::ranges::any_of(lines, [](const std::string& line) { return line.ends_with("call's result threw: boom"); });
+  }));
+  set_log({});
+}
+
+}  // namespace
+}  // namespace speed
