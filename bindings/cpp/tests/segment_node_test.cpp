@@ -18,6 +18,11 @@ namespace {
 using test::eventually;
 using test::TestRoot;
 
+// A node whose inner parts the test holds too.
+struct Opened : Node {
+  explicit Opened(std::shared_ptr<runtime::Runtime> runtime) : Node(std::move(runtime)) {}
+};
+
 class SegmentNodeTest : public testing::Test {
  protected:
   // A file of so many bytes, whose blocks differ.
@@ -141,7 +146,7 @@ TEST_F(SegmentNodeTest, an_answer_too_large_for_its_link_is_an_error_g_18) {
 TEST_F(SegmentNodeTest, what_a_bridge_loses_is_recovered_g_10) {
   Node receiver("receiver", root_.options({"sender"}));
   const auto runtime = runtime::Runtime::make("sender", root_.options());
-  Node sender(runtime);
+  Opened sender(runtime);
   const Bytes payload(5000, std::byte{9});
   const std::vector<Bytes> segments = test::segments_of(message_of(payload), 512, 3);
   for (std::size_t slot = 3; slot < segments.size(); ++slot) send_bytes(*runtime, "receiver", segments[slot]);
@@ -150,7 +155,7 @@ TEST_F(SegmentNodeTest, what_a_bridge_loses_is_recovered_g_10) {
 
 TEST_F(SegmentNodeTest, segments_survive_a_restart_and_the_payload_comes_once_g_14) {
   const auto runtime = runtime::Runtime::make("sender", root_.options());
-  Node sender(runtime);
+  Opened sender(runtime);
   const std::vector<Bytes> segments = test::segments_of(message_of(Bytes(5000)), 512, 0);
   {
     Node receiver("receiver", root_.options({"sender"}));
@@ -173,7 +178,7 @@ TEST_F(SegmentNodeTest, a_payload_that_expires_is_reported_to_who_waits_for_it_g
   options.segment_limits.idle_seconds = 0.5;
   Node receiver("receiver", options);
   const auto runtime = runtime::Runtime::make("sender", root_.options({"receiver"}));
-  Node sender(runtime);
+  Opened sender(runtime);
   const std::vector<Bytes> segments = test::segments_of(message_of(Bytes(5000)), 512, 0);
   std::promise<core::Outcome> told;
   const ByteView one(segments[0]);
@@ -202,7 +207,7 @@ TEST_F(SegmentNodeTest, a_payload_above_the_limit_is_reported_to_its_sender_g_19
 TEST_F(SegmentNodeTest, nonsense_in_segments_is_counted_and_the_next_message_unharmed_g_2) {
   Node receiver("receiver", root_.options({"sender"}));
   const auto runtime = runtime::Runtime::make("sender", root_.options());
-  Node sender(runtime);
+  Opened sender(runtime);
   const std::vector<Bytes> segments = test::segments_of(message_of(Bytes(5000)), 512, 0);
   send_bytes(*runtime, "receiver", Bytes(10, std::byte{0xff}));
   send_bytes(*runtime, "receiver", segments[0]);
@@ -218,7 +223,7 @@ TEST_F(SegmentNodeTest, nonsense_in_segments_is_counted_and_the_next_message_unh
 TEST_F(SegmentNodeTest, a_payload_that_is_not_what_its_hash_says_is_never_delivered_g_13) {
   Node receiver("receiver", root_.options({"sender"}));
   const auto runtime = runtime::Runtime::make("sender", root_.options());
-  Node sender(runtime);
+  Opened sender(runtime);
   const Bytes message = message_of(Bytes(5000));
   std::vector<Bytes> segments = test::segments_of(message, 512, 0);
   Bytes wrong = segments[2];

@@ -89,7 +89,7 @@ TEST(Names, topics_patterns_and_grants_follow_w_2_and_a_2) {
 Json parsed(const std::string& kind, const std::string& file) {
   if (kind == "segment") {
     const auto found = parse_lane_file(file);
-    return found ? Json{found->generation, found->segment} : Json(nullptr);
+    return found ? Json{found->generation, found->number} : Json(nullptr);
   }
   if (kind == "claim") {
     const auto found = parse_claim(file);
