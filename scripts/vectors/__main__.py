@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scripts.vectors.claims import claims
 from scripts.vectors.columns import columns
 from scripts.vectors.dead_letters import dead_letters
 from scripts.vectors.encryption import encryption
@@ -15,6 +16,7 @@ from scripts.vectors.files import cursors, entries
 from scripts.vectors.floors import floors
 from scripts.vectors.harmless import harmless
 from scripts.vectors.journal import journal
+from scripts.vectors.lanes import lanes
 from scripts.vectors.messages import messages
 from scripts.vectors.naming import keys, names
 from scripts.vectors.payloads import payloads, values
@@ -31,7 +33,9 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         keys,
         envelopes,
         entries,
+        claims,
         cursors,
+        lanes,
         floors,
         values,
         columns,
