@@ -105,8 +105,8 @@ def lanes() -> dict[str, Any]:
     return {
         "about": "L-12 to L-18. `files` lie in the lane analytics -> billing, and `claims` in the registry, when a "
         "receiver of `generation` begins. It reads to the end, finishes what `finished` names, and scans twice. "
-        "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of the "
-        "lane are there, `quarantine` the reasons (codes.json) of what was put aside.",
+        "`dispatched` is what it hands out, in order; `cursor` what its cursor file says then, `left` which files of "
+        "the lane are there, `quarantine` the reasons (codes.json) of what was put aside.",
         "source": SOURCE,
         "target": TARGET,
         "key": KEY.hex(),
@@ -156,13 +156,13 @@ def beginnings() -> list[dict[str, Any]]:
             [ONE],
         ),
         case(
-            "nothing finished",
+            "one finished",
             "a position before its time",
-            two,
-            given(1, 2),
-            at(0, receiver=1),
+            segment(several(range(1, 4))),
+            given(1, 2, 3),
+            at(1, receiver=1),
             [ONE],
-            finished=[],
+            finished=given(1),
         ),
         case(
             "finished out of order",
