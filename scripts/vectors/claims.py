@@ -38,12 +38,13 @@ def claims() -> dict[str, Any]:
     """All cases."""
     return {
         "about": "R-4: `files` are claims read with `accepted_keys`; `claim` is what they say, null where they do not "
-        "tell their maker; null in it is what is not told. R-5: in `states` a name has `claims` and perhaps an `entry`. "
-        "A `maker` is `here` (a process of this boot that lives), `gone` (of this boot, ended), `unseen` (of this boot, "
-        "in another pid namespace) or `elsewhere` (of another boot); null: the file is empty. Ages are ms before now, of "
-        "a claim's making and an entry's heartbeat; below zero they lie ahead. All are made with the root's key unless "
-        "`key` is `foreign`. `verdict`: `free` (the `generation` that is won, and its `above`), `held` at once and "
-        "whoever waits, or `wait`: nobody can tell at once, and who waits has it after `wait_ms` where that is given.",
+        "tell their maker; null in it is what is not told. R-5: in `states` a name has `claims` and perhaps an "
+        "`entry`. A `maker` is `here` (a process of this boot that lives), `gone` (of this boot, ended), `unseen` (of "
+        "this boot, in another pid namespace) or `elsewhere` (of another boot); null: the file is empty. Ages are ms "
+        "before now, of a claim's making and an entry's heartbeat; below zero they lie ahead. All are made with the "
+        "root's key unless `key` is `foreign`. `verdict`: `free` (the `generation` that is won, and its `above`), "
+        "`held` at once and whoever waits, or `wait`: nobody can tell at once, and who waits has it after `wait_ms` "
+        "where that is given.",
         "key": KEY.hex(),
         "accepted_keys": ACCEPTED,
         "files": files(),
