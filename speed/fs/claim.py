@@ -17,9 +17,7 @@ from speed.fs.open import open_or_make, sync_directory, write_all
 from speed.wire import names
 from speed.wire.entry import entry_mac
 from speed.wire.json_text import read_json
-from speed.wire.limits import MAX_VALUE_DEPTH
-
-MAX_CLAIM_BYTES = 4096
+from speed.wire.limits import MAX_CLAIM_BYTES, MAX_VALUE_DEPTH
 
 
 @dataclass(frozen=True, slots=True)

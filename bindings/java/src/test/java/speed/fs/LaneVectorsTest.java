@@ -103,6 +103,7 @@ class LaneVectorsTest {
                     taken.add(Map.of("sequence", sequence, "redelivered", one.redelivered()));
                     if (finished.contains(sequence)) {
                         reader.finish(one.token());
+                        reader.commit();
                     }
                 }
             } while (batch.more());
