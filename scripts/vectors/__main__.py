@@ -23,6 +23,7 @@ from scripts.vectors.payloads import payloads, values
 from scripts.vectors.scheduling import scheduling
 from scripts.vectors.segments import segments
 from scripts.vectors.signatures import signatures
+from scripts.vectors.transcript import page, transcript
 from scripts.vectors.trust import trust
 
 OUTPUT = Path(__file__).resolve().parents[2] / "registry_spec" / "vectors"
@@ -49,6 +50,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
         dead_letters,
         harmless,
         trust,
+        transcript,
     )
 }
 
@@ -58,7 +60,13 @@ def text_of(stem: str) -> str:
     return json.dumps(FILES[stem](), indent=1, ensure_ascii=True) + "\n"
 
 
+PAGE = OUTPUT.parent / "transcript.md"
+"""The transcript for people."""
+
+
 if __name__ == "__main__":
     for stem in FILES:
         (OUTPUT / f"{stem}.json").write_text(text_of(stem), encoding="ascii")
         print(f"{stem}.json")
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.name)
