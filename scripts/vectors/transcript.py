@@ -144,8 +144,8 @@ def computed() -> dict[str, str]:
 def transcript() -> dict[str, Any]:
     """All bytes."""
     return {
-        "about": "One call, analytics to billing, as transcript.md tells it. `computed` is what both compute, `steps` are "
-        "written in this order; `hex` is without the padding of an entry: add spaces up to `bytes`.",
+        "about": "One call, analytics to billing, as transcript.md tells it. `computed` is what both compute, `steps` "
+        "are written in this order; `hex` is without the padding of an entry: add spaces up to `bytes`.",
         "nonce": NONCE.hex(),
         "timestamp": TIME,
         "computed": computed(),
