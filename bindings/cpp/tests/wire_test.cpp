@@ -209,7 +209,8 @@ TEST(Cursors, are_read_and_written_with_the_same_bytes_l_14) {
     const Bytes data = bytes_of(item["hex"]);
     const Cursor cursor = decode_cursor(data, keys);
     EXPECT_EQ(cursor, cursor_of(item["cursor"])) << what(item);
-    if (!item.contains("only_read")) EXPECT_EQ(encode_cursor(cursor, keys[0]), data) << what(item);
+    if (item.contains("only_read")) continue;
+    EXPECT_EQ(encode_cursor(cursor, keys[0]), data) << what(item);
   }
   for (const Json& item : lane.vectors["cursors_invalid"]) {
     EXPECT_EQ(refusal([&] { decode_cursor(bytes_of(item["hex"]), keys); }), "BAD_CURSOR") << what(item);
