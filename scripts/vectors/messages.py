@@ -6,8 +6,8 @@ from typing import Any
 
 from google.protobuf.any_pb2 import Any as ProtoAny
 
+from scripts.vectors import payloads
 from scripts.vectors.json_texts import json_payloads
-from scripts.vectors.payloads import tagged
 from speed.wire import message_pb2
 from speed.wire.message import encode_message, new_message_id
 from speed.wire.message_series import MessageIds
@@ -218,7 +218,13 @@ def written() -> list[dict[str, Any]]:
 
     def case(name: str, bug: str, value: Any, **fields: Any) -> dict[str, Any]:
         data = encode_message(value, **writer_fields({**BASE, **fields}))
-        return {"name": name, "bug": bug, "value": tagged(value), "fields": {**BASE, **fields}, "hex": data.hex()}
+        return {
+            "name": name,
+            "bug": bug,
+            "value": payloads.tagged(value),
+            "fields": {**BASE, **fields},
+            "hex": data.hex(),
+        }
 
     return [
         case("bytes", "an inferred type that is not written", b"hello"),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from speed.errors import ConfigurationError
-from speed.wire.limits import CALL_TIMEOUT_SECONDS, MAX_DELIVERIES, MAX_OPEN_FILES
+from speed.wire.limits import CALL_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from speed.segment.reassembly import Limits
 
 MAX_WORKERS = 256
+MAX_OPEN_FILES = 8192
+"""For lanes and links, if the program does not say: no more than this, and than half of what the process may have."""
 MAX_TIMEOUT_SECONDS = 1e9
 MAX_LEASE_SECONDS = 10_000_000
 WRITE_MESSAGES = 64
@@ -59,12 +61,12 @@ class Options:
     spin_seconds: float | None
     segment_limits: Limits | None = None
     on_error: str = "dead-letter"
-    max_deliveries: int = MAX_DELIVERIES
+    max_deliveries: int = 5
     ephemeral: bool = False
 
 
 def open_files(asked: int | None) -> int:
-    """Descriptors for lanes and links: ``asked``; for None half of what the process may have, up to a bound."""
+    """Descriptors for lanes and links: ``asked``, or the default for None."""
     if asked is None:
         return min(MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     if type(asked) is not int or asked < 1:
