@@ -16,6 +16,8 @@ public final class Limits {
     public static final int COUNTER_BITS = 40;
     public static final int MAX_PAYLOAD_BYTES = 67_108_864;
     public static final int MAX_NAME_BYTES = 128;
+    public static final int MAX_MESSAGE_ID_BYTES = 128;
+    public static final int MAX_NAMESPACE_BYTES = 128;
     public static final int MAX_TOPIC_BYTES = 255;
     public static final int MAX_REQUEST_ID_BYTES = 64;
     public static final int MAX_HEAD_BYTES = 4096;
@@ -27,6 +29,7 @@ public final class Limits {
     public static final int MAX_WITHDRAWN_IDS = 64;
     public static final int MAX_BLOCKED_WORKERS = 64;
     public static final int MAX_KEYS = 16;
+    public static final int MAX_LINKS = 40;
     public static final int MAX_ENTRY_BYTES = 65_536;
     public static final int MAX_CLAIM_BYTES = 4096;
     public static final int MIN_ENTRY_BYTES = 2048;
@@ -35,7 +38,9 @@ public final class Limits {
     public static final int LANE_WINDOW_BYTES = 67_108_864;
     public static final int MAX_LANES = 65_536;
     public static final int MAX_OPEN_FILES = 8192;
+    public static final int MAX_REOPENS = 1000;
     public static final int LANES_AT_REST_A_SCAN = 64;
+    public static final int MAX_JUNK_A_SCAN = 256;
     public static final int MAX_LANE_SEGMENTS = 32_768;
     public static final int MAX_UNFINISHED = 64;
     public static final int MAX_UNFINISHED_BYTES = 134_217_728;
@@ -44,6 +49,7 @@ public final class Limits {
     public static final int MAX_DELIVERIES_LISTED = 4096;
     public static final int MAX_DEAD_LETTERS = 1000;
     public static final int MAX_DEAD_BYTES = 268_435_456;
+    public static final int DEAD_LETTER_CHUNK_BYTES = 1_048_576;
     public static final int MAX_QUARANTINE_FILES = 256;
     public static final int MAX_QUARANTINE_BYTES = 67_108_864;
     public static final int MAX_QUARANTINED_BYTES = 1_048_576;
@@ -79,8 +85,11 @@ public final class Limits {
     public static final double CALL_GRACE_SECONDS = 0.25;
     public static final double FULL_SCAN_SECONDS = 0.5;
     public static final double LISTING_SECONDS = 0.1;
+    public static final double LANE_CHECK_SECONDS = 0.25;
+    public static final double CLOCK_TICK_SECONDS = 0.02;
     public static final double SWEEP_SECONDS = 5.0;
     public static final double SWEEPING_LEASE_SECONDS = 600.0;
+    public static final double TEMPORARY_SECONDS = 600.0;
     public static final double REMOTE_LATE_SECONDS = 60.0;
     public static final double UNGRANTED_LANE_GRACE_SECONDS = 30.0;
     public static final double UNCLAIMED_EVENT_SECONDS = 30.0;
