@@ -16,6 +16,7 @@ from speed.core.lane import Damage, LaneDecoder, Opened
 from speed.errors import (
     AccessDeniedError,
     CallError,
+    InvalidArgumentsError,
     NotAcknowledgedError,
     ServiceNotFoundError,
     SpeedError,
@@ -236,6 +237,8 @@ def _call(node: Node, name: str) -> str:
 def _send(node: Node, name: str) -> str:
     try:
         sent = node.send(name, "hello", topic=TOPIC, ack=True, timeout=5.0)
+    except InvalidArgumentsError as error:
+        return f"it refuses messages, and says so: {error}"
     except NotAcknowledgedError:
         raise SpeedError("a message with ACK_REQUESTED was not acknowledged within 5 s") from None
     return "a message waits for its program" if getattr(sent, "waiting", False) else "a message was handled"
@@ -253,9 +256,9 @@ def _lanes(registry: Registry, name: str) -> Iterator[Finding]:
         sound += whole
         broken.update(damages)
     for reason, count in sorted(broken.items()):
-        yield _wrong("lanes", f"{count} times {reason} in what it wrote", _CURES.get(reason, "see wire.md"))
+        yield _wrong("lanes", f"{reason} in what it wrote, {_times(count)}", _CURES.get(reason, "see wire.md"))
     if sound and not broken:
-        yield Finding("lanes", "ok", f"{sound} envelopes of it are sound")
+        yield Finding("lanes", "ok", f"sound envelopes of it: {sound}")
     for sender in _listed(names.inbox_dir(registry.root, name)):
         if names.is_node_name(sender):
             yield from _cursor(registry, name, sender)
@@ -349,7 +352,10 @@ def _quarantines(root: str, name: str) -> Iterator[Finding]:
     for reason, count in sorted(own.items()):
         where = names.quarantine_dir(root, name)
         yield Finding(
-            "quarantine", "warning", f"it put {count} things aside: {reason}", f"read the .reason files in {where}"
+            "quarantine",
+            "warning",
+            f"it put things aside, {_times(count)}: {reason}",
+            f"read the .reason files in {where}",
         )
 
 
@@ -358,7 +364,7 @@ def _refused_of(root: str, target: str, name: str) -> Iterator[Finding]:
     kept = (one for one in _reasons(root, target) if str(one.get("name", "")).partition(" ")[0] == name)
     for reason, count in sorted(Counter(str(one.get("reason")) for one in kept).items()):
         cure = _CURES.get(reason, "see wire.md")
-        yield _wrong("quarantine", f"{target} put {count} pieces of it aside: {reason}", cure)
+        yield _wrong("quarantine", f"{target} put aside what it wrote, {_times(count)}: {reason}", cure)
 
 
 def _reasons(root: str, name: str) -> Iterator[dict[str, Any]]:
@@ -380,6 +386,10 @@ def _listed(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except OSError:
         return []
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _wrong(check: str, found: str, todo: str) -> Finding:

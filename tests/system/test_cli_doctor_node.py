@@ -193,7 +193,7 @@ def test_a_bell_that_is_no_fifo_is_named(outsider: Outsider) -> None:
 def test_sound_envelopes_are_counted(outsider: Outsider) -> None:
     outsider.publish()
     outsider.write(outsider.sealed())
-    assert "1 envelopes of it are sound" in {one.found for one in outsider.findings()}
+    assert "sound envelopes of it: 1" in {one.found for one in outsider.findings()}
 
 
 def altered(envelope: bytes, offset: int, to: int) -> bytes:
@@ -203,7 +203,7 @@ def altered(envelope: bytes, offset: int, to: int) -> bytes:
 def test_an_envelope_that_does_not_open_is_a_bad_tag_with_its_cure(outsider: Outsider) -> None:
     outsider.publish()
     outsider.write(altered(outsider.sealed(), 90, 0))
-    assert "1 times BAD_TAG in what it wrote check the link key" in outsider.wrong("lanes")
+    assert "BAD_TAG in what it wrote, once check the link key" in outsider.wrong("lanes")
 
 
 def test_a_flag_of_another_type_is_a_bad_flag(outsider: Outsider) -> None:
@@ -227,7 +227,7 @@ def test_a_file_of_another_spelling_is_named(outsider: Outsider) -> None:
 def test_half_an_envelope_at_the_end_is_a_write_under_way(outsider: Outsider) -> None:
     outsider.publish()
     outsider.write(outsider.sealed() + outsider.sealed()[:50])
-    assert "1 envelopes of it are sound" in {one.found for one in outsider.findings()}
+    assert "sound envelopes of it: 1" in {one.found for one in outsider.findings()}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_what_others_put_aside_of_it_is_named_with_its_reason(outsider: Outsider
     outsider.publish()
     reason = Path(names.quarantine_dir(str(outsider.root), READER), "00000001.reason")
     reason.write_text(json.dumps({"name": f"{NODE} 000001-00000001.lane", "reason": "BAD_FLAGS"}))
-    assert "reader put 1 pieces of it aside: BAD_FLAGS" in outsider.wrong("quarantine")
+    assert "reader put aside what it wrote, once: BAD_FLAGS" in outsider.wrong("quarantine")
 
 
 def test_notes_of_others_in_a_quarantine_do_not_end_the_examination(outsider: Outsider) -> None:
