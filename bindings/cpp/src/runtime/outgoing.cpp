@@ -73,12 +73,12 @@ class StayingAtRest {
 
 }  // namespace
 
-OutgoingLink::OutgoingLink(Context& context, const std::string& target, Woken woken)
+OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken)
     : context_(context),
       target_(target),
       woken_(std::move(woken)),
       ringer_(wire::bell_path(context.root, target)),
-      sealer_(context.keyring(), context.id, wire::node_id(target), context.generation),
+      sealer_(context.keyring(), context.id, wire::node_id(target), context.generation, target_life),
       nonces_(fill_random),
       writer_(context.root, context.name, target, context.generation,
               context.keyring().lane_keys(context.id, wire::node_id(target)), settings_of(context)) {}
@@ -252,6 +252,12 @@ void OutgoingLink::rest() {
   ringer_.close();
 }
 
+void OutgoingLink::renew(std::uint32_t target_life) {
+  rest();
+  const std::lock_guard guard(lock_);
+  sealer_.seal_for(target_life);
+}
+
 void OutgoingLink::end() {
   const std::lock_guard guard(lock_);
   has_ended_ = true;
@@ -299,7 +305,7 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
     if (awake_.contains(link.get())) awake_.use(link.get(), context_.most_links());
     if (row.generation >= generation) return link;
   }
-  link->rest();  // takes the locks of the link, so the table is not locked
+  link->renew(life_of(target));  // takes the locks of the link, so the table is not locked
   const std::lock_guard guard(lock_);
   Row& row = links_[target];
   row.generation = std::max(row.generation, generation);
@@ -308,9 +314,15 @@ LinkPtr Links::open(const std::string& target, std::uint32_t generation) {
 
 // The lock is held.
 LinkPtr Links::make(const std::string& target) {
-  LinkPtr link = std::make_shared<OutgoingLink>(context_, target, [this](OutgoingLink& one) { woken(one); });
+  LinkPtr link =
+      std::make_shared<OutgoingLink>(context_, target, life_of(target), [this](OutgoingLink& one) { woken(one); });
   if (const auto cutting = splitters_.find(target); cutting != splitters_.end()) link->cut(cutting->second);
   return link;
+}
+
+std::uint32_t Links::life_of(const std::string& target) const {
+  const fs::EntryPtr entry = context_.registry->live(target);
+  return entry != nullptr && entry->ephemeral ? static_cast<std::uint32_t>(entry->generation) : 0;
 }
 
 // Others that were used longer ago rest for it.

@@ -32,8 +32,8 @@ struct Outgoing {
 class OutgoingLink {
  public:
   using Woken = std::function<void(OutgoingLink&)>;
-  // `woken` is called, without the locks of the link, before one at rest opens files.
-  OutgoingLink(Context& context, const std::string& target, Woken woken);
+  // `woken` is called, without the locks of the link, before one at rest opens files. `target_life`: for `renew`.
+  OutgoingLink(Context& context, const std::string& target, std::uint32_t target_life, Woken woken);
 
   // Seals, appends and rings; returns the last sequence. InboxFullError, StorageError, PayloadTooLargeError,
   // LeaseLostError: then nothing was accepted.
@@ -47,6 +47,8 @@ class OutgoingLink {
   std::shared_ptr<const segment::Splitter> splitter() const;  // null: only what no envelope holds goes in segments
 
   void rest();       // the next envelope begins a new segment and opens the bell again
+  // Likewise, sealed for this life of an ephemeral target; 0 for one that is not.
+  void renew(std::uint32_t target_life);
   void end();        // what is being written is the last but for the leave notice: a successor may fence it off (L-18)
   void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
@@ -130,6 +132,7 @@ class Links {
     std::uint32_t generation = 0;
   };
   LinkPtr make(const std::string& target);
+  std::uint32_t life_of(const std::string& target) const;  // the generation of an ephemeral target, else 0
   void woken(OutgoingLink& link);
   LinkPtr find(const std::string& target) const;
   bool is_cut(const std::string& target) const;  // all that goes there goes in segments

@@ -62,7 +62,7 @@ final class Links {
             return link;
         }
         link = links.computeIfAbsent(target,
-                name -> new OutgoingLink(context, name, generation, splitters.get(name), this::used));
+                name -> new OutgoingLink(context, name, splitters.get(name), this::used));
         if (hasEnded) { // looked at last: whoever ends the links sees this one, or was seen here
             link.shut();
         }

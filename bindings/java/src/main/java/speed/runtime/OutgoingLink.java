@@ -21,6 +21,7 @@ import speed.fs.Ringer;
 import speed.segment.Segment;
 import speed.segment.Splitter;
 import speed.wire.Block;
+import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Header;
 import speed.wire.LaneMac;
@@ -70,13 +71,12 @@ final class OutgoingLink {
     private boolean hasEnded;
     private boolean isShut;
 
-    /** A link at rest; {@code used} is told before each envelope, and wakes it. */
-    OutgoingLink(Context context, String target, int targetGeneration, Splitter splitter, Consumer<OutgoingLink> used) {
+    /** A link at rest, to nobody until it meets somebody; {@code used} is told before each envelope, and wakes it. */
+    OutgoingLink(Context context, String target, Splitter splitter, Consumer<OutgoingLink> used) {
         this.splitter = splitter;
         this.used = used;
         this.context = context;
         this.target = target;
-        this.targetGeneration = targetGeneration;
         Options options = context.options;
         NodeId targetId = NodeId.of(target);
         ringer = new Ringer(Names.bellPath(options.root(), target), context.id);
@@ -369,12 +369,19 @@ final class OutgoingLink {
         try {
             if (generation > targetGeneration) {
                 targetGeneration = generation;
+                sealer.sealFor(lifeOfTarget());
                 rests = true;
                 release();
             }
         } finally {
             lock.unlock();
         }
+    }
+
+    /** The generation of a target that is ephemeral, else 0 (W-10). */
+    private int lifeOfTarget() {
+        Entry entry = context.registry.live(target);
+        return entry != null && entry.ephemeral() ? entry.generation() : 0;
     }
 
     /** It is used again: whether it was at rest. */

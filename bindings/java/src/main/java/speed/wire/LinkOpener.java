@@ -15,6 +15,11 @@ public final class LinkOpener {
     private Choice lastChoice;
     private Aead lastAead;
 
+    /** An opener for a receiver that is not ephemeral. */
+    public LinkOpener(Keyring keyring, NodeId source, NodeId target) {
+        this(keyring, source, target, 0);
+    }
+
     /**
      * An opener.
      *
