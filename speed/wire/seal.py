@@ -180,9 +180,7 @@ class Keyring:
     def sealing_aead(self, source: bytes, target: bytes, generation: int, target_life: int = 0) -> Aead:
         return Aead(link_key(self.now.keys[0], source, target, generation, target_life))
 
-    def opening_aead(
-        self, key_id: bytes, source: bytes, target: bytes, generation: int, target_life: int = 0
-    ) -> Aead:
+    def opening_aead(self, key_id: bytes, source: bytes, target: bytes, generation: int, target_life: int = 0) -> Aead:
         return Aead(link_key(self._key(key_id), source, target, generation, target_life))
 
     def _key(self, key_id: bytes) -> bytes:
@@ -255,9 +253,7 @@ class NonceSource:
 class LinkSealer:
     """Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it."""
 
-    def __init__(
-        self, keyring: Keyring, source: bytes, target: bytes, generation: int, target_life: int = 0
-    ) -> None:
+    def __init__(self, keyring: Keyring, source: bytes, target: bytes, generation: int, target_life: int = 0) -> None:
         self._keyring = keyring
         self._source = source
         self._target = target
