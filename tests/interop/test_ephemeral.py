@@ -66,7 +66,6 @@ def test_what_one_life_of_a_name_was_sent_is_not_taken_by_the_next(private: Agen
     first.close()
     second = private.start(target, "worker", ephemeral="true", allow=["sender"], **SHORT).ready()
     assert second.generation > first.generation
-    lane.path.mkdir(0o700)
     lane.add_segment((sender.generation, 999), recorded)
     sender.ask("send", target="worker", payload="new", ack=True)
     lane.append(recorded)
