@@ -1,4 +1,4 @@
-"""Cleans a root until its input ends: ``python -m tests.torture.cleaner ROOT [careless]``; prints how many rounds it made.
+"""Cleans a root until its input ends: ``python -m tests.torture.cleaner ROOT [careless]``. Prints how often it did.
 
 ``careless``: it takes every node without an entry for a dead one.
 """

@@ -1,7 +1,7 @@
 """In a pid namespace of its own, where it decides about pids: a dead owner's pid is given to a process that lives.
 
-``python -m tests.torture.renumbered ROOT LANGUAGE [mutated] [ephemeral]``, as the first process of the namespace. Prints
-what went wrong, or nothing. ``mutated``: the owner is not killed.
+``python -m tests.torture.renumbered ROOT LANGUAGE [mutated] [ephemeral]``, as the first process of the namespace.
+Prints what went wrong, or nothing. ``mutated``: the owner is not killed.
 """
 
 from __future__ import annotations
