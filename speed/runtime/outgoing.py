@@ -64,6 +64,8 @@ class OutgoingLink:
         """What the other side can take, as its entry said last (R-2)."""
         self.target_life = 0
         """The generation of a target that is ephemeral: its envelopes are sealed for that life (W-10), once renewed."""
+        self.lives = 0
+        """How many generations of the target it was for."""
         self._writer = LaneWriter(
             context.root,
             context.name,

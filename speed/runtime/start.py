@@ -207,7 +207,7 @@ def _begin(
     def lost(error: SpeedError) -> None:
         parts.abort(error)
 
-    sweeper = Sweeper(context, options.lease_seconds, ephemeral=options.ephemeral)
+    sweeper = Sweeper(context, options.lease_seconds, links.let_go_of_gone, ephemeral=options.ephemeral)
     context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:

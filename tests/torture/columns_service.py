@@ -1,4 +1,4 @@
-"""The service of ``applications``: ``python -m tests.torture.columns_service ROOT``. Says ``up``; ends with its input."""
+"""The service of ``applications``: ``python -m tests.torture.columns_service ROOT``. Ends with its input."""
 
 from __future__ import annotations
 

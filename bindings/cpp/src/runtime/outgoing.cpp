@@ -78,6 +78,7 @@ OutgoingLink::OutgoingLink(Context& context, const std::string& target, std::uin
       target_(target),
       woken_(std::move(woken)),
       ringer_(wire::bell_path(context.root, target)),
+      is_of_one_life_(target_life != 0),
       sealer_(context.keyring(), context.id, wire::node_id(target), context.generation, target_life),
       nonces_(fill_random),
       writer_(context.root, context.name, target, context.generation,
@@ -255,6 +256,7 @@ void OutgoingLink::rest() {
 void OutgoingLink::renew(std::uint32_t target_life) {
   rest();
   const std::lock_guard guard(lock_);
+  is_of_one_life_ = false;
   sealer_.seal_for(target_life);
 }
 
@@ -330,10 +332,24 @@ void Links::woken(OutgoingLink& link) {
   std::vector<OutgoingLink*> resting;
   {
     const std::lock_guard guard(lock_);
+    const auto row = links_.find(link.target());
+    if (row == links_.end() || row->second.link.get() != &link) return;  // it was forgotten meanwhile
     resting = awake_.use(&link, context_.most_links());
   }
   for (OutgoingLink* const other : resting) other->rest();
   if (opened_) opened_(link);
+}
+
+void Links::let_go_of_gone() {
+  for (const LinkPtr& link : opened()) {
+    if (context_.registry->live(link->target()) != nullptr) continue;
+    {
+      const std::lock_guard guard(lock_);
+      awake_.rest(link.get());
+      if (link->is_of_one_life()) links_.erase(link->target());
+    }
+    link->rest();
+  }
 }
 
 LinkPtr Links::find(const std::string& target) const {

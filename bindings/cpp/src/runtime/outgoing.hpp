@@ -53,6 +53,7 @@ class OutgoingLink {
   void shut();       // for good: nothing is written or opened any more
   int bell_fd();     // for polling POLLERR; -1 where nobody listens, and at rest
   const std::string& target() const { return target_; }
+  bool is_of_one_life() const { return is_of_one_life_; }  // of an ephemeral target
 
  private:
   struct Appended {
@@ -79,6 +80,7 @@ class OutgoingLink {
   std::mutex ring_lock_;
   std::mutex sync_lock_;
   fs::Ringer ringer_;
+  std::atomic<bool> is_of_one_life_;
   std::uint64_t counter_ = 0;
   bool has_ended_ = false;
   bool is_shut_ = false;
@@ -120,6 +122,10 @@ class Links {
   // PayloadTooLargeError for a request or response of so many bytes that cannot go there (G-18).
   void check_size(const std::string& target, std::size_t bytes) const;
   bool takes_segments(const std::string& target) const;  // as its entry says
+
+  // Closes the files of links to nodes that are gone. A link that was only ever for one life of an ephemeral target is
+  // forgotten: should the name come back, another key begins with it, and the sequence may begin anew.
+  void let_go_of_gone();
 
   bool knows(const std::string& name) const;  // this process wrote there, so that answers may come
   std::vector<LinkPtr> opened() const;

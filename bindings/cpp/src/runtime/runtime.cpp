@@ -126,7 +126,8 @@ void Runtime::claim(const NodeOptions& options) {
     dead = std::make_shared<DeadLetters>(context, workers);
     delivery.bury_in(*dead);
     protocol = std::make_unique<Protocol>(context, std::move(bell), std::move(inbox), [this] { dead->look(); });
-    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral);
+    sweeper = std::make_unique<Sweeper>(context, options.lease_seconds, options.ephemeral,
+                                        [this] { links.let_go_of_gone(); });
     registrar = std::make_unique<Registrar>(context, workers, options.heartbeat_seconds);
   } catch (const std::system_error& error) {
     context.registration->remove();

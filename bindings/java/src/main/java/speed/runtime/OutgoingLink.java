@@ -65,6 +65,8 @@ final class OutgoingLink {
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private int targetGeneration;
+    /** Whether it was only ever for one life of an ephemeral target. */
+    private volatile boolean isOfOneLife;
     /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
     private volatile Splitter splitter;
     private volatile boolean rests = true;
@@ -368,14 +370,20 @@ final class OutgoingLink {
         lock.lock();
         try {
             if (generation > targetGeneration) {
+                int life = lifeOfTarget();
+                isOfOneLife = targetGeneration == 0 && life != 0;
                 targetGeneration = generation;
-                sealer.sealFor(lifeOfTarget());
+                sealer.sealFor(life);
                 rests = true;
                 release();
             }
         } finally {
             lock.unlock();
         }
+    }
+
+    boolean isOfOneLife() {
+        return isOfOneLife;
     }
 
     /** The generation of a target that is ephemeral, else 0 (W-10). */
