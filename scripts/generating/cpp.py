@@ -20,6 +20,8 @@ TYPES = {
     "counter_bits": "unsigned",
     "max_unfinished_bytes": "std::uint64_t",
     "max_deliveries": "unsigned",
+    "max_links": "int",
+    "max_reopens": "int",
     "column_extension": "std::int8_t",
     "default_priority": "int",
 }
