@@ -24,6 +24,7 @@ from speed.fs.registration import register
 from speed.fs.registry import Registry
 from speed.fs.root import check_root, prepare_root
 from speed.fs.sweep import sweep
+from speed.runtime.alarm import Alarm
 from speed.runtime.answers import Answers
 from speed.runtime.calls import Calls
 from speed.runtime.context import Context
@@ -105,8 +106,7 @@ class Parts:
 
     def abort(self, reason: SpeedError) -> None:
         """The name is lost: end at once and write nothing more. A program that is told finds the node ended."""
-        self.context.failure = reason
-        self.context.stopping.set()
+        self.context.ending.begin(reason)
         self.registrar.tell_lost(reason)
         self._end(reason, lambda: None)
         self._let_go()
@@ -122,8 +122,7 @@ class Parts:
         A successor may read the same lanes from the moment that the name is free.
         """
         context = self.context
-        context.failure = reason
-        context.stopping.set()
+        context.ending.begin(reason)
         self.serving.cancel_all()
         context.pending.fail_all(reason)
         self.delivery.wake_receivers()
@@ -203,11 +202,10 @@ def _begin(
         parts.abort(error)
 
     sweeper = Sweeper(context, options.lease_seconds, ephemeral=options.ephemeral)
-    context.lane_removed = sweeper.heard
 
     def left(name: str) -> None:
         protocol.node_left(name)
-        sweeper.heard(name)
+        sweeper.gone(name)
 
     registrar = Registrar(
         context,
@@ -231,7 +229,7 @@ def _begin(
         registrar.notice_left,
         partial(_segments, context, pool, options.segment_limits),
     )
-    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look)
+    protocol = Protocol(context, bell, inbox, dispatch, answers, withdrawals, delivery.dead.look, sweeper.gone)
     undo.callback(_end_threads, context, pool, protocol, registrar)
     parts = Parts(
         context,
@@ -253,8 +251,6 @@ def _begin(
 def _connect(parts: Parts) -> None:
     """Let the parts know of each other and start the threads."""
     context, protocol = parts.context, parts.protocol
-    context.heed = protocol.heed
-    context.unheard = protocol.nobody_hears
     parts.introspection.senders = protocol.senders
     parts.introspection.lane_counts = protocol.counts
     parts.links.on_open(protocol.watch_reader)
@@ -325,6 +321,7 @@ def _register(options: Options) -> tuple[Context, Bell | None, Inbox]:
         registration=registration,
         policy=policy,
         pending=PendingCalls(),
+        alarm=Alarm(bell, names.node_id(options.name)),
         boot_id=registration.entry.boot_id,
         on_error=options.on_error,
         max_deliveries=options.max_deliveries,
