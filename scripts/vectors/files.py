@@ -140,10 +140,14 @@ def cursors() -> dict[str, Any]:
     begun_data = encode_deliveries(begun, LANE_KEY)
     fence_data = encode_fence(fence, LANE_KEY)
 
+    def named(record: Cursor | Unfinished | Fence) -> dict[str, Any]:
+        """Fields as the contract calls them: the number of a lane's file is ``segment``."""
+        return {"segment" if key == "file" else key: value for key, value in record._asdict().items()}
+
     def seen(cursor: Cursor) -> dict[str, Any]:
-        fields = cursor._asdict()
+        fields = named(cursor)
         fields["last_sequence"] = f"{cursor.last_sequence:016x}"
-        fields["unfinished"] = [{**one._asdict(), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished]
+        fields["unfinished"] = [{**named(one), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished]
         return fields
 
     def good(name: str, bug: str, cursor: Cursor, *, tail: bytes = b"", key: bytes = LANE_KEY) -> dict[str, Any]:
@@ -186,7 +190,7 @@ def cursors() -> dict[str, Any]:
             bad("reverse lane", "one MAC key for both directions", encode_cursor(base, reverse)),
         ],
         "fences_valid": [
-            {"name": "fence", "bug": "field order", "hex": fence_data.hex(), "fence": fence._asdict()},
+            {"name": "fence", "bug": "field order", "hex": fence_data.hex(), "fence": named(fence)},
         ],
         "fences_invalid": [
             bad("cut", "length unchecked", fence_data[:-1]),

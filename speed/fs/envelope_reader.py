@@ -12,7 +12,7 @@ from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.seal import Keyring, LinkOpener
 
 CHUNK_BYTES = 64 << 10
-"""What is read of a segment at a time, unless an envelope is larger."""
+"""What is read of a file at a time, unless an envelope is larger."""
 
 
 class Received(NamedTuple):
@@ -39,7 +39,7 @@ class EnvelopeReader:
         self.decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, opener.open)
 
     def at(self, fd: int, generation: int, offset: int) -> Opened | None:
-        """The authentic envelope that begins at a place of a segment, however large it is."""
+        """The authentic envelope that begins at a place of a file, however large it is."""
         needed = CHUNK_BYTES
         while True:
             scanned = self.decoder.scan(Window(read_at(fd, offset, needed), offset, generation), limit=1)

@@ -1,4 +1,4 @@
-"""A key of messages: what it is, what it may be used for, and how it is written down (M-26)."""
+"""A key of messages: what it is, what it may be used for, and how it is written down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_key_id(key_id: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MessageKey:
-    """One key with its bounds. ``secret`` and ``public`` are the bytes of the table in M-26; times in Unix ms.
+    """One key with its bounds. ``secret`` and ``public`` are bytes in the form of its algorithm; times in Unix ms.
 
     Raises KeyRefusedError for an id or bytes that are none, WeakAlgorithmError for an RSA key below 3072 bits.
     """

@@ -19,10 +19,12 @@ _METADATA = (
 class PublishOptions:
     """Options of ``send`` and ``publish``; None leaves to the node what it does by default.
 
-    Metadata: those of M-5 to M-11, and ``trace_context``: an OpenTelemetry context instead of a ``traceparent``.
+    Metadata: topic, priority, labels and so on; ``trace_context`` is an OpenTelemetry context in place of a
+    ``traceparent``.
     ``encrypt_to`` and ``sign_with`` are keys, or names of sets of the node's KeyStore; ``compression`` is gzip, zstd,
     lz4 or snappy; ``schema`` is a name, or name and version, of the node's SchemaRegistry; one that marks personal data
-    makes ``contains_pii`` true, also if it is given as false; ``direct`` is M-22.
+    makes ``contains_pii`` true, also if it is given as false; ``direct`` encrypts a
+    small payload with the recipient's RSA key itself.
     """
 
     topic: str | None = None

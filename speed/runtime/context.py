@@ -22,7 +22,7 @@ from speed.wire.seal import Keyring
 _BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
 
 FILES_EACH = 3
-"""What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell."""
+"""What a lane holds open to be read, and a link to be written: directory and file, and cursor or bell."""
 MIN_AWAKE = 4
 
 

@@ -123,7 +123,7 @@ class InboundLanes:
     def _is_passed(self, source_id: bytes, source: str) -> bool:
         """Whether nothing came since a lane was read to its end.
 
-        A sender that is live again may go on in the segment that it had, which does not show in the directory.
+        A sender that is live again may go on in the file that it had, which does not show in the directory.
         """
         passed = self._passed.get(source_id)
         if passed is None or passed != self._inbox.changed_at(source):

@@ -15,7 +15,7 @@ FRONT_ROOM = 1 << 16
 
 
 def is_large(payload: Any) -> bool:
-    """Whether a payload goes in segments by its kind or size: a file, or bytes that no envelope holds (G-18)."""
+    """Whether a payload goes in segments by its kind or size: a file, or bytes that no envelope holds."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return memoryview(payload).nbytes > MAX_PAYLOAD_BYTES - FRONT_ROOM
     return hasattr(payload, "read") and hasattr(payload, "seek")
@@ -64,7 +64,7 @@ class Message:
 
     @property
     def payloads(self) -> list[Any]:
-        """The values of a batch (M-30), else the one payload. Raises BatchError, and WireError as ``payload`` does."""
+        """The values of a batch, else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
         from speed.message.batch import decode_batch
@@ -89,7 +89,7 @@ class Message:
 
     @property
     def metadata(self) -> MessageView:
-        """All fields of the message envelope, lazily parsed (rules M-n)."""
+        """All fields of the message envelope, lazily parsed."""
         return self._view
 
     @property

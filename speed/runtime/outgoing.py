@@ -67,7 +67,7 @@ class OutgoingLink:
             context.generation,
             context.keyring.lane_keys(context.id, self.target_id),
             window_bytes=context.window_bytes,
-            segment_bytes=SEGMENT_BYTES,
+            file_bytes=SEGMENT_BYTES,
             mode="rename" if context.polling else "append",
             durable=context.durable,
         )
@@ -237,7 +237,7 @@ class OutgoingLink:
             return self._writer.flush()
 
     def renew(self) -> None:
-        """Have the next envelope begin a new segment and open the bell again; waits for no sender."""
+        """Have the next envelope begin a new file and open the bell again; waits for no sender."""
         self._renewal_due = True
         if self.lock.acquire(blocking=False):
             try:

@@ -221,7 +221,7 @@ class Protocol:
                     self._dispatch.node_died(name, departed.waiting)
 
     def _look_at_silent(self, now: float) -> None:
-        """S-7: a node without a reader on its bell has died if its process is gone."""
+        """A node without a reader on its bell has died if its process is gone."""
         for name, (look_at, pause) in list(self._alarm.silent.items()):
             if now < look_at:
                 continue

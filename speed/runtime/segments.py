@@ -26,7 +26,7 @@ from speed.runtime.large_payload import LargeMessage, read_shards
 from speed.runtime.workers import WorkerPool
 from speed.segment.form import Segment, read_segment
 from speed.segment.keccak import keccak256
-from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, Verdict
+from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, SegmentVerdict
 from speed.segment.rebuild import rebuild
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_CALL_BYTES
@@ -132,12 +132,12 @@ class Segments:
             self._lost(other, "its segments were given up to make room for newer ones")
         if evicted:
             self._store.remove(evicted)
-        if verdict is Verdict.DONE or key in self._in_hand:
+        if verdict is SegmentVerdict.DONE or key in self._in_hand:
             self._repeated(key, lane, received)
             return None
         one = self._reassembly.reconstruction(key)
         assert one is not None
-        if verdict is Verdict.HELD:
+        if verdict is SegmentVerdict.HELD:
             self._compare(one, segment)
         elif one.data_count == 1 and not segment.is_parity:
             self._in_hand[key] = None

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from speed.errors import WireError
 from speed.segment.form import Segment, read_segment
-from speed.segment.reassembly import Key, Limits, Reassembly, Verdict
+from speed.segment.reassembly import Key, Limits, Reassembly, SegmentVerdict
 from speed.segment.rebuild import rebuild
 
 
 class Outcome(NamedTuple):
-    """``verdict`` is that of G-13: kept, duplicate, complete or done; ``payload`` comes with complete."""
+    """``verdict`` is kept, duplicate, complete or done; ``payload`` comes with complete."""
 
     verdict: str
     payload: bytes | None = None
@@ -32,13 +32,13 @@ class Assembler:
         verdict, evicted = self._reassembly.admit(key, segment, now)
         for other in evicted:
             del self._shards[other]
-        if verdict is Verdict.DONE:
+        if verdict is SegmentVerdict.DONE:
             return Outcome("done")
-        if verdict is Verdict.HELD:
+        if verdict is SegmentVerdict.HELD:
             return self._again(key, segment)
         shards = self._shards.setdefault(key, MemoryShards(segment.data_count, segment.parity_count))
         shards.put(segment)
-        if verdict is Verdict.KEPT:
+        if verdict is SegmentVerdict.KEPT:
             return Outcome("kept")
         return self._finish(key, now)
 

@@ -1,4 +1,4 @@
-"""Which segments are kept, of whom and for how long (G-12, G-13, G-15, G-16). Pure."""
+"""Which segments are kept, of whom and for how long. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from speed.segment.form import Segment
 from speed.wire import limits
 
 
-class Verdict(Enum):
+class SegmentVerdict(Enum):
     """What became of a segment; refusals are a WireError."""
 
     KEPT = "kept"
@@ -24,7 +24,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Key:
-    """Whose payload it is: sender, type of its envelopes, hash (G-12)."""
+    """Whose payload it is: sender, type of its envelopes, hash."""
 
     sender: str
     kind: int
@@ -33,7 +33,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of what is kept (G-15); counts, bytes and seconds."""
+    """Bounds of what is kept; counts, bytes and seconds."""
 
     payload_bytes: int = limits.MAX_SEGMENTED_BYTES
     reconstructions: int = limits.MAX_RECONSTRUCTIONS
@@ -69,7 +69,7 @@ class Reconstruction:
     buffered: int = 0
 
     def contradicts(self, segment: Segment) -> bool:
-        """Whether it cannot be a segment of this payload (G-12)."""
+        """Whether it cannot be a segment of this payload."""
         if (segment.data_count, segment.parity_count) != (self.data_count, self.parity_count):
             return True
         size = len(segment.payload)
@@ -106,21 +106,23 @@ class Reassembly:
         self._done: OrderedDict[Key, float] = OrderedDict()
         self._done_of: dict[str, int] = {}
 
-    def admit(self, key: Key, segment: Segment, now: float, most_bytes: int | None = None) -> tuple[Verdict, list[Key]]:
+    def admit(
+        self, key: Key, segment: Segment, now: float, most_bytes: int | None = None
+    ) -> tuple[SegmentVerdict, list[Key]]:
         """What is to be done with a valid segment, and the payloads that were evicted for it.
 
         After READY the payload waits for ``complete`` or ``discard``. ``most_bytes`` is a lower limit of this payload.
         WireError: SEGMENT_CONFLICT, SEGMENT_LIMIT.
         """
         if key in self._done:
-            return Verdict.DONE, []
+            return SegmentVerdict.DONE, []
         one = self._gathering.get(key) or self._ready.get(key)
         if one and one.contradicts(segment):
             raise WireError("SEGMENT_CONFLICT", "contradicts what came before of the same payload")
         if one and segment.slot in one.sizes:
-            return Verdict.HELD, []
+            return SegmentVerdict.HELD, []
         if one and one.is_ready:
-            return Verdict.DONE, []
+            return SegmentVerdict.DONE, []
         self._check_size(segment, min(most_bytes or self.limits.payload_bytes, self.limits.payload_bytes))
         evicted = [] if segment.data_count == 1 else self._make_room(key, len(segment.payload))
         if one is None:
@@ -130,7 +132,7 @@ class Reassembly:
         self._gathering.move_to_end(key)
         if one.is_ready:
             self._ready[key] = self._gathering.pop(key)
-        return (Verdict.READY if one.is_ready else Verdict.KEPT), evicted
+        return (SegmentVerdict.READY if one.is_ready else SegmentVerdict.KEPT), evicted
 
     def reconstruction(self, key: Key) -> Reconstruction | None:
         """What is known of a payload that is not complete."""
@@ -188,7 +190,7 @@ class Reassembly:
             raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {most}")
 
     def _make_room(self, key: Key, size: int) -> list[Key]:
-        """Evict until the segment fits (G-16). SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
+        """Evict until the segment fits. SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
         bounds, evicted = self.limits, list[Key]()
         own = self._gathering.get(key)
         alone = size + (own.buffered if own else 0)

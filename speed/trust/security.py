@@ -1,4 +1,4 @@
-"""What a node does to its messages, and what it believes of others' (M-18, M-25, M-28, M-29, M-32)."""
+"""What a node does to its messages, and what it believes of others'."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def _unix_ms() -> int:
 class MessageSecurity:
     """The settings; all have a use alone.
 
-    ``policy`` is M-18, ``trusted`` are names of key sets in ``keys``; ``encrypt_to``, ``sign_with`` and ``compression``
-    hold for messages whose PublishOptions say nothing; ``clearance`` is M-28; ``fips_mode`` is M-24. Raises
-    ConfigurationError for what cannot be.
+    ``policy`` says which signatures are asked for; ``trusted`` are names of key sets in ``keys``. ``encrypt_to``,
+    ``sign_with`` and ``compression`` hold for messages whose PublishOptions say nothing. ``clearance`` is the highest
+    classification that is read; ``fips_mode`` allows approved algorithms only. Raises ConfigurationError for what
+    cannot be.
     """
 
     keys: KeyStore = field(default_factory=lambda: KeyStore({}))
@@ -134,7 +135,7 @@ class Guard:
     # --- receiving ---
 
     def open(self, view: MessageView, source: str = "") -> MessageView:
-        """The message as a handler may have it, checked in the order of M-25.
+        """The message as a handler may have it, checked in the contract's order.
 
         Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
         """
@@ -167,7 +168,7 @@ class Guard:
         return None if security.schemas is None else security.schemas.check(view)
 
     def _whole(self, view: MessageView) -> MessageView:
-        """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it (M-16)."""
+        """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it."""
         claims = bool(view.security.signature) or view.is_encrypted or view.content_encoding != "none"
         if view.size == len(view.data) or not (claims or self.security.policy == "require"):
             return view

@@ -120,7 +120,7 @@ def test_a_segment_that_a_long_listing_lacks_is_not_passed_over(lane: Lane, monk
     lane.raw_segment(sealed(2), 2)
     lane.raw_segment(sealed(3), 3)
     listed = os.scandir
-    missing = names.segment_name(1, 2)
+    missing = names.lane_file_name(1, 2)
     monkeypatch.setattr(os, "scandir", lambda place: _Without(listed(place), missing))
     got = lane.read_all(reader, scan=True)
     assert [one.header.sequence & 0xFF for one in got] == [2, 3]

@@ -121,7 +121,7 @@ def _front(data: bytes) -> None:
 
 
 _FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
-    (names.parse_segment, names.segment_name),
+    (names.parse_lane_file, names.lane_file_name),
     (names.parse_cursor, names.cursor_name),
     (names.parse_fence, names.fence_name),
     (names.parse_claim, names.claim_name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.journal import Journal
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import Subject
 from speed.wire.message import encode_message

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from contenders.root import make_root
 
 from on_spark import session
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.spark import register
 from speed.spark.source.series import MessageSeries

@@ -126,7 +126,7 @@ class Records:
 
 
 _TABLE = np.dtype([("sequence", ">u8"), ("recorded_ms", ">u8"), ("bytes", ">u4"), ("flags", ">u4")])
-"""J-5."""
+"""The table of records at the head of a block, as the contract lays it out."""
 assert _TABLE.itemsize == RECORD_BYTES
 _BATCH_BYTES = 1 << 22
 """Of messages; a single block may have more."""

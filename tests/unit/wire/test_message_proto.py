@@ -64,14 +64,14 @@ def generated(message: Descriptor) -> set[Field]:
 
 
 def test_generated_messages_are_those_of_the_proto_file() -> None:
-    """Run scripts/proto when this fails."""
+    """Run scripts/generating/proto.py when this fails."""
     messages, _ = declared()
     found = pb.DESCRIPTOR.message_types_by_name
     assert {name: generated(message) for name, message in found.items()} == messages
 
 
 def test_generated_enums_are_those_of_the_proto_file() -> None:
-    """Run scripts/proto when this fails."""
+    """Run scripts/generating/proto.py when this fails."""
     _, enums = declared()
     found = {name: dict(enum.values_by_name) for name, enum in pb.DESCRIPTOR.enum_types_by_name.items()}
     numbers = {name: {key: value.number for key, value in items.items()} for name, items in found.items()}
