@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.journal.volume import End, Segment
+from speed.journal.volume import End, Volume
 from speed.wire import names
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
@@ -98,7 +98,7 @@ def test_a_segment_is_read_up_to_its_end_and_the_end_is_called_by_its_name(
 ) -> None:
     """J-4 to J-6."""
     segment_file.write_bytes(bytes.fromhex(case["hex"]))
-    segment = Segment(os.open(segment_file, os.O_RDONLY), VECTORS["first"])
+    segment = Volume(os.open(segment_file, os.O_RDONLY), VECTORS["first"])
     keys = VolumeKeys(RING, LANE, VECTORS["first"])
     found, ended = [], ""
     for header, block in segment.headers(bodies=True):
