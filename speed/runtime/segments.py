@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from speed.core.log import logger
 from speed.core.progress import Token
@@ -32,9 +32,6 @@ from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_CALL_BYTES
 from speed.wire.message import MessageView
 from speed.wire.message.large import FRONT_BYTES, Front
-
-if TYPE_CHECKING:
-    from speed.runtime.dispatch import Dispatch
 
 log = logger("speed.segments")
 
@@ -70,6 +67,17 @@ class AssembledLane:
         return self.lane.begin_again(token)
 
 
+class Onward(Protocol):
+    """Where whole payloads go, and what is said to their senders."""
+
+    def deliver(self, lane: Lane, received: Received, order: Hashable = None) -> None: ...
+    def deliver_later(
+        self, lane: Lane, received: Received, order: Hashable, view: Callable[[], MessageView]
+    ) -> None: ...
+    def acknowledge(self, source: str, sequence: int) -> None: ...
+    def tell(self, source: str, sequence: int, code: str, text: str) -> None: ...
+
+
 class Segments:
     """What a node holds in segments. Thread-safe."""
 
@@ -78,7 +86,7 @@ class Segments:
         context: Context,
         pool: WorkerPool,
         limits: Limits | None,
-        dispatch: Dispatch,
+        dispatch: Onward,
     ) -> None:
         self._context, self._pool, self._dispatch = context, pool, dispatch
         self._limits = limits
