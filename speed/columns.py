@@ -35,7 +35,7 @@ _NUMPY = {"int64": "<i8", "float64": "<f8", "timestamp": "<M8[us]"}
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
-    """The column of an Arrow array, without copying its values where its type has a plain representation.
+    """The column of an Arrow array, without copying its values where its type is that of a column.
 
     Narrower numbers and other units of time are widened. Raises UnserialisableError for a type without a column
     (dates, times without a zone, nested types: cast them first), or a value that would change.

@@ -13,7 +13,15 @@ from speed.wire.value import pack, unpack
 
 
 class Record:
-    """One recorded message; ``offset`` counts the records of its lane from 0, ``message`` is as received."""
+    """One recorded message.
+
+    Attributes:
+        offset: its place in its lane, from 0.
+        recorded_at_ms: when it was recorded, in Unix milliseconds.
+        source: name of the node that sent it.
+        sequence: number of its envelope.
+        message: its bytes as they were received; ``view`` reads them.
+    """
 
     __slots__ = ("_view", "flags", "message", "offset", "recorded_at_ms", "sequence", "source")
 
@@ -30,7 +38,7 @@ class Record:
 
     @property
     def view(self) -> MessageView:
-        """The message's fields, parsed when they are asked for."""
+        """The message's fields, parsed when they are asked for: ``record.view.payload``."""
         if self._view is None:
             self._view = MessageView(self.message)
         return self._view
@@ -45,7 +53,10 @@ class Record:
 
 
 class Block(NamedTuple):
-    """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages."""
+    """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages.
+
+    For programs that read very many records; ``records`` decodes them.
+    """
 
     offset: int
     table: bytes
