@@ -130,6 +130,11 @@ def entries() -> dict[str, Any]:
     }
 
 
+def named(record: Cursor | Unfinished | Fence) -> dict[str, Any]:
+    """Fields as the contract calls them: the number of a lane's file is ``segment``."""
+    return {"segment" if key == "file" else key: value for key, value in record._asdict().items()}
+
+
 def cursors() -> dict[str, Any]:
     """Cursor and fence files of the lane analytics -> billing."""
     unfinished = (Unfinished(make_sequence(3, 5), 1, 3, 900), Unfinished(make_sequence(3, 7), 2, 3, 0))
@@ -140,10 +145,6 @@ def cursors() -> dict[str, Any]:
     begun_data = encode_deliveries(begun, LANE_KEY)
     fence_data = encode_fence(fence, LANE_KEY)
 
-    def named(record: Cursor | Unfinished | Fence) -> dict[str, Any]:
-        """Fields as the contract calls them: the number of a lane's file is ``segment``."""
-        return {"segment" if key == "file" else key: value for key, value in record._asdict().items()}
-
     def seen(cursor: Cursor) -> dict[str, Any]:
         fields = named(cursor)
         fields["last_sequence"] = f"{cursor.last_sequence:016x}"
@@ -151,7 +152,8 @@ def cursors() -> dict[str, Any]:
         return fields
 
     def good(name: str, bug: str, cursor: Cursor, *, tail: bytes = b"", key: bytes = LANE_KEY) -> dict[str, Any]:
-        return {"name": name, "bug": bug, "hex": (encode_cursor(cursor, key) + tail).hex(), "cursor": seen(cursor)}
+        case = {"name": name, "bug": bug, "hex": (encode_cursor(cursor, key) + tail).hex(), "cursor": seen(cursor)}
+        return case if key == LANE_KEY and not tail else {**case, "only_read": True}
 
     def bad(name: str, bug: str, content: bytes) -> dict[str, Any]:
         return {"name": name, "bug": bug, "hex": content.hex()}
