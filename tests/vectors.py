@@ -44,3 +44,8 @@ def value_of(tagged: Any) -> Any:
     if kind == "timestamp":
         return _EPOCH + timedelta(seconds=int(content[0]), microseconds=content[1] // 1000)
     return {value_of(key): value_of(item) for key, item in content}
+
+
+def placed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a cursor or fence as Python names them: the contract calls the number of a lane's file ``segment``."""
+    return {"file" if key == "segment" else key: value for key, value in fields.items()}

@@ -130,6 +130,11 @@ def entries() -> dict[str, Any]:
     }
 
 
+def named(record: Cursor | Unfinished | Fence) -> dict[str, Any]:
+    """Fields as the contract calls them: the number of a lane's file is ``segment``."""
+    return {"segment" if key == "file" else key: value for key, value in record._asdict().items()}
+
+
 def cursors() -> dict[str, Any]:
     """Cursor and fence files of the lane analytics -> billing."""
     unfinished = (Unfinished(make_sequence(3, 5), 1, 3, 900), Unfinished(make_sequence(3, 7), 2, 3, 0))
@@ -141,9 +146,9 @@ def cursors() -> dict[str, Any]:
     fence_data = encode_fence(fence, LANE_KEY)
 
     def seen(cursor: Cursor) -> dict[str, Any]:
-        fields = cursor._asdict()
+        fields = named(cursor)
         fields["last_sequence"] = f"{cursor.last_sequence:016x}"
-        fields["unfinished"] = [{**one._asdict(), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished]
+        fields["unfinished"] = [{**named(one), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished]
         return fields
 
     def good(name: str, bug: str, cursor: Cursor, *, tail: bytes = b"", key: bytes = LANE_KEY) -> dict[str, Any]:
@@ -187,7 +192,7 @@ def cursors() -> dict[str, Any]:
             bad("reverse lane", "one MAC key for both directions", encode_cursor(base, reverse)),
         ],
         "fences_valid": [
-            {"name": "fence", "bug": "field order", "hex": fence_data.hex(), "fence": fence._asdict()},
+            {"name": "fence", "bug": "field order", "hex": fence_data.hex(), "fence": named(fence)},
         ],
         "fences_invalid": [
             bad("cut", "length unchecked", fence_data[:-1]),

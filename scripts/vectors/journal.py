@@ -10,8 +10,8 @@ from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
     Description,
     Entry,
-    SegmentKeys,
     Subject,
+    VolumeKeys,
     seal_description,
     seal_end,
     seal_removed,
@@ -32,7 +32,7 @@ def block(
     first: int, *entries: Entry, ring: Keyring = RING, lane: bytes = LANE, segment: int = FIRST, salt: int = 0
 ) -> bytes:
     """``salt`` makes the nonce one of its own."""
-    return SegmentKeys(ring, lane, segment).seal(first, entries, NONCE[:-1] + bytes([salt]))
+    return VolumeKeys(ring, lane, segment).seal(first, entries, NONCE[:-1] + bytes([salt]))
 
 
 def journal() -> dict[str, Any]:

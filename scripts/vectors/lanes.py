@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.vectors.claims import claim_file
+from scripts.vectors.files import named
 from scripts.vectors.fixed import KEY, LANE_KEY, OTHER, RING, SOURCE, TARGET, TIME, flipped
 from speed.wire.cursor import Cursor, Fence, Unfinished, encode_cursor, encode_fence
 from speed.wire.envelope import FLAG_SEGMENT, EnvelopeType, make_sequence
-from speed.wire.names import cursor_name, fence_name, node_id, segment_name
+from speed.wire.names import cursor_name, fence_name, lane_file_name, node_id
 from speed.wire.seal import LinkSealer
 
 SIZE = 105
@@ -29,7 +30,7 @@ def several(counters: range, generation: int = 1, type_: int = MESSAGE, flags: i
 
 
 def segment(content: bytes, number: int = 1, generation: int = 1) -> Files:
-    return {segment_name(generation, number): content}
+    return {lane_file_name(generation, number): content}
 
 
 def cursor(*finished: int, unfinished: tuple[int, ...] = (), receiver: int = 1, clean: bool = False) -> Files:
@@ -94,9 +95,9 @@ def hexed(files: Files) -> dict[str, str]:
 def seen(cursor: Cursor) -> dict[str, Any]:
     """A cursor as vectors state it."""
     return {
-        **cursor._asdict(),
+        **named(cursor),
         "last_sequence": f"{cursor.last_sequence:016x}",
-        "unfinished": [{**one._asdict(), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished],
+        "unfinished": [{**named(one), "sequence": f"{one.sequence:016x}"} for one in cursor.unfinished],
     }
 
 
@@ -122,7 +123,7 @@ def lanes() -> dict[str, Any]:
     }
 
 
-ONE = segment_name(1, 1)
+ONE = lane_file_name(1, 1)
 
 
 def beginnings() -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def beginnings() -> list[dict[str, Any]]:
             {**two, **segment(several(range(1, 3), 2), 1, 2)},
             given(1, 2, generation=2),
             at(2, receiver=1, generation=2),
-            [segment_name(2, 1)],
+            [lane_file_name(2, 1)],
             claims=forgotten,
         ),
         case(
@@ -254,7 +255,7 @@ def crashes() -> list[dict[str, Any]]:
             {**segment(several(range(3, 5)), 2), **cursor(2, clean=True)},
             given(3, 4),
             at(4, receiver=2, number=2, offset=2 * SIZE),
-            [segment_name(1, 2)],
+            [lane_file_name(1, 2)],
         ),
         case(
             "an unfinished one cannot be read any more",
@@ -262,7 +263,7 @@ def crashes() -> list[dict[str, Any]]:
             {**segment(envelope(3), 2), **cursor(2, unfinished=(1,), clean=True)},
             given(3),
             at(3, receiver=2, number=2, offset=SIZE),
-            [segment_name(1, 2)],
+            [lane_file_name(1, 2)],
         ),
     ]
 
@@ -292,7 +293,7 @@ def sequences() -> list[dict[str, Any]]:
             {**segment(several(range(1, 3))), **segment(envelope(1, 2), 1, 2)},
             [*given(1, 2), *given(1, generation=2)],
             at(1, receiver=1, generation=2),
-            [segment_name(2, 1)],
+            [lane_file_name(2, 1)],
         ),
         case(
             "segment 10 after segment 9",
@@ -303,7 +304,7 @@ def sequences() -> list[dict[str, Any]]:
             },
             given(1, 2),
             at(2, receiver=1, number=100_000_000, offset=SIZE),
-            [segment_name(1, 100_000_000)],
+            [lane_file_name(1, 100_000_000)],
         ),
     ]
 
@@ -317,7 +318,7 @@ def damages() -> list[dict[str, Any]]:
             {**segment(envelope(1) + torn), **segment(envelope(2), 2)},
             given(1, 2),
             at(2, receiver=1, number=2, offset=SIZE),
-            [segment_name(1, 2)],
+            [lane_file_name(1, 2)],
         ),
         case(
             "a torn rest in the last segment",
@@ -381,7 +382,7 @@ def fences() -> list[dict[str, Any]]:
     old = segment(several(range(1, 4)))
     new = segment(envelope(1, 2), 1, 2)
     after = at(1, receiver=1, generation=2)
-    left = [segment_name(2, 1)]
+    left = [lane_file_name(2, 1)]
     damaged = {name: flipped(content, 31) for name, content in fence(1, 1, 2 * SIZE).items()}
     return [
         case(

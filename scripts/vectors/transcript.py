@@ -77,7 +77,7 @@ def steps() -> list[Step]:
         Step(
             "request",
             SOURCE,
-            path(f"{names.lane_dir(ROOT, TARGET, SOURCE)}/{names.segment_name(1, 1)}"),
+            path(f"{names.lane_dir(ROOT, TARGET, SOURCE)}/{names.lane_file_name(1, 1)}"),
             ASKED,
             "The request, in the first segment of the lane. analytics has read the entry of billing, found itself "
             "allowed, and made the lane directory.",
@@ -89,7 +89,7 @@ def steps() -> list[Step]:
         Step(
             "response",
             TARGET,
-            path(f"{names.lane_dir(ROOT, SOURCE, TARGET)}/{names.segment_name(1, 1)}"),
+            path(f"{names.lane_dir(ROOT, SOURCE, TARGET)}/{names.lane_file_name(1, 1)}"),
             ANSWERED,
             "The response, in a lane of its own: a link has one direction.",
         ),

@@ -106,7 +106,7 @@ class Copying:
             self._flat(letters, names.dead_letters_dir(self._copy, name), "dead letters")
 
     def _lane(self, lane: str, copy: str) -> None:
-        """Cursors before segments, so that no cursor is ahead; anew if a segment went, which a cursor may name."""
+        """Cursors before lane files, so that no cursor is ahead; anew if a file went, which a cursor may name."""
         for _ in range(MAX_ATTEMPTS):
             size = self._copied["bytes"]
             os.mkdir(copy, 0o700)
@@ -118,12 +118,12 @@ class Copying:
         raise StorageError(f"{lane} changes faster than it can be copied: try again when less is sent")
 
     def _is_lane_copied(self, lane: str, copy: str) -> bool:
-        before = set(_segments(lane))
+        before = set(_lane_files(lane))
         for filename in filter(_is_written_in_place, _files(lane)):
             self._rewritten(names.child_path(lane, filename), names.child_path(copy, filename))
-        for filename in _segments(lane):
+        for filename in _lane_files(lane):
             self._file(names.child_path(lane, filename), names.child_path(copy, filename))
-        return before <= set(_segments(lane))
+        return before <= set(_lane_files(lane))
 
     def _rewritten(self, path: str, copy: str) -> None:
         """A small file that its owner writes in place: copied as it stood for two looks."""
@@ -137,7 +137,7 @@ class Copying:
             self._copied["bytes"] += _write(copy, io.BytesIO(seen))  # one that is torn fails its MAC there
 
     def _journal(self, name: str) -> None:
-        """Segments only grow at their end, and readers pass a block that is not whole; removed lanes are named last."""
+        """Volumes only grow at their end, and readers pass a block that is not whole; removed lanes are named last."""
         self._copied["journals"] += 1
         journal, copy = names.child_path(self._root, name), names.child_path(self._copy, name)
         os.mkdir(copy, 0o700)
@@ -213,9 +213,9 @@ def _files(directory: str) -> Iterator[str]:
     return (name for name in sorted(found) if not name.startswith(names.TEMPORARY_PREFIX))
 
 
-def _segments(lane: str) -> list[str]:
-    """What a receiver would read: a larger file under such a name is no segment."""
-    found = [name for name in _files(lane) if names.parse_segment(name) is not None]
+def _lane_files(lane: str) -> list[str]:
+    """What a receiver would read: a larger file under such a name is none of a lane."""
+    found = [name for name in _files(lane) if names.parse_lane_file(name) is not None]
     return [name for name in found if _size(names.child_path(lane, name)) <= MAX_SEGMENT_BYTES]
 
 

@@ -119,18 +119,18 @@ def _is_unread_under(registry: Registry, name: str, sender: str, retired: Collec
     with contextlib.closing(lane), contextlib.suppress(OSError, WireError):
         listing = lane.list()
         cursor = next((found for found in map(lane.read_cursor, listing.cursors) if found), None)
-        start = (cursor.sender_generation, cursor.segment, cursor.offset) if cursor else (0, 0, 0)
+        start = (cursor.sender_generation, cursor.file, cursor.offset) if cursor else (0, 0, 0)
         if cursor is not None and cursor.unfinished:
-            start = min(start, *((one.generation, one.segment, one.offset) for one in cursor.unfinished))
-        for segment in (one for one in listing.segments if one >= start[:2]):
-            head = _envelope_at(lane, segment, start[2] if segment == start[:2] else 0)
+            start = min(start, *((one.generation, one.file, one.offset) for one in cursor.unfinished))
+        for place in (one for one in listing.files if one >= start[:2]):
+            head = _envelope_at(lane, place, start[2] if place == start[:2] else 0)
             if len(head) == AAD_BYTES:
                 return parse_header(head).key_id in retired
     return False
 
 
-def _envelope_at(lane: LaneFiles, segment: tuple[int, int], offset: int) -> bytes:
-    fd = lane.open_segment(*segment)
+def _envelope_at(lane: LaneFiles, place: tuple[int, int], offset: int) -> bytes:
+    fd = lane.open_file(*place)
     try:
         return os.pread(fd, AAD_BYTES, offset)
     finally:

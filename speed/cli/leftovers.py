@@ -157,11 +157,11 @@ def _unread_bytes(registry: Registry, name: str, sender: str) -> int:
     finally:
         lane.close()
     path = names.lane_dir(registry.root, name, sender)
-    sizes = {one: _size(names.child_path(path, names.segment_name(*one))) for one in listing.segments}
+    sizes = {one: _size(names.child_path(path, names.lane_file_name(*one))) for one in listing.files}
     if cursor is None:
         return sum(sizes.values())
-    unfinished = [(one.generation, one.segment, one.offset) for one in cursor.unfinished]
-    start = min([*unfinished, (cursor.sender_generation, cursor.segment, cursor.offset)])
+    unfinished = [(one.generation, one.file, one.offset) for one in cursor.unfinished]
+    start = min([*unfinished, (cursor.sender_generation, cursor.file, cursor.offset)])
     return sum(max(0, size - start[2] if one == start[:2] else size) for one, size in sizes.items() if one >= start[:2])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from speed.cli.finding import Finding
-from speed.core.lane import Damage, LaneDecoder, Opened
+from speed.core.lane import Damage, LaneDecoder, Opened, Window
 from speed.errors import (
     AccessDeniedError,
     CallError,
@@ -23,7 +23,7 @@ from speed.errors import (
     WireError,
 )
 from speed.fs import claim
-from speed.fs.committed import segments_in
+from speed.fs.committed import lane_files_in
 from speed.fs.entry_file import read_entry_file
 from speed.fs.envelope_reader import read_at
 from speed.fs.identity import boot_id, process_alive, start_of
@@ -272,7 +272,7 @@ def _look_through(registry: Registry, source: str, target: str) -> tuple[int, li
         return 0, []
     sound, broken = 0, []
     try:
-        for generation, number, _ in segments_in(lane):
+        for generation, number, _ in lane_files_in(lane):
             items = _items(registry, source, target, lane, generation, number)
             sound += sum(isinstance(item, Opened) for item in items)
             damages = [item for item in items if isinstance(item, Damage)]
@@ -293,7 +293,7 @@ def _items(
     decoder = LaneDecoder(*ids, MAX_PAYLOAD_BYTES, opener.open)
     items: list[Opened | Damage] = []
     try:
-        fd = os.open(names.segment_name(generation, number), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=lane)
+        fd = os.open(names.lane_file_name(generation, number), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=lane)
     except OSError:
         return items
     try:
@@ -302,14 +302,14 @@ def _items(
         os.close(fd)
     at, more = 0, True
     while more:
-        scanned = decoder.scan(data[at:], at, generation, final=True)
+        scanned = decoder.scan(Window(data[at:], at, generation, final=True))
         items += scanned.items
         at, more = at + scanned.consumed, scanned.more and scanned.consumed > 0
     return items
 
 
 def _is_foreign(filename: str) -> bool:
-    known = (names.parse_segment, names.parse_cursor, names.parse_fence, names.parse_deliveries)
+    known = (names.parse_lane_file, names.parse_cursor, names.parse_fence, names.parse_deliveries)
     return not filename.startswith(names.TEMPORARY_PREFIX) and all(parse(filename) is None for parse in known)
 
 
@@ -323,7 +323,7 @@ def _cursor(registry: Registry, name: str, sender: str) -> Iterator[Finding]:
     try:
         listing = lane.list()
         found = [(generation, lane.read_cursor(generation)) for generation in listing.cursors]
-        sizes = {one: lane.segment_bytes(*one) for one in listing.segments}
+        sizes = {one: lane.file_bytes(*one) for one in listing.files}
     finally:
         lane.close()
     if not found:
@@ -334,11 +334,11 @@ def _cursor(registry: Registry, name: str, sender: str) -> Iterator[Finding]:
     if cursor is None:
         cure = "MAC: the first 16 bytes of HMAC-SHA256 by the lane key (source id, then target id) over all before"
         yield _wrong("cursor", f"{names.cursor_name(generation)} for {sender} is not authentic", cure)
-    elif cursor.offset > sizes.get((cursor.sender_generation, cursor.segment), cursor.offset):
+    elif cursor.offset > sizes.get((cursor.sender_generation, cursor.file), cursor.offset):
         found_at = f"that for {sender} lies behind the end of its segment"
         yield _wrong("cursor", found_at, "state the offset of the end of the last finished envelope")
     else:
-        yield Finding("cursor", "ok", f"for {sender}: generation {cursor.sender_generation}, segment {cursor.segment}")
+        yield Finding("cursor", "ok", f"for {sender}: generation {cursor.sender_generation}, file {cursor.file}")
 
 
 # --- what was put aside ---

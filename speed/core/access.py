@@ -1,4 +1,4 @@
-"""Who may write into a node's inbox: grants and denials, receiver-owned (rules A-1 to A-6)."""
+"""Who may write into a node's inbox: grants and denials, receiver-owned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CACHE_LIMIT = 4096
 
 
 def granted(allow: Iterable[str], name: str) -> bool:
-    """True when one of the published grant patterns covers ``name`` (the sender's check, rule A-3)."""
+    """True when one of the published grant patterns covers ``name`` (the sender's check)."""
     return any(names.matches(pattern, name) for pattern in allow)
 
 
@@ -27,7 +27,7 @@ class _Rules:
         self.cache: dict[str, bool] = {}
 
     def decide(self, name: str) -> bool:
-        """The most specific rule that covers ``name`` decides; none: denied (rules A-1, A-4)."""
+        """The most specific rule that covers ``name`` decides; none: denied."""
         exact = self.table.get(name)
         if exact is not None:
             return exact
@@ -56,14 +56,14 @@ class AccessPolicy:
         self.allow(*allow)
 
     def allow(self, *patterns: str) -> None:
-        """Grant: a node name, or ``<name>.*`` for a family (rule A-2). Raises InvalidNameError, then grants none."""
+        """Grant: a node name, or ``<name>.*`` for a family. Raises InvalidNameError, then grants none."""
         for pattern in patterns:
             names.check_grant(pattern)
         if patterns:
             self._rules = _Rules({**self._rules.table, **dict.fromkeys(patterns, True)})
 
     def deny(self, *patterns: str) -> None:
-        """Take grants back; an exact name stays denied under a granted family (rule A-4). Raises InvalidNameError."""
+        """Take grants back; an exact name stays denied under a granted family. Raises InvalidNameError."""
         for pattern in patterns:
             names.check_grant(pattern)
         table = dict(self._rules.table)
@@ -89,11 +89,11 @@ class AccessPolicy:
         return decision
 
     def publishes(self, name: str) -> bool:
-        """True when a published grant covers ``name``, even if a denial excepts it (rule L-21)."""
+        """True when a published grant covers ``name``, even if a denial excepts it."""
         return self.allows(name) or granted(self._rules.allow, name)
 
     def allowed(self) -> tuple[str, ...]:
-        """The grant patterns in force, sorted, as published in the registry entry (rule A-3)."""
+        """The grant patterns in force, sorted, as published in the registry entry."""
         return self._rules.allow
 
 

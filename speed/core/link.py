@@ -7,7 +7,7 @@ from enum import IntEnum
 from speed.wire.envelope import counter_of, generation_of
 
 
-class Verdict(IntEnum):
+class SequenceVerdict(IntEnum):
     """What becomes of an authenticated envelope; the first two are accepted."""
 
     NEXT = 0
@@ -17,9 +17,9 @@ class Verdict(IntEnum):
 
 
 COUNTED_AS = {
-    Verdict.GAP: "gaps",
-    Verdict.DUPLICATE: "duplicates",
-    Verdict.OLD_GENERATION: "rejected_old_generation",
+    SequenceVerdict.GAP: "gaps",
+    SequenceVerdict.DUPLICATE: "duplicates",
+    SequenceVerdict.OLD_GENERATION: "rejected_old_generation",
 }
 """The counter of each verdict but the usual one."""
 
@@ -35,7 +35,7 @@ class LinkReceiver:
     def __init__(self, last_sequence: int = 0) -> None:
         self.last_sequence = last_sequence
 
-    def judge(self, sequence: int) -> Verdict:
+    def judge(self, sequence: int) -> SequenceVerdict:
         """Say what a sequence means after the ones before it, and remember it if it is accepted.
 
         L-12: not above the last one is a duplicate; a gap is counted and accepted. L-13: an older
@@ -44,11 +44,11 @@ class LinkReceiver:
         last = self.last_sequence
         if sequence == last + 1:
             self.last_sequence = sequence
-            return Verdict.NEXT
+            return SequenceVerdict.NEXT
         if sequence <= last:
             older = generation_of(sequence) < generation_of(last)
-            return Verdict.OLD_GENERATION if older else Verdict.DUPLICATE
+            return SequenceVerdict.OLD_GENERATION if older else SequenceVerdict.DUPLICATE
         self.last_sequence = sequence
         # Each generation starts at 1; what an older one wrote last cannot be known.
         begins = generation_of(sequence) > generation_of(last) and counter_of(sequence) == 1
-        return Verdict.NEXT if begins else Verdict.GAP
+        return SequenceVerdict.NEXT if begins else SequenceVerdict.GAP

@@ -16,19 +16,19 @@ class Position(NamedTuple):
     """A place in a lane; tuples order as the bytes do."""
 
     generation: int
-    segment: int
+    file: int
     offset: int
 
 
 class Token:
     """One dispatched envelope; given back to ``finish`` once its handler is done."""
 
-    __slots__ = ("end", "finished", "generation", "previous", "segment", "sequence", "start")
+    __slots__ = ("end", "file", "finished", "generation", "previous", "sequence", "start")
 
-    def __init__(self, sequence: int, generation: int, segment: int, start: int, end: int, previous: int) -> None:
+    def __init__(self, sequence: int, generation: int, file: int, start: int, end: int, previous: int) -> None:
         self.sequence = sequence
         self.generation = generation
-        self.segment = segment
+        self.file = file
         self.start = start
         self.end = end
         self.previous = previous
@@ -52,7 +52,7 @@ class Progress:
 
     @property
     def tail_offset(self) -> int:
-        """End, in its segment, of everything that was dispatched or skipped."""
+        """End, in its file, of everything that was dispatched or skipped."""
         return self._tail.end
 
     @property
@@ -60,9 +60,9 @@ class Progress:
         """Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19)."""
         return self._bytes > MAX_UNFINISHED_BYTES or len(self.pending) >= MAX_IN_HAND
 
-    def redispatched(self, sequence: int, generation: int, segment: int, start: int) -> Token:
+    def redispatched(self, sequence: int, generation: int, file: int, start: int) -> Token:
         """Take over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15)."""
-        token = Token(sequence, generation, segment, start, start, 0)
+        token = Token(sequence, generation, file, start, start, 0)
         self.pending[sequence] = token
         return token
 
@@ -71,9 +71,9 @@ class Progress:
         token.end = end
         self._bytes += end - token.start
 
-    def dispatched(self, sequence: int, generation: int, segment: int, start: int, end: int) -> Token:
+    def dispatched(self, sequence: int, generation: int, file: int, start: int, end: int) -> Token:
         """Note that the envelope at ``start..end`` (bytes) was handed to its handler."""
-        token = Token(sequence, generation, segment, start, end, self._tail.sequence)
+        token = Token(sequence, generation, file, start, end, self._tail.sequence)
         self.pending[sequence] = self._tail = token
         self._bytes += end - start
         return token
@@ -100,22 +100,22 @@ class Progress:
         """
         if not self.pending:
             tail = self._tail
-            return Cursor(receiver_generation, tail.generation, tail.segment, tail.end, tail.sequence, (), clean)
+            return Cursor(receiver_generation, tail.generation, tail.file, tail.end, tail.sequence, (), clean)
         done = self._done
-        last, place = done.sequence, (done.generation, done.segment, done.end)
+        last, place = done.sequence, (done.generation, done.file, done.end)
         listed: list[Unfinished] = []
         for token in self.pending.values():
             if token.sequence > last:
                 break
             if len(listed) == MAX_UNFINISHED:
-                place = (token.generation, token.segment, token.start)
+                place = (token.generation, token.file, token.start)
                 last = token.previous
                 break
-            listed.append(Unfinished(token.sequence, token.segment, token.generation, token.start))
+            listed.append(Unfinished(token.sequence, token.file, token.generation, token.start))
         return Cursor(receiver_generation, *place, last, tuple(listed), clean)
 
 
 def _mark(position: Position, sequence: int) -> Token:
     """A place in the lane that no envelope has to finish."""
-    generation, segment, offset = position
-    return Token(sequence, generation, segment, offset, offset, 0)
+    generation, file, offset = position
+    return Token(sequence, generation, file, offset, offset, 0)

@@ -20,7 +20,7 @@ class Repeats:
 
     def are_over(self, token: Token) -> bool:
         """Whether this envelope and all after it were written since the process died."""
-        return (token.generation, token.segment, token.start) >= self._until
+        return (token.generation, token.file, token.start) >= self._until
 
     def may_include(self, header: Header) -> bool:
         """Whether the dead process, which handled messages and events one at a time, may have handled the next.

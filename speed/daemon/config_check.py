@@ -25,7 +25,7 @@ from speed.wire import names
 from speed.wire.harmless import harmless
 
 MIN_JOURNAL_BYTES = 1 << 20
-"""Less would hold a few segments only."""
+"""Less would hold a few volumes only."""
 MIN_LOG_BYTES = 1 << 16
 """A file of the log holds some lines of every length."""
 MAX_SHOWN = 200

@@ -1,4 +1,4 @@
-"""What a sender may read of a lane: its segments' sizes and the receiver's cursor (L-6)."""
+"""What a sender may read of a lane: its files' sizes and the receiver's cursor (L-6)."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from collections.abc import Sequence
 from speed.errors import WireError
 from speed.fs.open import Owners, names_in, owners_of, read_small
 from speed.wire.cursor import MAX_CURSOR_BYTES, Cursor, decode_cursor
-from speed.wire.names import cursor_name, parse_cursor, parse_segment
+from speed.wire.names import cursor_name, parse_cursor, parse_lane_file
 
 MAX_LANE_FILES = 65536
 """So many names of a lane directory are looked at: more than honest senders let there be (L-6)."""
 
 
 class Outstanding:
-    """Bytes written and not committed, per segment, in lane order."""
+    """Bytes written and not committed, per file, in lane order."""
 
-    __slots__ = ("_growing", "bytes", "segments")
+    __slots__ = ("_growing", "bytes", "files")
 
     def __init__(self) -> None:
-        self.segments: dict[tuple[int, int], list[int]] = {}
+        self.files: dict[tuple[int, int], list[int]] = {}
         self._growing = [0, 0]
         self.bytes = 0
 
-    def add(self, generation: int, segment: int, size: int) -> None:
-        """A segment of ``size`` bytes is there, or begins with them; ``grow`` counts what follows in it."""
-        self._growing = self.segments[(generation, segment)] = [size, 0]
+    def add(self, generation: int, file: int, size: int) -> None:
+        """A file of ``size`` bytes is there, or begins with them; ``grow`` counts what follows in it."""
+        self._growing = self.files[(generation, file)] = [size, 0]
         self.bytes += size
 
     def grow(self, size: int) -> None:
-        """Count ``size`` more bytes of the segment that was added last."""
+        """Count ``size`` more bytes of the file that was added last."""
         self._growing[0] += size
         self.bytes += size
 
-    def commit(self, generation: int, segment: int, offset: int) -> None:
+    def commit(self, generation: int, file: int, offset: int) -> None:
         """Everything before this position is committed; a position never moves what it freed back."""
-        place = (generation, segment)
-        for key in [key for key in self.segments if key < place]:
-            size, freed = self.segments.pop(key)
+        place = (generation, file)
+        for key in [key for key in self.files if key < place]:
+            size, freed = self.files.pop(key)
             self.bytes -= size - freed
-        record = self.segments.get(place)
+        record = self.files.get(place)
         if record is not None and offset > record[1]:
             freed = min(offset, record[0])
             self.bytes -= freed - record[1]
             record[1] = freed
 
 
-def segments_in(dir_fd: int) -> list[tuple[int, int, int]]:
-    """(generation, segment, bytes) of the segments of a lane, in order; links and the like are left out."""
+def lane_files_in(dir_fd: int) -> list[tuple[int, int, int]]:
+    """(generation, file, bytes) of the files of a lane, in order; links and the like are left out."""
     found = []
     for entry in names_in(dir_fd, MAX_LANE_FILES):
-        parsed = parse_segment(entry.name)
+        parsed = parse_lane_file(entry.name)
         if parsed is None:
             continue
         try:

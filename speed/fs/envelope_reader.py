@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from speed.core.lane import LaneDecoder, Opened
+from speed.core.lane import LaneDecoder, Opened, Window
 from speed.core.progress import Token
 from speed.wire.envelope import Header
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.seal import Keyring, LinkOpener
 
 CHUNK_BYTES = 64 << 10
-"""What is read of a segment at a time, unless an envelope is larger."""
+"""What is read of a file at a time, unless an envelope is larger."""
 
 
 class Received(NamedTuple):
@@ -39,10 +39,10 @@ class EnvelopeReader:
         self.decoder = LaneDecoder(source_id, target_id, MAX_PAYLOAD_BYTES, opener.open)
 
     def at(self, fd: int, generation: int, offset: int) -> Opened | None:
-        """The authentic envelope that begins at a place of a segment, however large it is."""
+        """The authentic envelope that begins at a place of a file, however large it is."""
         needed = CHUNK_BYTES
         while True:
-            scanned = self.decoder.scan(read_at(fd, offset, needed), offset, generation, limit=1)
+            scanned = self.decoder.scan(Window(read_at(fd, offset, needed), offset, generation), limit=1)
             if scanned.items or scanned.needed <= needed:
                 break
             needed = scanned.needed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from speed.fs.committed import segments_in
+from speed.fs.committed import lane_files_in
 from speed.fs.open import open_directory, replace_file
 from speed.wire import names
 from speed.wire.cursor import Fence, encode_fence
@@ -18,7 +18,7 @@ _NO_LANE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 def fence_lanes(root: str, source: str, generation: int, keyring: Keyring) -> int:
     """End all lanes that older generations of ``source`` left anywhere; returns how many.
 
-    A paused and replaced owner may resume and append to segments it still holds open. Called by the new
+    A paused and replaced owner may resume and append to files it still holds open. Called by the new
     owner after it won its claim and before its entry appears. OSError when a fence cannot be written.
     """
     fenced = 0
@@ -63,7 +63,7 @@ def _is_others(path: str) -> bool:
 
 
 def _fence_lane(lane: int, generation: int, lane_key: bytes) -> None:
-    """Record the newest older segment and its size; (0, 0, 0) where none is left: nothing old counts."""
-    older = [found for found in segments_in(lane) if found[0] < generation]
+    """Record the newest older file and its size; (0, 0, 0) where none is left: nothing old counts."""
+    older = [found for found in lane_files_in(lane) if found[0] < generation]
     fence = Fence(generation, *(older[-1] if older else (0, 0, 0)))
     os.close(replace_file(names.fence_name(generation), encode_fence(fence, lane_key), lane))

@@ -1,4 +1,4 @@
-"""What a listing of a lane tells: segments in order, fences that end older generations, cursors (L-15 to L-18)."""
+"""What a listing of a lane tells: files in order, fences that end older generations, cursors (L-15 to L-18)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from speed.wire.limits import LANE_WINDOW_BYTES, LISTING_SECONDS, MAX_PAYLOAD_BY
 
 MAX_SEGMENT_BYTES = LANE_WINDOW_BYTES + MAX_PAYLOAD_BYTES + ENVELOPE_OVERHEAD
 
-Segment = tuple[int, int]
+LaneFile = tuple[int, int]
 """Sender generation and number."""
 
 
@@ -32,7 +32,7 @@ class LaneAhead:
         self._files = files
         self._count = count
         self._fences: list[Fence] = []
-        self._fenced: Segment | None = None
+        self._fenced: LaneFile | None = None
         self._looked = float("-inf")
         self._listing = files.list()
         self.committed = 0
@@ -66,12 +66,12 @@ class LaneAhead:
                 self._files.remove(names.cursor_name(former))
 
     def look_if_due(self, position: Position, now: float) -> None:
-        """After bytes were read and before they are accepted: is there a fence or a newer segment? (L-18)"""
+        """After bytes were read and before they are accepted: is there a fence or a newer file? (L-18)"""
         if now - self._looked > LISTING_SECONDS or self._files.changed():
             self.look(position, now)
 
     def look(self, position: Position, now: float) -> None:
-        """List the lane again: fences, newer segments, foreign files."""
+        """List the lane again: fences, newer files, foreign files."""
         self._looked = now
         listing = self._listing = self._files.list()
         for filename in listing.foreign:
@@ -99,10 +99,10 @@ class LaneAhead:
         """How many of ``length`` bytes at ``position`` were written before the sender lost its name."""
         if not self._fences:
             return length
-        here = (position.generation, position.segment)
+        here = (position.generation, position.file)
         visible = length
         for fence in self._fences:
-            end = (fence.old_generation, fence.segment)
+            end = (fence.old_generation, fence.file)
             if fence.new_generation > here[0] and here >= end:
                 allowed = fence.size - position.offset if here == end else 0
                 visible = min(visible, max(0, allowed))
@@ -111,86 +111,86 @@ class LaneAhead:
             self._count("rejected_behind_fence")
         return visible
 
-    def successor(self, position: Position) -> Segment | None:
-        """The first segment after that of ``position``."""
-        here = (position.generation, position.segment)
-        segments = self._listing.segments
-        if not segments or segments[-1] <= here:
+    def successor(self, position: Position) -> LaneFile | None:
+        """The first file after that of ``position``."""
+        here = (position.generation, position.file)
+        files = self._listing.files
+        if not files or files[-1] <= here:
             return None
-        return next(segment for segment in segments if segment > here)
+        return next(file for file in files if file > here)
 
-    def sure_successor(self, position: Position) -> Segment | None:
+    def sure_successor(self, position: Position) -> LaneFile | None:
         """The same for who goes there."""
-        return self._nearest((position.generation, position.segment + 1), self.successor(position))
+        return self._nearest((position.generation, position.file + 1), self.successor(position))
 
-    def first_segment(self, above: int) -> Segment:
+    def first_file(self, above: int) -> LaneFile:
         """Where a lane without a cursor begins: with the first life above a generation."""
-        listed = next((segment for segment in self._listing.segments if segment[0] > above), None)
+        listed = next((file for file in self._listing.files if file[0] > above), None)
         return self._nearest((above + 1, 0), listed) or (above + 1, 0)
 
-    def _nearest(self, wanted: Segment, listed: Segment | None) -> Segment | None:
-        """``listed``, unless ``wanted`` or the first segment of its generation is there and comes before it (L-17).
+    def _nearest(self, wanted: LaneFile, listed: LaneFile | None) -> LaneFile | None:
+        """``listed``, unless ``wanted`` or the first file of its generation is there and comes before it (L-17).
 
         A listing may lack what came while it was taken, or lay behind its bound: so the names are tried.
         """
         if listed is None:
             return None
-        for segment in (wanted, (listed[0], 1)):
-            if wanted <= segment < listed and self._files.has_segment(*segment):
-                bisect.insort(self._listing.segments, segment)
-                return segment
+        for file in (wanted, (listed[0], 1)):
+            if wanted <= file < listed and self._files.has_file(*file):
+                bisect.insort(self._listing.files, file)
+                return file
         return listed
 
-    def segment_at(self, position: Position, now: float) -> Segment | None:
-        """The segment of ``position``, else the first after it; looked for again if there is none."""
+    def file_at(self, position: Position, now: float) -> LaneFile | None:
+        """The file of ``position``, else the first after it; looked for again if there is none."""
         found = self._first_from(position)
         if found is None:
             self.look_if_due(position, now)
             found = self._first_from(position)
-        return self._nearest((position.generation, position.segment), found)
+        return self._nearest((position.generation, position.file), found)
 
-    def _first_from(self, position: Position) -> Segment | None:
-        here = (position.generation, position.segment)
-        return next((segment for segment in self._listing.segments if segment >= here), None)
+    def _first_from(self, position: Position) -> LaneFile | None:
+        here = (position.generation, position.file)
+        return next((file for file in self._listing.files if file >= here), None)
 
-    def open(self, segment: Segment, position: Position, now: float) -> int:
-        """Descriptor of a segment, -1 if it is gone or was put aside as untrusted; OSError if opening it failed."""
+    def open(self, file: LaneFile, position: Position, now: float) -> int:
+        """Descriptor of a file, -1 if it is gone or was put aside as untrusted; OSError if opening it failed."""
         try:
-            return self._open_trusted(segment)
+            return self._open_trusted(file)
         except FileNotFoundError:
             pass
         except UntrustedFileError:
             self._count("segments_refused")
-            self._files.put_aside(names.segment_name(*segment), "UNTRUSTED_FILE")
+            self._files.put_aside(names.lane_file_name(*file), "UNTRUSTED_FILE")
         self.look(position, now)
         return -1
 
-    def _open_trusted(self, segment: Segment) -> int:
-        fd = self._files.open_segment(*segment)
+    def _open_trusted(self, file: LaneFile) -> int:
+        fd = self._files.open_file(*file)
         try:
             if os.fstat(fd).st_size > MAX_SEGMENT_BYTES:
-                raise UntrustedFileError(0, "larger than any segment", names.segment_name(*segment))
+                raise UntrustedFileError(0, "larger than any lane file", names.lane_file_name(*file))
         except OSError:
             os.close(fd)
             raise
         return fd
 
     def end(self, start: Position) -> Position:
-        """The present end of the lane; ``start`` where there is no segment."""
-        if not self._listing.segments:
+        """The present end of the lane; ``start`` where there is no file."""
+        if not self._listing.files:
             return start
-        last = self._listing.segments[-1]
-        return Position(*last, self._files.segment_bytes(*last))
+        last = self._listing.files[-1]
+        return Position(*last, self._files.file_bytes(*last))
 
     def is_passed(self, cursor: Cursor) -> bool:
-        """Whether a segment lies before the committed position."""
-        segments = self._listing.segments
-        return bool(segments) and segments[0] < (cursor.sender_generation, cursor.segment)
+        """Whether a file lies before the committed position."""
+        files = self._listing.files
+        return bool(files) and files[0] < (cursor.sender_generation, cursor.file)
 
     def remove_passed(self, cursor: Cursor) -> None:
-        """Unlink the segments before the committed position, but for those with an unfinished envelope."""
-        needed = {(entry.generation, entry.segment) for entry in cursor.unfinished}
-        here = (cursor.sender_generation, cursor.segment)
-        for segment in [one for one in self._listing.segments if one < here and one not in needed]:
-            self._files.remove(names.segment_name(*segment))
-            self._listing.segments.remove(segment)
+        """Unlink the files before the committed position, but for those with an unfinished envelope."""
+        needed = {(entry.generation, entry.file) for entry in cursor.unfinished}
+        here = (cursor.sender_generation, cursor.file)
+        for file in [one for one in self._listing.files if one < here and one not in needed]:
+            self._files.remove(names.lane_file_name(*file))
+            self._listing.files.remove(file)

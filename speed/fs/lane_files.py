@@ -1,4 +1,4 @@
-"""One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10)."""
+"""One lane directory as its receiver sees it: listing, files, fences, the own cursor (L-10)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _CLOCK_BACK_NANOSECONDS = int(CLOCK_TICK_SECONDS * 1e9)
 
 
 class Listing(NamedTuple):
-    """What lies in a lane directory: segments in order, fences, cursors and deliveries by generation, foreign names."""
+    """What lies in a lane directory: files in order, fences, cursors and deliveries by generation, foreign names."""
 
-    segments: list[tuple[int, int]]
+    files: list[tuple[int, int]]
     fences: list[int]
     cursors: list[int]
     deliveries: list[int]
@@ -96,28 +96,28 @@ class LaneFiles:
         self._listed_mtime = modified if is_settled(modified) else -1
         for entry in names_in(self._fd, MAX_LANE_FILES):
             _sort_in(listing, entry.name)
-        listing.segments.sort()
+        listing.files.sort()
         listing.fences.sort(reverse=True)
         listing.cursors.sort(reverse=True)
         listing.deliveries.sort(reverse=True)
         return listing
 
-    def open_segment(self, generation: int, segment: int) -> int:
+    def open_file(self, generation: int, file: int) -> int:
         """A descriptor of a regular file of an expected owner; OSError for anything else."""
-        return open_regular(names.segment_name(generation, segment), self._fd, self._owners)
+        return open_regular(names.lane_file_name(generation, file), self._fd, self._owners)
 
-    def segment_bytes(self, generation: int, segment: int) -> int:
-        """Present size of a segment, 0 if there is none."""
+    def file_bytes(self, generation: int, file: int) -> int:
+        """Present size of a file, 0 if there is none."""
         try:
-            name = names.segment_name(generation, segment)
+            name = names.lane_file_name(generation, file)
             return os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_size
         except FileNotFoundError:
             return 0
 
-    def has_segment(self, generation: int, segment: int) -> bool:
+    def has_file(self, generation: int, file: int) -> bool:
         """Whether it can be opened now, whatever was listed."""
         try:
-            os.close(self.open_segment(generation, segment))
+            os.close(self.open_file(generation, file))
         except (FileNotFoundError, UntrustedFileError):
             return False
         return True
@@ -196,8 +196,8 @@ def _place(directory: int) -> tuple[int, int]:
 
 
 def _sort_in(listing: Listing, filename: str) -> None:
-    if (segment := names.parse_segment(filename)) is not None:
-        listing.segments.append(segment)
+    if (file := names.parse_lane_file(filename)) is not None:
+        listing.files.append(file)
     elif (generation := names.parse_cursor(filename)) is not None:
         listing.cursors.append(generation)
     elif (generation := names.parse_deliveries(filename)) is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from speed.core.lane import Damage, Opened, Scan
-from speed.core.link import COUNTED_AS, LinkReceiver, Verdict
+from speed.core.lane import Damage, Opened, Scan, Window
+from speed.core.link import COUNTED_AS, LinkReceiver, SequenceVerdict
 from speed.core.progress import Position, Progress, Token
 from speed.core.repeats import Repeats
 from speed.errors import LeaseLostError
 from speed.fs.envelope_reader import CHUNK_BYTES, EnvelopeReader, Received, read_at
 from speed.fs.floor import forgotten_up_to
-from speed.fs.lane_ahead import LaneAhead, Segment
+from speed.fs.lane_ahead import LaneAhead, LaneFile
 from speed.fs.lane_files import LaneFiles
 from speed.fs.open import UntrustedFileError
 from speed.fs.quarantine import Quarantine
@@ -53,7 +53,7 @@ class LaneReader:
         self._fd = -1
         self._needed = 0
         self._looked_through = 0
-        """End of the segment when the incomplete envelope at the position was looked through: it must grow first."""
+        """End of the file when the incomplete envelope at the position was looked through: it must grow first."""
         self._dirty = 0
         self._again: list[tuple[Unfinished, Token]] = []
         self.counts: dict[str, int] = {}
@@ -82,13 +82,13 @@ class LaneReader:
             raise LeaseLostError(f"a newer process reads the lane of {self._source!r}: this one was replaced")
         cursor, damaged = self._ahead.newest_cursor()
         if cursor is None:
-            first = self._ahead.first_segment(forgotten_up_to(self._root, self._source, self._keyring))
+            first = self._ahead.first_file(forgotten_up_to(self._root, self._source, self._keyring))
             cursor = Cursor(self._generation, *first, 0, 0, (), clean=True)
-        self._position = Position(cursor.sender_generation, cursor.segment, cursor.offset)
+        self._position = Position(cursor.sender_generation, cursor.file, cursor.offset)
         self._link = LinkReceiver(cursor.last_sequence)
         self._progress = Progress(self._position, cursor.last_sequence)
         for entry in cursor.unfinished:
-            token = self._progress.redispatched(entry.sequence, entry.generation, entry.segment, entry.offset)
+            token = self._progress.redispatched(entry.sequence, entry.generation, entry.file, entry.offset)
             self._again.append((entry, token))
         until = self._ahead.end(self._position) if damaged or not cursor.clean else Position(0, 0, 0)
         # A cursor of this very generation: the lane failed and is opened again, with any number in the program's hands.
@@ -126,7 +126,7 @@ class LaneReader:
             passed, at_end = self._read_window(received, max_envelopes - len(received), now, scan, final)
             taken += passed
             if at_end and final:
-                self._leave_segment()
+                self._leave_file()
             elif at_end and self._ahead.successor(self._position) is None:
                 return received, False
         return received, True
@@ -136,7 +136,7 @@ class LaneReader:
     ) -> tuple[int, bool]:
         """Take what one read brings; returns its cost in bytes and whether nothing more can be taken now.
 
-        ``last``: the segment had a successor before this read, so no byte follows what it brings (L-17).
+        ``last``: the file had a successor before this read, so no byte follows what it brings (L-17).
         """
         position = self._position
         want = CHUNK_BYTES if self._needed <= CHUNK_BYTES else self._window_bytes(scan or last)
@@ -150,9 +150,8 @@ class LaneReader:
             return 0, True
         visible = self._ahead.before_fence(position, length)
         ended = (last and length < want) or visible < length
-        scanned = self._envelopes.decoder.scan(
-            data[:visible], position.offset, position.generation, final=ended, suspicious=scan, limit=limit
-        )
+        window = Window(data[:visible], position.offset, position.generation, ended, scan)
+        scanned = self._envelopes.decoder.scan(window, limit)
         self._take(scanned, data, ended)
         self._accept(scanned.items, received)
         if scanned.more:
@@ -161,7 +160,7 @@ class LaneReader:
             return max(scanned.consumed, CHUNK_BYTES) if searched else scanned.consumed, False
         if scanned.consumed or ended:
             return scanned.consumed, length < want or ended
-        # An incomplete envelope fills the window. More of it may be there, and in a segment that nobody
+        # An incomplete envelope fills the window. More of it may be there, and in a file that nobody
         # writes to any more the next window is all that is left.
         grown = os.fstat(self._fd).st_size - position.offset
         if scan and length < want:
@@ -184,8 +183,8 @@ class LaneReader:
         self._needed = scanned.needed
         if not scanned.consumed:
             return
-        generation, segment, offset = self._position
-        self._position = Position(generation, segment, offset + scanned.consumed)
+        generation, file, offset = self._position
+        self._position = Position(generation, file, offset + scanned.consumed)
         self._looked_through = 0
         for item in scanned.items:
             if type(item) is Damage:
@@ -197,13 +196,13 @@ class LaneReader:
             self._count("torn_tails")
             return
         self._count(f"damaged_{damage.reason.lower()}")
-        where = f"{self._source} {names.segment_name(*self._position[:2])}"
+        where = f"{self._source} {names.lane_file_name(*self._position[:2])}"
         sample = data[: min(damage.end - damage.start, MAX_QUARANTINED_BYTES)]  # L-20
         self._quarantine.put(sample, where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:
         """Apply the sequence rules and hand out what they let through."""
-        generation, segment, offset = self._position
+        generation, file, offset = self._position
         link, progress = self._link, self._progress
         for item in items:
             if type(item) is not Opened:
@@ -213,9 +212,9 @@ class LaneReader:
             verdict = link.judge(sequence)
             if verdict:
                 self._count(COUNTED_AS[verdict])
-                if verdict > Verdict.GAP:
+                if verdict > SequenceVerdict.GAP:
                     continue
-            token = progress.dispatched(sequence, generation, segment, start, end)
+            token = progress.dispatched(sequence, generation, file, start, end)
             repeated = self._repeats is not None and self._may_be_repeated(self._repeats, header, token)
             received.append(Received(header, payload, repeated, token, repeated and self._all))
         if progress.tail_offset != offset:
@@ -245,7 +244,7 @@ class LaneReader:
 
     def _envelope_at(self, entry: Unfinished) -> Opened | None:
         try:
-            fd = self._files.open_segment(entry.generation, entry.segment)
+            fd = self._files.open_file(entry.generation, entry.file)
         except (FileNotFoundError, UntrustedFileError):
             return None
         try:
@@ -253,10 +252,10 @@ class LaneReader:
         finally:
             os.close(fd)
 
-    # --- segments ---
+    # --- files ---
 
-    def _leave_segment(self) -> None:
-        """Go to the next segment: all of this one was read, and nothing is written to it any more (L-17)."""
+    def _leave_file(self) -> None:
+        """Go to the next file: all of this one was read, and nothing is written to it any more (L-17)."""
         self._release()
         successor = self._ahead.sure_successor(self._position)
         if successor is not None:
@@ -264,20 +263,20 @@ class LaneReader:
         self.commit()
 
     def _open_next(self, now: float) -> bool:
-        """Open the segment at the position, or the next one there is."""
-        segment = self._ahead.segment_at(self._position, now)
-        if segment is None:
+        """Open the file at the position, or the next one there is."""
+        file = self._ahead.file_at(self._position, now)
+        if file is None:
             return False
-        self._fd = self._ahead.open(segment, self._position, now)
+        self._fd = self._ahead.open(file, self._position, now)
         if self._fd < 0:
             return False
-        if segment != (self._position.generation, self._position.segment):
-            self._begin(segment)
+        if file != (self._position.generation, self._position.file):
+            self._begin(file)
         self._needed = 0
         return True
 
-    def _begin(self, segment: Segment) -> None:
-        self._position = Position(*segment, 0)
+    def _begin(self, file: LaneFile) -> None:
+        self._position = Position(*file, 0)
         self._looked_through = 0
         self._progress.skip_to(self._position)
 
@@ -309,7 +308,7 @@ class LaneReader:
         self.commit()
 
     def commit(self) -> bool:
-        """Write the cursor, then remove segments that nothing needs any more (L-14, L-17); whether it was written."""
+        """Write the cursor, then remove files that nothing needs any more (L-14, L-17); whether it was written."""
         cursor = self._progress.cursor(self._generation)
         written = self._write_cursor(cursor)
         if not self._ahead.is_passed(cursor) or (not written and self._progress.pending):

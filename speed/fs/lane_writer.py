@@ -1,4 +1,4 @@
-"""The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23)."""
+"""The sender's end of a lane: whole envelopes appended to numbered files (L-2 to L-7, L-23)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from speed.core.trust import is_shared
 from speed.errors import StorageError
-from speed.fs.committed import Outstanding, newest_cursor, segments_in
+from speed.fs.committed import Outstanding, lane_files_in, newest_cursor
 from speed.fs.open import (
     UnclearRenameError,
     create_file,
@@ -23,7 +23,7 @@ from speed.fs.open import (
     write_all,
 )
 from speed.wire.limits import LANE_CHECK_SECONDS, LANE_WINDOW_BYTES, MAX_LANE_SEGMENTS, SEGMENT_BYTES
-from speed.wire.names import inbox_dir, lane_dir, node_dir, segment_name, temporary_name
+from speed.wire.names import inbox_dir, lane_dir, lane_file_name, node_dir, temporary_name
 
 _MAX_PARTS = 512
 """Envelopes per writev; Linux takes 1024."""
@@ -46,10 +46,10 @@ def storage_error(error: OSError, doing: str) -> StorageError:
 class LaneWriter:
     """Appends whole envelopes of one link. Not thread-safe: the link's lock guards every method.
 
-    ``window_bytes`` bounds what is written and not yet committed by the receiver; ``segment_bytes`` is
-    the size from which a segment is followed by the next. ``mode`` is ``append``, or ``rename`` where
-    FIFOs or local semantics are missing: then each append becomes one complete segment (L-23). With
-    ``durable`` a segment is flushed before it is left; ``flush`` does it for the present one (L-7).
+    ``window_bytes`` bounds what is written and not yet committed by the receiver; ``file_bytes`` is
+    the size from which a file is followed by the next. ``mode`` is ``append``, or ``rename`` where
+    FIFOs or local semantics are missing: then each append becomes one complete file (L-23). With
+    ``durable`` a file is flushed before it is left; ``flush`` does it for the present one (L-7).
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LaneWriter:
         lane_keys: Sequence[bytes],
         *,
         window_bytes: int = LANE_WINDOW_BYTES,
-        segment_bytes: int = SEGMENT_BYTES,
+        file_bytes: int = SEGMENT_BYTES,
         mode: str = "append",
         durable: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -73,7 +73,7 @@ class LaneWriter:
         self._generation = generation
         self._keys = lane_keys
         self._window = window_bytes
-        self._segment_bytes = segment_bytes
+        self._file_bytes = file_bytes
         self._rename = mode == "rename"
         self._durable = durable
         self._clock = clock
@@ -81,7 +81,7 @@ class LaneWriter:
         self._dir_inode = 0
         self._verified = float("-inf")
         self._fd = -1
-        self._segment = 0
+        self._file = 0
         self._size = 0
         self._outstanding = Outstanding()
         self._created = False
@@ -100,7 +100,7 @@ class LaneWriter:
             self._publish([envelopes] if isinstance(envelopes, bytes) else envelopes)
             return
         if self._fd < 0:
-            self._open_segment()
+            self._open_file()
         if isinstance(envelopes, bytes):
             self._write([envelopes], 0)
         elif len(envelopes) <= _MAX_PARTS:
@@ -108,8 +108,8 @@ class LaneWriter:
         else:
             for first in range(0, len(envelopes), _MAX_PARTS):
                 self._write(envelopes[first : first + _MAX_PARTS], first)
-        if self._size >= self._segment_bytes:
-            self._leave_segment()
+        if self._size >= self._file_bytes:
+            self._leave_file()
 
     def _write(self, parts: Sequence[bytes], before: int) -> None:
         """One writev, continued by write after a short one; ``before`` envelopes went ahead of ``parts``."""
@@ -123,43 +123,43 @@ class LaneWriter:
                     written += os.write(self._fd, rest[written:])
         except OSError as error:
             if error.errno is None:  # a signal handler of the program raised it, a TimeoutError perhaps
-                self._leave_segment()
+                self._leave_file()
                 raise
             self._size += written
             self._outstanding.grow(written)
             whole = _whole(parts, written)
             if self._size:
                 # Never truncated: the reader may have read torn bytes already. A successor also lets the
-                # receiver remove this segment, which may be what frees the space that is missing.
-                self._leave_segment()
+                # receiver remove this file, which may be what frees the space that is missing.
+                self._leave_file()
             raise self._storage_error(error, before + whole) from error
         except BaseException:
-            self._leave_segment()  # a signal handler raised: what is torn must not lie before whole envelopes
+            self._leave_file()  # a signal handler raised: what is torn must not lie before whole envelopes
             raise
         self._size += written
         self._outstanding.grow(written)
 
-    def _open_segment(self) -> None:
-        """Create the next free segment of this generation (L-2)."""
+    def _open_file(self) -> None:
+        """Create the next free file of this generation (L-2)."""
         while True:
-            name = segment_name(self._generation, self._segment + 1)
+            name = lane_file_name(self._generation, self._file + 1)
             try:
                 self._fd = create_file(name, self._dir, append=True)
                 break
             except FileExistsError:
-                self._segment += 1
+                self._file += 1
             except OSError as error:
                 self.close()
                 raise self._storage_error(error, 0) from error
-        self._segment += 1
+        self._file += 1
         self._size = 0
         self._created = True
-        self._outstanding.add(self._generation, self._segment, 0)
+        self._outstanding.add(self._generation, self._file, 0)
 
     def _publish(self, parts: Sequence[bytes]) -> None:
-        """Make one complete segment appear at once: temporary file, rename (L-23)."""
+        """Make one complete file appear at once: temporary file, rename (L-23)."""
         batch = b"".join(parts)
-        name = segment_name(self._generation, self._segment + 1)
+        name = lane_file_name(self._generation, self._file + 1)
         temporary = temporary_name(name)
         try:
             unlink_quietly(temporary, self._dir)
@@ -167,14 +167,14 @@ class LaneWriter:
             put_in_place(temporary, name, self._dir)
         except UnclearRenameError as error:
             unlink_quietly(temporary, self._dir)
-            self._segment += 1  # neither its number nor the counters may be used again: it may be there
+            self._file += 1  # neither its number nor the counters may be used again: it may be there
             raise self._storage_error(error, len(parts)) from error
         except OSError as error:
             unlink_quietly(temporary, self._dir)
             raise self._storage_error(error, 0) from error
-        self._segment += 1
+        self._file += 1
         self._created = True
-        self._outstanding.add(self._generation, self._segment, len(batch))
+        self._outstanding.add(self._generation, self._file, len(batch))
 
     def _write_complete(self, name: str, batch: bytes) -> None:
         fd = create_file(name, self._dir, append=False)
@@ -200,12 +200,12 @@ class LaneWriter:
             if self._outstanding.bytes == 0 or self._outstanding.bytes + size <= self._window:
                 return True
             if self._fd < 0 and not self._rename:
-                self._open_segment()  # only a successor lets the receiver pass a torn rest (L-5)
+                self._open_file()  # only a successor lets the receiver pass a torn rest (L-5)
         return False
 
     def _may_begin(self) -> bool:
         """Whether one more append leaves the directory small enough to be listed whole."""
-        return self._fd >= 0 or len(self._outstanding.segments) < MAX_LANE_SEGMENTS
+        return self._fd >= 0 or len(self._outstanding.files) < MAX_LANE_SEGMENTS
 
     def _look_at_cursor(self) -> None:
         try:
@@ -213,7 +213,7 @@ class LaneWriter:
         except OSError as error:
             raise self._storage_error(error, 0) from error
         if cursor is not None:
-            self._outstanding.commit(cursor.sender_generation, cursor.segment, cursor.offset)
+            self._outstanding.commit(cursor.sender_generation, cursor.file, cursor.offset)
 
     @property
     def outstanding_bytes(self) -> int:
@@ -274,13 +274,13 @@ class LaneWriter:
             raise PermissionError(errno.EACCES, f"the lane directory belongs to user {status.st_uid}")
         self._dir_inode = status.st_ino
         self._outstanding = Outstanding()
-        for generation, segment, size in segments_in(self._dir):
-            self._outstanding.add(generation, segment, size)
+        for generation, file, size in lane_files_in(self._dir):
+            self._outstanding.add(generation, file, size)
             if generation == self._generation:
-                self._segment = max(self._segment, segment)
+                self._file = max(self._file, file)
 
-    def _leave_segment(self) -> None:
-        """End the current segment; the next append opens another."""
+    def _leave_file(self) -> None:
+        """End the current file; the next append opens another."""
         fd, self._fd = self._fd, -1
         try:
             if self._durable:
@@ -291,9 +291,9 @@ class LaneWriter:
             os.close(fd)
 
     def close(self) -> None:
-        """Release the descriptors; the files stay for the receiver. The next append begins a new segment."""
+        """Release the descriptors; the files stay for the receiver. The next append begins a new file."""
         if self._fd >= 0:
-            self._leave_segment()
+            self._leave_file()
         if self._dir >= 0:
             os.close(self._dir)
         self._dir = -1

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from speed import Request, Response
 from speed.core.services import Service, as_service, run
 from speed.errors import SpeedError
-from speed.journal.lane_writer import Incoming
 from speed.journal.record import call_bytes
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import Subject
 

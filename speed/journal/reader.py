@@ -1,6 +1,6 @@
-"""Reading a journal beside its writer, or after it: lanes, positions, records, the call log (J-7 to J-14).
+"""Reading a journal beside its writer, or after it: lanes, positions, records, the call log.
 
-No node, no thread, no lock: segments only grow, and a record once given keeps its offset for ever.
+No node, no thread, no lock: volumes only grow, and a record once given keeps its offset for ever.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from speed.errors import (
     WireError,
 )
 from speed.fs.key_source import KeySource
-from speed.journal.lane_files import LaneFiles, lanes_in, removed_lanes
+from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.record import Block, Call, Record, read_call
-from speed.journal.segment import End, Segment
+from speed.journal.volume import End, Volume
 from speed.wire import names
-from speed.wire.journal import BlockHeader, Description, SegmentKeys
+from speed.wire.journal import BlockHeader, Description, VolumeKeys
 from speed.wire.limits import MAX_JOURNAL_LANES
 from speed.wire.seal import Keyring
 
@@ -57,9 +57,9 @@ class Journal:
         self._ring: Keyring | None = None
         self._lanes: dict[str, Description] = {}
         self._places: dict[str, tuple[int, int, int]] = {}
-        """Where the last walk of each lane's last segment ended: segment, position, offset."""
+        """Where the last walk of each lane's last volume ended: volume, position, offset."""
         self._marked: dict[str, tuple[int, int, int]] = {}
-        """The block that was marked last in each lane: segment, position, first offset."""
+        """The block that was marked last in each lane: volume, position, first offset."""
 
     def __reduce__(self) -> Any:
         return Journal, (self.directory, self.key)
@@ -134,7 +134,7 @@ class Journal:
 
     def _description(self, lane_id: str) -> Description | None:
         try:
-            with LaneFiles(self.directory, lane_id) as files:
+            with JournalLane(self.directory, lane_id) as files:
                 return files.description(self._keyring())
         except OSError:
             return None
@@ -146,11 +146,11 @@ class Journal:
     def first(self, lane_id: str) -> int:
         """The first offset that retention kept; ``end`` of a lane without records."""
         with self._files(lane_id) as files:
-            segments = files.segments()
-        return segments[0] if segments else 0
+            volumes = files.volumes()
+        return volumes[0] if volumes else 0
 
     def end(self, lane_id: str, *, skip_damaged: bool = False) -> int:
-        """The offset behind the last whole record. Reads headers of the last segment, and those only once.
+        """The offset behind the last whole record. Reads headers of the last volume, and those only once.
 
         Raises JournalDamagedError for a lane that was cut, or is damaged there; with ``skip_damaged`` it is where the
         lane ended before, as far as that is known.
@@ -162,7 +162,7 @@ class Journal:
             raise self._cut(lane_id, found, noted)
         return max(found, noted)
 
-    def _noted_end(self, files: LaneFiles, skip_damaged: bool) -> int:
+    def _noted_end(self, files: JournalLane, skip_damaged: bool) -> int:
         """The end that the writer noted: what is behind it may be there, what is before it must."""
         if not self._lanes[files.id].has_end:
             return 0
@@ -174,64 +174,64 @@ class Journal:
                 raise self._unreadable(files.id, "its end", 0, error) from None
             return 0
 
-    def _found_end(self, files: LaneFiles, skip_damaged: bool) -> int:
-        while segments := files.segments():
-            segment = self._open(files, segments[-1])
-            if segment is not None:
-                return self._walk_to_end(files.id, segment, skip_damaged)
+    def _found_end(self, files: JournalLane, skip_damaged: bool) -> int:
+        while volumes := files.volumes():
+            volume = self._open(files, volumes[-1])
+            if volume is not None:
+                return self._walk_to_end(files.id, volume, skip_damaged)
         self._check_removed(files.id)
         return 0
 
-    def _walk_to_end(self, lane_id: str, segment: Segment, skip_damaged: bool) -> int:
+    def _walk_to_end(self, lane_id: str, volume: Volume, skip_damaged: bool) -> int:
         try:
             first, position, offset = self._places.get(lane_id, (-1, 0, 0))
-            if first == segment.first and position <= segment.size():
-                segment.seek(position, offset)
-            for _ in segment.headers():
+            if first == volume.first and position <= volume.size():
+                volume.seek(position, offset)
+            for _ in volume.headers():
                 pass
-            if segment.ended is End.DAMAGED and not skip_damaged:
-                raise self._damaged(lane_id, segment)
-            self._places[lane_id] = segment.first, segment.position, segment.offset
-            return segment.offset
+            if volume.ended is End.DAMAGED and not skip_damaged:
+                raise self._damaged(lane_id, volume)
+            self._places[lane_id] = volume.first, volume.position, volume.offset
+            return volume.offset
         finally:
-            segment.close()
+            volume.close()
 
     def offset_at(self, lane_id: str, unix_ms: int) -> int:
         """The first offset of the first block whose last record is not older; ``end`` if all are."""
         with self._files(lane_id) as files:
-            segments = files.segments()
-            # The first segment that begins at that time or later; what is asked for may lie in the one before it.
-            later = bisect_left(segments, unix_ms, key=lambda first: self._first_ms(lane_id, files, first))
-            for first in segments[max(0, later - 1) : later]:
-                segment = self._open(files, first)
-                found = None if segment is None else self._walk_to_time(lane_id, segment, unix_ms)
+            volumes = files.volumes()
+            # The first volume that begins at that time or later; what is asked for may lie in the one before it.
+            later = bisect_left(volumes, unix_ms, key=lambda first: self._first_ms(lane_id, files, first))
+            for first in volumes[max(0, later - 1) : later]:
+                volume = self._open(files, first)
+                found = None if volume is None else self._walk_to_time(lane_id, volume, unix_ms)
                 if found is not None:
                     return found
-        return segments[later] if later < len(segments) else self.end(lane_id)
+        return volumes[later] if later < len(volumes) else self.end(lane_id)
 
-    def _walk_to_time(self, lane_id: str, segment: Segment, unix_ms: int) -> int | None:
+    def _walk_to_time(self, lane_id: str, volume: Volume, unix_ms: int) -> int | None:
         try:
-            for header, _ in segment.headers():
+            for header, _ in volume.headers():
                 if header.last_ms >= unix_ms:
                     return header.first
-            if segment.ended is End.DAMAGED:
-                raise self._damaged(lane_id, segment)
+            if volume.ended is End.DAMAGED:
+                raise self._damaged(lane_id, volume)
             return None
         finally:
-            segment.close()
+            volume.close()
 
-    def _first_ms(self, lane_id: str, files: LaneFiles, first: int) -> int:
-        """When a segment begins; never, if nothing is in it yet."""
-        segment = self._open(files, first)
-        if segment is None:
+    def _first_ms(self, lane_id: str, files: JournalLane, first: int) -> int:
+        """When a volume begins; never, if nothing is in it yet."""
+        volume = self._open(files, first)
+        if volume is None:
             return 0  # removed meanwhile: older than all that is kept
         try:
-            header = next((header for header, _ in segment.headers()), None)
-            if header is None and segment.ended is End.DAMAGED:
-                raise self._damaged(lane_id, segment)
+            header = next((header for header, _ in volume.headers()), None)
+            if header is None and volume.ended is End.DAMAGED:
+                raise self._damaged(lane_id, volume)
             return NEVER_MS if header is None else header.first_ms
         finally:
-            segment.close()
+            volume.close()
 
     # --- positions ---
 
@@ -257,30 +257,30 @@ class Journal:
         if found is not None and (found[0].nonce.hex() != mark or not found[1]):
             raise self._replaced(lane_id, offset, "what is recorded there is something else")
 
-    def _block_before(self, files: LaneFiles, offset: int) -> tuple[BlockHeader, bool] | None:
+    def _block_before(self, files: JournalLane, offset: int) -> tuple[BlockHeader, bool] | None:
         """The block that holds the record before ``offset``, and whether it is authentic; None if it is not there."""
-        segments = files.segments()
-        place = bisect_left(segments, offset) - 1
-        segment = self._open(files, segments[place]) if place >= 0 else None
-        if segment is None:
+        volumes = files.volumes()
+        place = bisect_left(volumes, offset) - 1
+        volume = self._open(files, volumes[place]) if place >= 0 else None
+        if volume is None:
             return None
         try:
             first, position, begin = self._marked.get(files.id, (-1, 0, 0))
-            if first == segment.first and begin < offset and position < segment.size():
-                segment.seek(position, begin)
-            return self._walk_to_block(files, segment, offset)
+            if first == volume.first and begin < offset and position < volume.size():
+                volume.seek(position, begin)
+            return self._walk_to_block(files, volume, offset)
         finally:
-            segment.close()
+            volume.close()
 
-    def _walk_to_block(self, files: LaneFiles, segment: Segment, offset: int) -> tuple[BlockHeader, bool] | None:
-        for header, _ in segment.headers():
+    def _walk_to_block(self, files: JournalLane, volume: Volume, offset: int) -> tuple[BlockHeader, bool] | None:
+        for header, _ in volume.headers():
             if header.end >= offset:
-                self._marked[files.id] = segment.first, segment.position, header.first
-                keys = SegmentKeys(self._keyring(), files.raw_id, segment.first)
-                _, block = next(segment.headers(bodies=True), (header, b""))
+                self._marked[files.id] = volume.first, volume.position, header.first
+                keys = VolumeKeys(self._keyring(), files.raw_id, volume.first)
+                _, block = next(volume.headers(bodies=True), (header, b""))
                 return header, _opens(keys, header, block)
-        if segment.ended is End.DAMAGED:
-            raise self._damaged(files.id, segment)
+        if volume.ended is End.DAMAGED:
+            raise self._damaged(files.id, volume)
         return None
 
     def _replaced(self, lane_id: str, offset: int, what: str) -> JournalReplacedError:
@@ -321,61 +321,61 @@ class Journal:
                 yield read_call(record, info.subject)
 
     def _blocks(self, info: LaneInfo, start: int, end: int, skip_damaged: bool) -> Iterator[Block]:
-        """Segment by segment; the listing is looked at anew for each, as they come and go meanwhile."""
+        """Volume by volume; the listing is looked at anew for each, as they come and go meanwhile."""
         with self._files(info.id) as files:
             while start < end:
                 noted = min(end, self._noted_end(files, skip_damaged))
-                segments = files.segments()
-                place = bisect_right(segments, start) - 1
+                volumes = files.volumes()
+                place = bisect_right(volumes, start) - 1
                 if place < 0:
-                    if segments:
-                        raise self._expired(info.id, start, segments[0])
+                    if volumes:
+                        raise self._expired(info.id, start, volumes[0])
                     if start < noted and not skip_damaged:
                         raise self._cut(info.id, start, noted)
                     return
-                segment = self._open(files, segments[place])
-                if segment is None:
+                volume = self._open(files, volumes[place])
+                if volume is None:
                     continue
                 try:
-                    yield from self._segment(info, segment, start, end, skip_damaged)
+                    yield from self._volume(info, volume, start, end, skip_damaged)
                 finally:
-                    segment.close()
-                start = max(start, segment.offset)
-                following = segments[place + 1 : place + 2]
+                    volume.close()
+                start = max(start, volume.offset)
+                following = volumes[place + 1 : place + 2]
                 if following:  # it was final before it was read
-                    if segment.offset < end and segment.offset != following[0] and not skip_damaged:
-                        raise self._damaged(info.id, segment)
+                    if volume.offset < end and volume.offset != following[0] and not skip_damaged:
+                        raise self._damaged(info.id, volume)
                     start = max(start, following[0])
-                elif files.segments()[-1:] == segments[-1:]:
+                elif files.volumes()[-1:] == volumes[-1:]:
                     if start < noted and not skip_damaged:
                         raise self._cut(info.id, start, noted)
                     return
 
-    def _segment(self, info: LaneInfo, segment: Segment, start: int, end: int, skip: bool) -> Iterator[Block]:
-        """The wanted records of one segment; ``segment.offset`` stands behind them."""
-        keys = SegmentKeys(self._keyring(), bytes.fromhex(info.id), segment.first)
-        for header, _ in segment.headers():
+    def _volume(self, info: LaneInfo, volume: Volume, start: int, end: int, skip: bool) -> Iterator[Block]:
+        """The wanted records of one volume; ``volume.offset`` stands behind them."""
+        keys = VolumeKeys(self._keyring(), bytes.fromhex(info.id), volume.first)
+        for header, _ in volume.headers():
             if header.end > start:
                 break
         while True:
-            for header, block in segment.headers(bodies=True):
+            for header, block in volume.headers(bodies=True):
                 if header.first >= end:
                     return
                 try:
                     opened = keys.decrypt(header, block)
                 except WireError as error:
                     if not skip or error.reason == "UNKNOWN_KEY":
-                        raise self._unreadable(info.id, f"block at {segment.position}", header.first, error) from None
-                    segment.ended = End.DAMAGED
+                        raise self._unreadable(info.id, f"block at {volume.position}", header.first, error) from None
+                    volume.ended = End.DAMAGED
                     break
                 yield Block(header.first, *opened).between(start, end)
-            if segment.ended is not End.DAMAGED:
+            if volume.ended is not End.DAMAGED:
                 return
             if not skip:
-                raise self._damaged(info.id, segment)
-            if not segment.search(lambda header, block: _opens(keys, header, block)):
+                raise self._damaged(info.id, volume)
+            if not volume.search(lambda header, block: _opens(keys, header, block)):
                 return
-            segment.ended = End.CLEAN
+            volume.ended = End.CLEAN
 
     # --- opening, refusing ---
 
@@ -384,23 +384,23 @@ class Journal:
             self._ring = KeySource(self.key).keyring
         return self._ring
 
-    def _files(self, lane_id: str) -> LaneFiles:
+    def _files(self, lane_id: str) -> JournalLane:
         self.lane(lane_id)
         try:
-            return LaneFiles(self.directory, lane_id)
+            return JournalLane(self.directory, lane_id)
         except OSError as error:
             self._lanes.pop(lane_id, None)
             self._check_removed(lane_id)
             raise JournalError(f"lane {lane_id} of {self.directory} cannot be opened: {error.strerror}") from None
 
-    def _open(self, files: LaneFiles, first: int) -> Segment | None:
-        """An open segment; None if retention removed it since it was listed."""
+    def _open(self, files: JournalLane, first: int) -> Volume | None:
+        """An open volume; None if retention removed it since it was listed."""
         try:
-            return Segment(files.open(first), first)
+            return Volume(files.open(first), first)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise JournalError(f"segment {first} of lane {files.id} cannot be opened: {error.strerror}") from None
+            raise JournalError(f"volume {first} of lane {files.id} cannot be opened: {error.strerror}") from None
 
     def _expired(self, lane_id: str, start: int, first: int) -> JournalExpiredError:
         return JournalExpiredError(
@@ -409,11 +409,11 @@ class Journal:
             first,
         )
 
-    def _damaged(self, lane_id: str, segment: Segment) -> JournalDamagedError:
+    def _damaged(self, lane_id: str, volume: Volume) -> JournalDamagedError:
         return JournalDamagedError(
-            f"lane {lane_id}, segment {segment.first}: no block of offset {segment.offset} at byte "
-            f"{segment.position}; read with skip_damaged to go on behind it",
-            segment.offset,
+            f"lane {lane_id}, volume {volume.first}: no block of offset {volume.offset} at byte "
+            f"{volume.position}; read with skip_damaged to go on behind it",
+            volume.offset,
         )
 
     def _cut(self, lane_id: str, end: int, noted: int) -> JournalError:
@@ -433,7 +433,7 @@ class Journal:
         )
 
 
-def _opens(keys: SegmentKeys, header: BlockHeader, block: bytes | memoryview) -> bool:
+def _opens(keys: VolumeKeys, header: BlockHeader, block: bytes | memoryview) -> bool:
     try:
         keys.open(header, block)
     except WireError:

@@ -13,7 +13,7 @@ from typing import Any
 
 from speed import Message, Node
 from speed.errors import JournalFullError, JournalRefusedError, SpeedError
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import RECORD_BYTES, Subject
 from speed.wire.limits import MAX_JOURNAL_BLOCK_BYTES

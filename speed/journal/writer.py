@@ -25,10 +25,10 @@ from speed.fs.lock import try_lock
 from speed.fs.open import ensure_directory, open_directory, replace_file, unlink_quietly
 from speed.fs.probe import lies_in_memory
 from speed.fs.root import is_group_root
-from speed.journal.lane_files import LaneFiles, lanes_in, removed_lanes
-from speed.journal.lane_writer import Incoming, LaneWriter
+from speed.journal.journal_lane import JournalLane, lanes_in, removed_lanes
 from speed.journal.reader import Journal
 from speed.journal.retention import Lane, Retention
+from speed.journal.volume_writer import Incoming, VolumeWriter
 from speed.wire import names
 from speed.wire.journal import (
     LANE_ID_BYTES,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 OPEN_LANES = 64
 """Lanes whose descriptors are held; of more lanes the one written longest ago is closed."""
 SEGMENTS_KEPT = 16
-"""A journal of ``max_bytes`` has at least so many segments, so that retention takes a little at a time."""
-MIN_SEGMENT_BYTES = 65536
+"""A journal of ``max_bytes`` has at least so many volumes, so that retention takes a little at a time."""
+MIN_VOLUME_BYTES = 65536
 
 
 def _unix_ms() -> int:
@@ -87,11 +87,11 @@ class JournalWriter:
         self._nonces = NonceSource()
         self._retention = Retention(max_bytes, max_age_seconds)
         most = JOURNAL_SEGMENT_BYTES if max_bytes is None else max_bytes // SEGMENTS_KEPT
-        self._segment_bytes = max(MIN_SEGMENT_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
+        self._volume_bytes = max(MIN_VOLUME_BYTES, min(JOURNAL_SEGMENT_BYTES, most))
         self._written = 0
         self.trouble = ""
         """Why the last write failed; empty while writing works."""
-        self._lanes: dict[str, LaneWriter] = {}
+        self._lanes: dict[str, VolumeWriter] = {}
         self._know_lanes()
 
     # --- lanes that are there ---
@@ -128,7 +128,7 @@ class JournalWriter:
     def _described(self, lane_id: str) -> Description | None:
         """None for a lane whose description cannot be read with this key."""
         try:
-            with LaneFiles(self.directory, lane_id) as files:
+            with JournalLane(self.directory, lane_id) as files:
                 return files.description(self._keyring)
         except (OSError, WireError):
             return None
@@ -155,7 +155,7 @@ class JournalWriter:
                 self.trouble = str(error)
                 raise
             self.trouble = ""
-            if self._written >= self._segment_bytes:
+            if self._written >= self._volume_bytes:
                 self._retain()
 
     def retain(self) -> None:
@@ -163,7 +163,7 @@ class JournalWriter:
         with self._lock:
             self._retain()
 
-    def _lane(self, subject: Subject) -> LaneWriter:
+    def _lane(self, subject: Subject) -> VolumeWriter:
         lane_id = self._ids.get(subject) or self._make_lane(subject)
         lane = self._lanes.pop(lane_id, None) or self._open_lane(lane_id)
         if lane.is_cut:  # it is left as it is, for its readers to be told (J-12)
@@ -173,9 +173,9 @@ class JournalWriter:
             self._release_oldest()
         return lane
 
-    def _open_lane(self, lane_id: str) -> LaneWriter:
-        lane = LaneWriter(
-            self._journal, lane_id, self._keyring, self._nonces, self._segment_bytes, durable=self._durable
+    def _open_lane(self, lane_id: str) -> VolumeWriter:
+        lane = VolumeWriter(
+            self._journal, lane_id, self._keyring, self._nonces, self._volume_bytes, durable=self._durable
         )
         if not lane.description.has_end:  # one of before
             lane.description = Description(lane.description.subject)
@@ -243,13 +243,13 @@ class JournalWriter:
             self._remove(gone)
 
     def _remove(self, gone: Mapping[str, list[int]]) -> None:
-        """Remove segments, and lanes of which nothing would be left; those are noted before anything of them goes."""
+        """Remove volumes, and lanes of which nothing would be left; those are noted before anything of them goes."""
         whole: dict[str, int] = {}
         for lane_id, firsts in gone.items():
             with suppress(OSError, SpeedError):
                 end = self._end_of_rest(lane_id, firsts)
                 if end is None:
-                    _remove_segments(self.directory, lane_id, firsts)
+                    _remove_volumes(self.directory, lane_id, firsts)
                 else:
                     whole[lane_id] = end
         self._note_removed({lane_id: end for lane_id, end in whole.items() if end >= 0})
@@ -259,12 +259,12 @@ class JournalWriter:
                 self._remove_lane(lane_id)
 
     def _end_of_rest(self, lane_id: str, firsts: list[int]) -> int | None:
-        """The offset that comes next in a lane of which nothing is left without these segments; None if there is.
+        """The offset that comes next in a lane of which nothing is left without these volumes; None if there is.
 
         -1 where it cannot be known.
         """
-        with LaneFiles(self.directory, lane_id) as files:
-            kept = files.segments()
+        with JournalLane(self.directory, lane_id) as files:
+            kept = files.volumes()
             if any(files.size(first) for first in kept if first not in firsts):
                 return None
         if (noted := self._removed.get(bytes.fromhex(lane_id))) is not None:
@@ -319,19 +319,19 @@ def _make(directory: str) -> None:
     ensure_directory(directory, private=not is_group_root(os.path.dirname(directory)))
 
 
-def _remove_segments(directory: str, lane_id: str, firsts: Iterable[int]) -> None:
-    """Of a lane that stays; its last segment does as well."""
-    with LaneFiles(directory, lane_id) as files:
-        last = files.segments()[-1:]
+def _remove_volumes(directory: str, lane_id: str, firsts: Iterable[int]) -> None:
+    """Of a lane that stays; its last volume does as well."""
+    with JournalLane(directory, lane_id) as files:
+        last = files.volumes()[-1:]
         for first in firsts:
             if first not in last:
-                unlink_quietly(names.journal_segment_name(first), files.fd)
+                unlink_quietly(names.volume_name(first), files.fd)
 
 
 def _remove_directory(directory: str, lane_id: str) -> None:
     """A whole lane. What is not of a journal stays, and so does its directory."""
-    with LaneFiles(directory, lane_id) as files:
-        for name in (*map(names.journal_segment_name, files.segments()), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
+    with JournalLane(directory, lane_id) as files:
+        for name in (*map(names.volume_name, files.volumes()), names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
             unlink_quietly(name, files.fd)
     with suppress(OSError):
         os.rmdir(names.child_path(directory, lane_id))
@@ -339,8 +339,8 @@ def _remove_directory(directory: str, lane_id: str) -> None:
 
 def _is_left_over(directory: str, lane_id: str) -> bool:
     """Whether a directory is that of a lane that was not made to its end, or not removed; then it is removed."""
-    with LaneFiles(directory, lane_id) as files:
-        is_lane = files.segments() or files.has(names.JOURNAL_DESCRIPTION)
+    with JournalLane(directory, lane_id) as files:
+        is_lane = files.volumes() or files.has(names.JOURNAL_DESCRIPTION)
         if not is_lane:
             for name in (names.JOURNAL_DESCRIPTION, names.JOURNAL_END):
                 unlink_quietly(names.temporary_name(name), files.fd)

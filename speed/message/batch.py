@@ -1,4 +1,4 @@
-"""Many payloads in one message (M-30)."""
+"""Many payloads in one message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZE = 4
 
 
 def encode_batch(payloads: Iterable[Any]) -> Content:
-    """The payloads as one; each as it would travel alone (M-10). Protobuf messages travel alone only."""
+    """The payloads as one; each as it would travel alone. Protobuf messages travel alone only."""
     parts: list[Any] = []
     count = 0
     for payload in payloads:

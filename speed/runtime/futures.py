@@ -1,4 +1,4 @@
-"""Where callers wait for outcomes: a blocked thread, or a Future (S-7)."""
+"""Where callers wait for outcomes: a blocked thread, or a Future."""
 
 from __future__ import annotations
 

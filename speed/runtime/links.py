@@ -73,8 +73,8 @@ class Links:
     def open(self, target: str, generation: int) -> OutgoingLink:
         """The link to ``target`` whatever it grants: for replies, to which the request gave the right (S-10).
 
-        A new generation of the target gets a new segment: it may have put the old lane into quarantine. What goes to an
-        ephemeral target is sealed for its present life alone.
+        A new generation of the target gets a new lane file: it may have put the old lane into quarantine. What goes to
+        an ephemeral target is sealed for its present life alone.
         """
         with self.lock:
             link = self._links.get(target)

@@ -73,7 +73,7 @@ class OutgoingLink:
             context.generation,
             context.keyring.lane_keys(context.id, self.target_id),
             window_bytes=context.window_bytes,
-            segment_bytes=SEGMENT_BYTES,
+            file_bytes=SEGMENT_BYTES,
             mode="rename" if context.polling else "append",
             durable=context.durable,
         )
@@ -195,7 +195,7 @@ class OutgoingLink:
             self._flush(failures)
         if self.ringer.ring(context.id) is RingResult.NOBODY:
             context.stats.count("rings_unheard")
-            context.unheard(self.target)
+            context.alarm.unheard(self.target)
         return sequence
 
     def _check_sizes(self, payloads: Sequence[bytes]) -> None:
@@ -243,7 +243,7 @@ class OutgoingLink:
             return self._writer.flush()
 
     def renew(self) -> None:
-        """Have the next envelope begin a new segment and open the bell again; waits for no sender."""
+        """Have the next envelope begin a new file and open the bell again; waits for no sender."""
         self._renewal_due = True
         if self.lock.acquire(blocking=False):
             try:

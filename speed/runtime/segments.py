@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from speed.core.log import logger
 from speed.core.progress import Token
@@ -26,15 +26,12 @@ from speed.runtime.large_payload import LargeMessage, read_shards
 from speed.runtime.workers import WorkerPool
 from speed.segment.form import Segment, read_segment
 from speed.segment.keccak import keccak256
-from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, Verdict
+from speed.segment.reassembly import Key, Limits, Reassembly, Reconstruction, SegmentVerdict
 from speed.segment.rebuild import rebuild
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_CALL_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_large import FRONT_BYTES, Front
-
-if TYPE_CHECKING:
-    from speed.runtime.dispatch import Dispatch
+from speed.wire.message.large import FRONT_BYTES, Front
 
 log = logger("speed.segments")
 
@@ -70,6 +67,17 @@ class AssembledLane:
         return self.lane.begin_again(token)
 
 
+class Onward(Protocol):
+    """Where whole payloads go, and what is said to their senders."""
+
+    def deliver(self, lane: Lane, received: Received, order: Hashable = None) -> None: ...
+    def deliver_later(
+        self, lane: Lane, received: Received, order: Hashable, view: Callable[[], MessageView]
+    ) -> None: ...
+    def acknowledge(self, source: str, sequence: int) -> None: ...
+    def tell(self, source: str, sequence: int, code: str, text: str) -> None: ...
+
+
 class Segments:
     """What a node holds in segments. Thread-safe."""
 
@@ -78,7 +86,7 @@ class Segments:
         context: Context,
         pool: WorkerPool,
         limits: Limits | None,
-        dispatch: Dispatch,
+        dispatch: Onward,
     ) -> None:
         self._context, self._pool, self._dispatch = context, pool, dispatch
         self._limits = limits
@@ -132,12 +140,12 @@ class Segments:
             self._lost(other, "its segments were given up to make room for newer ones")
         if evicted:
             self._store.remove(evicted)
-        if verdict is Verdict.DONE or key in self._in_hand:
+        if verdict is SegmentVerdict.DONE or key in self._in_hand:
             self._repeated(key, lane, received)
             return None
         one = self._reassembly.reconstruction(key)
         assert one is not None
-        if verdict is Verdict.HELD:
+        if verdict is SegmentVerdict.HELD:
             self._compare(one, segment)
         elif one.data_count == 1 and not segment.is_parity:
             self._in_hand[key] = None

@@ -1,18 +1,18 @@
-"""Which segments are kept, of whom and for how long (G-12, G-13, G-15, G-16). Pure."""
+"""Which segments are kept, of whom and for how long. Pure."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 
-from speed.errors import WireError
+from speed.errors import ConfigurationError, WireError
 from speed.segment.form import Segment
 from speed.wire import limits
 
 
-class Verdict(Enum):
+class SegmentVerdict(Enum):
     """What became of a segment; refusals are a WireError."""
 
     KEPT = "kept"
@@ -24,7 +24,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Key:
-    """Whose payload it is: sender, type of its envelopes, hash (G-12)."""
+    """Whose payload it is: sender, type of its envelopes, hash."""
 
     sender: str
     kind: int
@@ -33,7 +33,17 @@ class Key:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of what is kept (G-15); counts, bytes and seconds."""
+    """Bounds of what a receiver keeps of payloads that come in segments.
+
+    Attributes:
+        payload_bytes: of one payload.
+        reconstructions, sender_reconstructions: payloads that are being put together, in all and of one sender.
+        buffered_bytes, sender_buffered_bytes: of their segments, in all and of one sender.
+        completions, sender_completions: complete payloads that are remembered, so that repeated segments are known.
+        idle_seconds: after so long without a segment a payload is given up.
+        total_seconds: after so long it is given up in any case.
+        completion_seconds: how long a complete payload is remembered.
+    """
 
     payload_bytes: int = limits.MAX_SEGMENTED_BYTES
     reconstructions: int = limits.MAX_RECONSTRUCTIONS
@@ -45,6 +55,12 @@ class Limits:
     idle_seconds: float = limits.RECONSTRUCTION_IDLE_SECONDS
     total_seconds: float = limits.RECONSTRUCTION_SECONDS
     completion_seconds: float = limits.COMPLETION_SECONDS
+
+    def check(self) -> None:
+        """Raise ConfigurationError for a bound that is no number, or below 0."""
+        for name, value in asdict(self).items():
+            if not isinstance(value, int | float if name.endswith("seconds") else int) or not value >= 0:
+                raise ConfigurationError(f"the limit {name} is {value!r}; use a number that is not below 0")
 
 
 @dataclass
@@ -63,7 +79,7 @@ class Reconstruction:
     buffered: int = 0
 
     def contradicts(self, segment: Segment) -> bool:
-        """Whether it cannot be a segment of this payload (G-12)."""
+        """Whether it cannot be a segment of this payload."""
         if (segment.data_count, segment.parity_count) != (self.data_count, self.parity_count):
             return True
         size = len(segment.payload)
@@ -100,21 +116,23 @@ class Reassembly:
         self._done: OrderedDict[Key, float] = OrderedDict()
         self._done_of: dict[str, int] = {}
 
-    def admit(self, key: Key, segment: Segment, now: float, most_bytes: int | None = None) -> tuple[Verdict, list[Key]]:
+    def admit(
+        self, key: Key, segment: Segment, now: float, most_bytes: int | None = None
+    ) -> tuple[SegmentVerdict, list[Key]]:
         """What is to be done with a valid segment, and the payloads that were evicted for it.
 
         After READY the payload waits for ``complete`` or ``discard``. ``most_bytes`` is a lower limit of this payload.
         WireError: SEGMENT_CONFLICT, SEGMENT_LIMIT.
         """
         if key in self._done:
-            return Verdict.DONE, []
+            return SegmentVerdict.DONE, []
         one = self._gathering.get(key) or self._ready.get(key)
         if one and one.contradicts(segment):
             raise WireError("SEGMENT_CONFLICT", "contradicts what came before of the same payload")
         if one and segment.slot in one.sizes:
-            return Verdict.HELD, []
+            return SegmentVerdict.HELD, []
         if one and one.is_ready:
-            return Verdict.DONE, []
+            return SegmentVerdict.DONE, []
         self._check_size(segment, min(most_bytes or self.limits.payload_bytes, self.limits.payload_bytes))
         evicted = [] if segment.data_count == 1 else self._make_room(key, len(segment.payload))
         if one is None:
@@ -124,7 +142,7 @@ class Reassembly:
         self._gathering.move_to_end(key)
         if one.is_ready:
             self._ready[key] = self._gathering.pop(key)
-        return (Verdict.READY if one.is_ready else Verdict.KEPT), evicted
+        return (SegmentVerdict.READY if one.is_ready else SegmentVerdict.KEPT), evicted
 
     def reconstruction(self, key: Key) -> Reconstruction | None:
         """What is known of a payload that is not complete."""
@@ -182,7 +200,7 @@ class Reassembly:
             raise WireError("SEGMENT_LIMIT", f"a payload of {least} bytes and more exceeds the limit of {most}")
 
     def _make_room(self, key: Key, size: int) -> list[Key]:
-        """Evict until the segment fits (G-16). SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
+        """Evict until the segment fits. SEGMENT_LIMIT if it cannot, and then nothing was evicted for it."""
         bounds, evicted = self.limits, list[Key]()
         own = self._gathering.get(key)
         alone = size + (own.buffered if own else 0)

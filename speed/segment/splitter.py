@@ -1,4 +1,4 @@
-"""A payload cut into segments, with parity, in bounded memory (G-3 to G-5)."""
+"""A payload cut into segments, with parity, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARITY_BYTES = 1 << 24
 _COLUMN_BYTES = 1 << 22
 """Data read at a time to make parity."""
 _MANY = 240
-"""Segments of a payload at most, where the sender chooses their size (G-18)."""
+"""Segments of a payload at most, where the sender chooses their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Splitter:
         """``segment_size``: most bytes of the payload in one segment; ``parity_rate``: parity for each data segment,
         0 for none.
 
-        ConfigurationError when the size is below 1, or no multiple of 64 though parity is wanted (G-4).
+        ConfigurationError when the size is below 1, or no multiple of 64 though parity is wanted.
         """
         if segment_size < 1 or (parity_rate > 0 and segment_size % SHARD_UNIT):
             raise ConfigurationError(
@@ -74,7 +74,7 @@ class Splitter:
     def split(self, payload: bytes | bytearray | memoryview | Source, *, unordered: bool = False) -> Iterator[Segment]:
         """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity.
 
-        ``unordered`` marks them: what comes behind the payload need not wait for it (G-14).
+        ``unordered`` marks them: what comes behind the payload need not wait for it.
         """
         source = Memory(payload) if isinstance(payload, bytes | bytearray | memoryview) else payload
         segments = cut(source, self.shape(source.size))
@@ -82,7 +82,7 @@ class Splitter:
 
 
 def splitter_for(payload_bytes: int) -> Splitter:
-    """How a payload is cut that is too large for an envelope, on a link without a segment size (G-18)."""
+    """How a payload is cut that is too large for an envelope, on a link without a segment size."""
     least = -(-payload_bytes // _MANY)
     return Splitter(max(DATA_SEGMENT_BYTES, -(-least // SHARD_UNIT) * SHARD_UNIT), 0)
 

@@ -1,4 +1,4 @@
-"""One set of keys and who provides it, asked by threads of its own and waited for within a bound (M-26)."""
+"""One set of keys and who provides it, asked by threads of its own and waited for within a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a node: sets by name, each asked for and waited for by itself, found by id (M-26). Thread-safe."""
+"""The keys of a node: sets by name, each asked for and waited for by itself, found by id. Thread-safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where keys come from, by URI (M-26): a provider fetches one set of keys, and keeps nothing.
+"""Where keys come from, by URI: a provider fetches one set of keys, and keeps nothing.
 
 ``file:///etc/speed/orders.json``       a private file; one record or a list of them
 ``k8s:///var/run/secrets/orders.json``  the same as a mounted secret, with a warning

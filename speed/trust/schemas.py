@@ -1,4 +1,4 @@
-"""A registry of schemas: ``NAME/VERSION`` and ``.json``, ``.avsc`` or ``.desc``, in a directory or below a URL (M-29).
+"""A registry of schemas: ``NAME/VERSION`` and ``.json``, ``.avsc`` or ``.desc``, in a directory or below a URL.
 
 A version never changes once it is read. Nothing is fetched from where a message points: names are looked up here only.
 """

@@ -1,4 +1,4 @@
-"""What a node does to its messages, and what it believes of others' (M-18, M-25, M-28, M-29, M-32)."""
+"""What a node does to its messages, and what it believes of others'."""
 
 from __future__ import annotations
 
@@ -31,11 +31,23 @@ def _unix_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageSecurity:
-    """The settings; all have a use alone.
+    """How a node signs, encrypts and checks messages. Each setting has a use alone.
 
-    ``policy`` is M-18, ``trusted`` are names of key sets in ``keys``; ``encrypt_to``, ``sign_with`` and ``compression``
-    hold for messages whose PublishOptions say nothing; ``clearance`` is M-28; ``fips_mode`` is M-24. Raises
-    ConfigurationError for what cannot be.
+    Raises ConfigurationError for what cannot be.
+
+    Attributes:
+        keys: where keys come from.
+        policy: of signatures on what arrives: ``off`` looks at none, ``verify`` refuses wrong ones, ``require`` also
+            messages without one.
+        trusted: names of the sets in ``keys`` whose signatures are believed.
+        sign_with, encrypt_to, compression: for messages whose PublishOptions say nothing about it.
+        clearance: the highest classification that this node may read; None is no limit.
+        fips_mode: ``off``, ``rfc`` or ``strict``: which algorithms are refused.
+        schemas: where schemas of payloads are found.
+        audit: where each use of a key is written down.
+        publisher_team: is written into the messages that this node sends.
+        future_tolerance_ms: how far a sender's clock may be ahead.
+        clock_ms: gives the time in Unix milliseconds.
     """
 
     keys: KeyStore = field(default_factory=lambda: KeyStore({}))
@@ -134,7 +146,7 @@ class Guard:
     # --- receiving ---
 
     def open(self, view: MessageView, source: str = "") -> MessageView:
-        """The message as a handler may have it, checked in the order of M-25.
+        """The message as a handler may have it, checked in the contract's order.
 
         Raises MessageError, WireError, StorageError (audit); nothing is decrypted for who is not trusted.
         """
@@ -167,7 +179,7 @@ class Guard:
         return None if security.schemas is None else security.schemas.check(view)
 
     def _whole(self, view: MessageView) -> MessageView:
-        """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it (M-16)."""
+        """A message whose payload lies in the store, in memory: what is signed or encrypted is all of it."""
         claims = bool(view.security.signature) or view.is_encrypted or view.content_encoding != "none"
         if view.size == len(view.data) or not (claims or self.security.policy == "require"):
             return view

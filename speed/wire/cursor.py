@@ -33,7 +33,7 @@ class Unfinished(NamedTuple):
     """One dispatched but unfinished envelope: its sequence and where it begins."""
 
     sequence: int
-    segment: int
+    file: int
     generation: int
     offset: int
 
@@ -43,7 +43,7 @@ class Cursor(NamedTuple):
 
     receiver_generation: int
     sender_generation: int
-    segment: int
+    file: int
     offset: int
     last_sequence: int
     unfinished: tuple[Unfinished, ...] = ()
@@ -55,7 +55,7 @@ class Fence(NamedTuple):
 
     new_generation: int
     old_generation: int
-    segment: int
+    file: int
     size: int
 
 
@@ -92,7 +92,7 @@ def encode_cursor(cursor: Cursor, lane_key: bytes) -> bytes:
         cursor.receiver_generation,
         0,
         cursor.sender_generation,
-        cursor.segment,
+        cursor.file,
         cursor.offset,
         cursor.last_sequence,
     )
@@ -105,7 +105,7 @@ def decode_cursor(data: bytes, lane_keys: Sequence[bytes]) -> Cursor:
     """The cursor in ``data`` (what follows its end is ignored); WireError BAD_CURSOR otherwise."""
     if len(data) < _CURSOR.size + _MAC_BYTES:
         raise WireError("BAD_CURSOR", "too short")
-    magic, version, flags, count, receiver, _, sender, segment, offset, last = _CURSOR.unpack_from(data)
+    magic, version, flags, count, receiver, _, sender, file, offset, last = _CURSOR.unpack_from(data)
     length = _CURSOR.size + count * _UNFINISHED.size + _MAC_BYTES
     if magic != b"SPDC" or version != 1 or count > MAX_UNFINISHED or len(data) < length:
         raise WireError("BAD_CURSOR", "no cursor of version 1")
@@ -113,12 +113,12 @@ def decode_cursor(data: bytes, lane_keys: Sequence[bytes]) -> Cursor:
     unfinished = tuple(
         Unfinished(*_UNFINISHED.unpack_from(body, _CURSOR.size + index * _UNFINISHED.size)) for index in range(count)
     )
-    return Cursor(receiver, sender, segment, offset, last, unfinished, bool(flags & _CLEAN))
+    return Cursor(receiver, sender, file, offset, last, unfinished, bool(flags & _CLEAN))
 
 
 def encode_fence(fence: Fence, lane_key: bytes) -> bytes:
     """The 48 bytes of a fence file."""
-    body = _FENCE.pack(b"SPDF", 1, fence.new_generation, fence.old_generation, fence.segment, 0, fence.size)
+    body = _FENCE.pack(b"SPDF", 1, fence.new_generation, fence.old_generation, fence.file, 0, fence.size)
     return body + _mac(lane_key, body)
 
 
@@ -126,11 +126,11 @@ def decode_fence(data: bytes, lane_keys: Sequence[bytes]) -> Fence:
     """The fence in ``data``; WireError BAD_FENCE if it is not authentic."""
     if len(data) != FENCE_BYTES:
         raise WireError("BAD_FENCE", "wrong length")
-    magic, version, new, old, segment, _, size = _FENCE.unpack_from(data)
+    magic, version, new, old, file, _, size = _FENCE.unpack_from(data)
     if magic != b"SPDF" or version != 1:
         raise WireError("BAD_FENCE", "no fence of version 1")
     _authentic(bytes(data), lane_keys, "BAD_FENCE")
-    return Fence(new, old, segment, size)
+    return Fence(new, old, file, size)
 
 
 def encode_deliveries(deliveries: Mapping[int, int], lane_key: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A node's registry entry (R-2, R-3): one JSON line, its MAC, padding to a fixed capacity."""
+"""A node's registry entry: one JSON line, its MAC, padding to a fixed capacity."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def encode_entry(entry: Entry, registry_key: bytes, capacity: int = 0, key_ids: 
 
 
 def is_capacity(size: int) -> bool:
-    """Whether a file of an entry may be that large (R-2)."""
+    """Whether a file of an entry may be that large."""
     return MIN_ENTRY_BYTES <= size <= MAX_ENTRY_BYTES and size & (size - 1) == 0
 
 
 def entry_mac(registry_key: bytes, line: bytes) -> bytes:
-    """Base64 HMAC-SHA256 over the exact bytes of line 1 (R-3)."""
+    """Base64 HMAC-SHA256 over the exact bytes of line 1."""
     return base64.b64encode(hmac.digest(registry_key, line, "sha256"))
 
 
@@ -136,7 +136,7 @@ def _entry_of(values: dict[str, Any]) -> Entry:
 
 
 def _check_meaning(entry: Entry) -> None:
-    """What a type alone does not say: names, patterns and ranges (R-2)."""
+    """What a type alone does not say: names, patterns and ranges."""
     check_node_name(entry.name)
     for pattern in entry.allow:
         check_grant(pattern)

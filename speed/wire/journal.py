@@ -1,4 +1,4 @@
-"""The bytes of a journal: a lane's description, its end, the blocks of its segments (J-2 to J-6, J-12, J-14).
+"""The bytes of a journal: a lane's description, its end, the blocks of its volumes (J-2 to J-6, J-12, J-14).
 
 block:   0 "SPJB"  4 version  5 zero(3)  8 key id  16 first offset  24 first ms  32 last ms  40 records
         44 bytes N  48 nonce  60 CRC-32 of bytes 0-59  |  64 ciphertext (N)  tag(16)
@@ -196,12 +196,12 @@ def _checked_proof(data: bytes, magic: bytes, info: bytes, keyring: Keyring) -> 
 # --- blocks ---
 
 
-class SegmentKeys:
-    """Seals and opens the blocks of one segment: a key of its own bounds what one key seals (J-4)."""
+class VolumeKeys:
+    """Seals and opens the blocks of one volume: a key of its own bounds what one key seals (J-4)."""
 
-    def __init__(self, keyring: Keyring, lane: bytes, segment: int) -> None:
+    def __init__(self, keyring: Keyring, lane: bytes, volume: int) -> None:
         self._keyring = keyring
-        self._info = lane + segment.to_bytes(8, "big")
+        self._info = lane + volume.to_bytes(8, "big")
         self._opened: dict[bytes, Any] = {}
 
     def _aead(self, key_id: bytes) -> Any:

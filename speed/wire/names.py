@@ -29,9 +29,9 @@ _DELIVERIES = re.compile(r"deliveries\.(\d{6,8})", re.ASCII)
 _LETTER = re.compile(r"(\d{8,18})\.(letter|retry|trying)", re.ASCII)
 _JOURNAL_LANE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SHARDS = re.compile(r"[0-9a-f]{32}\.shards", re.ASCII)
-_JOURNAL_SEGMENT = re.compile(r"(\d{12,19})\.segment", re.ASCII)
+_VOLUME = re.compile(r"(\d{12,19})\.segment", re.ASCII)
 _MAX_GENERATION = (1 << GENERATION_BITS) - 1
-_MAX_SEGMENT = (1 << 32) - 1
+_MAX_FILE = (1 << 32) - 1
 _NAMESPACE = bytes.fromhex(NODE_ID_NAMESPACE_HEX)
 _RULE = "use letters, digits, '_', '-' and single dots between them"
 
@@ -238,19 +238,19 @@ def _generation(digits: str) -> int | None:
     return number if 1 <= number <= _MAX_GENERATION and f"{number:06d}" == digits else None
 
 
-def segment_name(generation: int, segment: int) -> str:
-    return f"{generation:06d}-{segment:08d}.lane"
+def lane_file_name(generation: int, file: int) -> str:
+    return f"{generation:06d}-{file:08d}.lane"
 
 
-def parse_segment(filename: str) -> tuple[int, int] | None:
-    """(generation, segment) of a lane file, None for anything else."""
+def parse_lane_file(filename: str) -> tuple[int, int] | None:
+    """(generation, file) of a lane file, None for anything else."""
     match = _SEGMENT.fullmatch(filename)
     if match is None:
         return None
-    generation, segment = _generation(match[1]), int(match[2])
-    if generation is None or not 1 <= segment <= _MAX_SEGMENT or f"{segment:08d}" != match[2]:
+    generation, file = _generation(match[1]), int(match[2])
+    if generation is None or not 1 <= file <= _MAX_FILE or f"{file:08d}" != match[2]:
         return None
-    return generation, segment
+    return generation, file
 
 
 def cursor_name(generation: int) -> str:
@@ -285,13 +285,13 @@ def journal_dir(root: str) -> str:
     return f"{root}/journal"
 
 
-def journal_segment_name(first: int) -> str:
+def volume_name(first: int) -> str:
     return f"{first:012d}.segment"
 
 
-def parse_journal_segment(filename: str) -> int | None:
-    """First offset of a journal's segment file, None for anything else."""
-    match = _JOURNAL_SEGMENT.fullmatch(filename)
+def parse_volume(filename: str) -> int | None:
+    """First offset of a journal's volume, None for anything else."""
+    match = _VOLUME.fullmatch(filename)
     if match is None:
         return None
     first = int(match[1])

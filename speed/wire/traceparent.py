@@ -23,17 +23,6 @@ class TraceParent(NamedTuple):
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
 
-def make_traceparent(random24: bytes, *, sampled: bool = True) -> str:
-    """A new version 00 traceparent from 24 random bytes (16 trace id, 8 span id).
-
-    Raises WireError(BAD_MESSAGE) when an id would be all zero or the length is wrong.
-    """
-    trace_id, span_id = random24[:16].hex(), random24[16:24].hex()
-    if len(random24) != 24 or trace_id == _ZERO_TRACE or span_id == _ZERO_SPAN:
-        raise WireError("BAD_MESSAGE", "traceparent: needs 24 random bytes, neither id all zero")
-    return f"00-{trace_id}-{span_id}-{int(sampled):02x}"
-
-
 def parse_traceparent(text: str) -> TraceParent:
     """The parts of ``text``; later versions (01..fe) are read by their first 55 characters.
 

@@ -1,4 +1,4 @@
-"""Values as msgpack, by the type table of ``registry_spec/wire.md`` (W-15 to W-17).
+"""Values as msgpack, by the type table of ``registry_spec/wire.md``.
 
 msgpack alone lets other keys and deeper nesting pass, which a reader in another language could not take. So
 types are checked at C speed on both sides; only a refusal starts the walk that names the path.
@@ -216,7 +216,7 @@ def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
         _check_scalar(value, path)
     else:
         raise UnserialisableError(
-            f"{path} is of type {type(value).__name__}, which has no representation: convert it first (W-15)"
+            f"{path} is of type {type(value).__name__}, which has no representation: convert it first"
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from speed.fs.keyfile import load_key_file, write_key_file
 from speed.journal import Journal
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import Subject, seal_end
 from speed.wire.message import encode_message

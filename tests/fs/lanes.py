@@ -50,7 +50,7 @@ class Lane:
         generation: int = 1,
         *,
         window_bytes: int = 64 << 20,
-        segment_bytes: int = 8 << 20,
+        file_bytes: int = 8 << 20,
         mode: str = "append",
         durable: bool = False,
     ) -> LaneWriter:
@@ -61,7 +61,7 @@ class Lane:
             generation,
             KEYRING.lane_keys(SOURCE_ID, TARGET_ID),
             window_bytes=window_bytes,
-            segment_bytes=segment_bytes,
+            file_bytes=file_bytes,
             mode=mode,
             durable=durable,
         )
@@ -81,7 +81,7 @@ class Lane:
     def raw_segment(self, data: bytes, segment: int = 1, generation: int = 1) -> Path:
         """Write a segment as it is, past the writer."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        path = self.path / names.segment_name(generation, segment)
+        path = self.path / names.lane_file_name(generation, segment)
         path.write_bytes(data)
         return path
 

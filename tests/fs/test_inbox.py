@@ -72,7 +72,7 @@ def test_junk_in_a_lane_is_put_aside_and_the_lane_goes_on(lane: Lane, kind: str)
 def test_junk_under_the_name_of_a_segment_is_never_read(lane: Lane, kind: str) -> None:
     """L-10: a FIFO does not block, a link is not followed, a giant is not scanned."""
     lane.raw_segment(sealed(1))
-    make_junk(lane.path, kind).rename(lane.path / names.segment_name(1, 2))
+    make_junk(lane.path, kind).rename(lane.path / names.lane_file_name(1, 2))
     lane.raw_segment(sealed(2), segment=3)
     reader = lane.reader()
     assert counters(lane.read_all(reader, scan=True) + lane.read_all(reader, scan=True)) == [1, 2]

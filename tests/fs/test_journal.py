@@ -23,7 +23,7 @@ from speed.fs import key_source
 from speed.fs.keyfile import read_keys, write_key_file
 from speed.journal import LaneInfo
 from speed.journal import writer as writer_module
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.wire.journal import Subject
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
 from tests.fs.journals import FIRST, SUBJECT, Place, incoming, message

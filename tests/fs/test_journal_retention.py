@@ -12,7 +12,7 @@ import pytest
 
 from speed import JournalExpiredError, JournalFullError
 from speed.journal import writer as writer_module
-from speed.journal.lane_files import LaneFiles
+from speed.journal.journal_lane import JournalLane
 from tests.fs.journals import SUBJECT, Place, incoming
 
 
@@ -195,10 +195,10 @@ def test_a_segment_that_grows_and_ends_behind_the_reader_is_not_damaged(
     """J-7: between the reader's walk and its next look at the directory the writer goes on to another segment."""
     monkeypatch.setattr(writer_module, "JOURNAL_SEGMENT_BYTES", 1 << 16)
     place.write(range(3))
-    lane, look = place.lane, LaneFiles.segments
+    lane, look = place.lane, JournalLane.volumes
     looks = 0
 
-    def segments(files: LaneFiles) -> list[int]:
+    def volumes(files: JournalLane) -> list[int]:
         nonlocal looks
         looks += 1
         if looks == 3:  # the first is that of `first`, the second that of the walk
@@ -207,7 +207,7 @@ def test_a_segment_that_grows_and_ends_behind_the_reader_is_not_damaged(
                     writer.record(SUBJECT, incoming(range(start, start + 4), size=5_000))
         return look(files)
 
-    monkeypatch.setattr(LaneFiles, "segments", segments)
+    monkeypatch.setattr(JournalLane, "volumes", volumes)
     records = list(place.reader.read(lane, 3, 1 << 40))
     assert [record.offset for record in records] == list(range(3, 43))
 

@@ -69,7 +69,7 @@ def test_a_sender_with_too_many_segments_has_no_room_until_some_are_read(
 ) -> None:
     """L-6: however few bytes they hold."""
     monkeypatch.setattr(lane_writer, "MAX_LANE_SEGMENTS", 5)
-    writer = lane.writer(mode=mode, segment_bytes=1)
+    writer = lane.writer(mode=mode, file_bytes=1)
     for counter in range(1, 6):
         assert writer.room(len(sealed(counter)))
         writer.append(sealed(counter))

@@ -183,6 +183,6 @@ def test_the_quarantine_is_bounded(lane: Lane) -> None:
 def test_names_of_the_lane_in_use_are_those_of_the_contract() -> None:
     """L-1."""
     assert names.lane_dir("/r", TARGET, SOURCE) == "/r/billing/inbox/analytics"
-    assert names.segment_name(7, 1) == "000007-00000001.lane"
+    assert names.lane_file_name(7, 1) == "000007-00000001.lane"
     assert names.cursor_name(12) == "cursor.000012"
     assert names.fence_name(8) == "000008.fence"

@@ -167,7 +167,7 @@ def test_a_lane_directory_of_another_user_is_not_written_to(lane: Lane, monkeypa
 def test_what_is_no_segment_does_not_count_for_the_window(lane: Lane) -> None:
     """L-6: a directory under the name of one holds no bytes of the lane."""
     lane.path.mkdir(mode=0o700)
-    (lane.path / names.segment_name(1, 7)).mkdir()
+    (lane.path / names.lane_file_name(1, 7)).mkdir()
     writer = lane.writer(window_bytes=10)
     assert writer.room(1000)
     assert writer.outstanding_bytes == 0
@@ -186,7 +186,7 @@ def test_a_segment_that_is_consumed_while_it_is_counted_counts_nothing(
 
 def test_committed_segments_free_the_window(lane: Lane) -> None:
     """L-6: those before the cursor wholly, its own up to the offset."""
-    writer = lane.writer(window_bytes=400, segment_bytes=150)
+    writer = lane.writer(window_bytes=400, file_bytes=150)
     reader = None
     for counter in range(1, 20):
         assert writer.room(len(sealed(counter)))
@@ -245,7 +245,7 @@ def test_what_was_unfinished_and_is_gone_is_counted(lane: Lane) -> None:
     received = lane.read_all(died, finish=False)
     died.finish(received[3].token)
     died.abandon()
-    path = lane.path / names.segment_name(1, 1)
+    path = lane.path / names.lane_file_name(1, 1)
     data, size = bytearray(path.read_bytes()), len(sealed(1))
     data[size : 2 * size] = data[:size]
     data[2 * size + 90] ^= 1
@@ -278,7 +278,7 @@ def test_a_lane_without_segments_begins_where_its_cursor_stands(lane: Lane) -> N
     died = lane.reader(1)
     lane.read_all(died)
     died.abandon()
-    (lane.path / names.segment_name(1, 1)).unlink()
+    (lane.path / names.lane_file_name(1, 1)).unlink()
     successor = lane.reader(2)
     assert lane.read_all(successor) == []
     writer.close()
@@ -349,7 +349,7 @@ def test_a_segment_that_is_taken_away_before_it_is_opened_is_passed(lane: Lane) 
     """L-10."""
     lane.raw_segment(sealed(1), segment=1)
     reader = lane.reader()
-    (lane.path / names.segment_name(1, 1)).unlink()
+    (lane.path / names.lane_file_name(1, 1)).unlink()
     assert reader.read(64, 1 << 20, 0.0) == ([], False)
     lane.raw_segment(sealed(2), segment=2)
     assert counters(lane.read_all(reader)) == [2]
@@ -379,7 +379,7 @@ def test_who_only_looks_at_a_lane_moves_nothing(lane: Lane) -> None:
     assert files.list().foreign == ["foreign"]
     files.put_aside("foreign", "NO_LANE_FILE")
     assert (lane.path / "foreign").exists()
-    assert files.segment_bytes(1, 1) == len(sealed(1))
-    assert files.segment_bytes(1, 2) == 0
+    assert files.file_bytes(1, 1) == len(sealed(1))
+    assert files.file_bytes(1, 2) == 0
     files.close()
     files.close()

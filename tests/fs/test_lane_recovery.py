@@ -224,7 +224,7 @@ def test_an_old_fence_still_holds_when_a_newer_one_follows(lane: Lane) -> None:
 
 def test_a_segment_that_a_replaced_sender_begins_later_is_never_read(lane: Lane) -> None:
     """L-13, L-18."""
-    old = lane.writer(1, segment_bytes=10)
+    old = lane.writer(1, file_bytes=10)
     old.append(sealed(1))
     fence_lanes(lane.root, SOURCE, 2, KEYRING)
     new = lane.writer(2)
@@ -252,7 +252,7 @@ import os, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from tests.fs.lanes import Lane, sealed
-writer = Lane(Path(sys.argv[1])).writer(segment_bytes=200_000)
+writer = Lane(Path(sys.argv[1])).writer(file_bytes=200_000)
 counter = 0
 while True:
     counter += 1
@@ -303,7 +303,7 @@ def test_a_killed_writer_leaves_only_whole_envelopes_to_dispatch(lane: Lane) -> 
 def test_a_killed_reader_repeats_at_most_the_message_in_hand(lane: Lane) -> None:
     """L-15: kill -9 at any moment loses nothing; one message may come twice, marked."""
     total = 3000
-    lane.writer(segment_bytes=50_000).append([sealed(counter, bytes(50)) for counter in range(1, total + 1)])
+    lane.writer(file_bytes=50_000).append([sealed(counter, bytes(50)) for counter in range(1, total + 1)])
     seen: list[int] = []
     generation = 0
     while total not in seen:

@@ -50,7 +50,7 @@ def test_a_batch_of_more_parts_than_one_writev_takes_arrives_whole(lane: Lane) -
 
 def test_a_full_segment_is_followed_by_the_next_and_removed_once_read(lane: Lane) -> None:
     """L-4, L-17."""
-    writer = lane.writer(segment_bytes=1000)
+    writer = lane.writer(file_bytes=1000)
     reader_lane: list[int] = []
     writer.append(sealed(1))
     reader = lane.reader()
@@ -64,7 +64,7 @@ def test_a_full_segment_is_followed_by_the_next_and_removed_once_read(lane: Lane
 
 def test_a_segment_is_kept_while_an_envelope_in_it_is_unfinished(lane: Lane) -> None:
     """L-17."""
-    writer = lane.writer(segment_bytes=100)
+    writer = lane.writer(file_bytes=100)
     for counter in range(1, 6):
         writer.append(sealed(counter))
     reader = lane.reader()
@@ -214,7 +214,7 @@ def test_a_segment_that_is_left_because_the_writer_is_closed_is_flushed(
 
 def test_a_durable_writer_flushes_file_and_directory(lane: Lane) -> None:
     """L-7: the calls succeed on a real filesystem; what they promise needs a power cut to show."""
-    writer = lane.writer(durable=True, segment_bytes=300)
+    writer = lane.writer(durable=True, file_bytes=300)
     for counter in range(1, 10):
         writer.append(sealed(counter))
         writer.flush()()

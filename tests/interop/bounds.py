@@ -18,7 +18,7 @@ from speed.wire import names
 from speed.wire.content import decode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_large import Front
+from speed.wire.message.large import Front
 from tests.interop import decoding
 from tests.interop.findings import SHOWN, Findings
 from tests.interop.mutations import JSON_PIECES, Mutations
@@ -121,7 +121,7 @@ def _front(data: bytes) -> None:
 
 
 _FILE_NAMES: tuple[tuple[Callable[[str], Any], Callable[..., str]], ...] = (
-    (names.parse_segment, names.segment_name),
+    (names.parse_lane_file, names.lane_file_name),
     (names.parse_cursor, names.cursor_name),
     (names.parse_fence, names.fence_name),
     (names.parse_claim, names.claim_name),

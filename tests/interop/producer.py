@@ -18,7 +18,7 @@ from speed.wire.message import encode_message
 from speed.wire.seal import LinkSealer
 from speed.wire.value import pack
 from tests.interop.decoding import LANE_KEYS, RING, SOURCE, TARGET
-from tests.vectors import load, value_of
+from tests.vectors import load, placed, value_of
 
 Made = tuple[str, str, bytes]
 
@@ -51,11 +51,11 @@ def entry_of(fields: dict[str, Any]) -> Entry:
 def cursors() -> Iterator[Made]:
     for case in load("cursors")["cursors_valid"]:
         fields = case["cursor"]
-        unfinished = tuple(Unfinished(**_numbers(one)) for one in fields["unfinished"])
-        cursor = Cursor(**{**_numbers(fields), "unfinished": unfinished})
+        unfinished = tuple(Unfinished(**_numbers(placed(one))) for one in fields["unfinished"])
+        cursor = Cursor(**{**_numbers(placed(fields)), "unfinished": unfinished})
         yield "cursor", case["name"], encode_cursor(cursor, LANE_KEYS[0])
     for case in load("cursors")["fences_valid"]:
-        yield "fence", case["name"], encode_fence(Fence(**case["fence"]), LANE_KEYS[0])
+        yield "fence", case["name"], encode_fence(Fence(**placed(case["fence"])), LANE_KEYS[0])
 
 
 def _numbers(fields: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from speed.wire.cursor import decode_cursor
 from speed.wire.envelope import EnvelopeType
 from speed.wire.limits import LEASE_SECONDS
 from speed.wire.message import encode_message
-from speed.wire.names import claim_path, lane_dir, node_id, segment_name
+from speed.wire.names import claim_path, lane_dir, lane_file_name, node_id
 from speed.wire.seal import Keyring, LinkSealer
 from tests.interop.harness import Agent, AgentError, until
 from tests.interop.languages import CHOSEN, LANGUAGES, pairs
@@ -172,7 +172,7 @@ def _append_late(root: str, payload: dict[str, int]) -> None:
     keyring = Keyring(read_keys(f"{root}/speed.key"))
     sealer = LinkSealer(keyring, node_id("billing"), node_id("receiver"), 1)
     message = encode_message(payload, message_id="late", topic="message", namespace="default", published_at_ms=1)
-    with open(f"{lane_dir(root, 'receiver', 'billing')}/{segment_name(1, 1)}", "ab") as segment:
+    with open(f"{lane_dir(root, 'receiver', 'billing')}/{lane_file_name(1, 1)}", "ab") as segment:
         segment.write(sealer.seal(EnvelopeType.MESSAGE, 0, 2, 1, message, os.urandom(12)))
 
 

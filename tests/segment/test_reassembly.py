@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import speed.segment
 from speed.errors import WireError
 from speed.segment import Assembler, Limits, Segment, Splitter, write_segment
-from speed.segment.reassembly import Key, Reassembly, Reconstruction, Verdict
+from speed.segment.reassembly import Key, Reassembly, Reconstruction, SegmentVerdict
 
 FLOOD = int(os.environ.get("SEGMENT_FLOOD", "20000"))
 
@@ -127,10 +127,10 @@ def test_a_ready_payload_takes_no_more_segments() -> None:
     """G-13."""
     reassembly = Reassembly()
     key = Key("a", 1, bytes(32))
-    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, False, b"x"), 0.0)[0] is Verdict.READY
-    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, True, bytes(64)), 0.0)[0] is Verdict.DONE
+    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, False, b"x"), 0.0)[0] is SegmentVerdict.READY
+    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, True, bytes(64)), 0.0)[0] is SegmentVerdict.DONE
     reassembly.complete(key, 0.0)
-    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, True, bytes(64)), 0.0)[0] is Verdict.DONE
+    assert reassembly.admit(key, Segment(bytes(32), 1, 1, 0, True, bytes(64)), 0.0)[0] is SegmentVerdict.DONE
 
 
 def test_a_size_that_is_claimed_reserves_nothing() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import speed
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire import names
 from speed.wire.content import CUSTOM, JSON, PROTOBUF, Content

@@ -15,7 +15,7 @@ import pytest
 
 import speed
 from speed.journal import Journal
-from speed.journal.lane_writer import Incoming
+from speed.journal.volume_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire import names
 from speed.wire.journal import Subject
@@ -197,9 +197,9 @@ def test_what_somebody_put_into_a_lane_does_not_inflate_the_copy(
     with speed.Node("receiver", root=run.root, allow=["sender"]):
         sender.send("receiver", 1)
     lane = Path(names.lane_dir(str(run.root), "receiver", "sender"))
-    for filename in (names.segment_name(1, 99), "giant"):
+    for filename in (names.lane_file_name(1, 99), "giant"):
         with open(lane / filename, "wb") as file:
             file.truncate(1 << 40)
     assert run("backup", str(tmp_path / "copy")).status == 0
     copied = Path(names.lane_dir(str(tmp_path / "copy"), "receiver", "sender"))
-    assert not {"giant", names.segment_name(1, 99)} & {path.name for path in copied.iterdir()}
+    assert not {"giant", names.lane_file_name(1, 99)} & {path.name for path in copied.iterdir()}

@@ -69,20 +69,24 @@ def test_a_call_ends_by_its_deadline_while_the_callers_inbox_is_gone(
     assert analytics.call("billing", "echo", {"x": 3}, timeout=PATIENCE) == 3
 
 
-def test_a_request_that_is_refused_is_never_decoded(
-    pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S-1: of a service that is not there, or not open to the caller."""
-    billing, analytics = pair
-    billing.register("narrow", lambda data: 1, allow=["somebody"])
-    unpacked: list[int] = []
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of all that is decoded."""
+    sizes: list[int] = []
     unpack = value._unpack
 
     def noted(data: bytes, what: str) -> Any:
-        unpacked.append(len(data))
+        sizes.append(len(data))
         return unpack(data, what)
 
     monkeypatch.setattr(value, "_unpack", noted)
+    return sizes
+
+
+def test_a_request_that_is_refused_is_never_decoded(pair: tuple[speed.Node, speed.Node], unpacked: list[int]) -> None:
+    """S-1: of a service that is not there, or not open to the caller."""
+    billing, analytics = pair
+    billing.register("narrow", lambda data: 1, allow=["somebody"])
     for service, error in (("missing", speed.ServiceNotFoundError), ("narrow", speed.AccessDeniedError)):
         with pytest.raises(error):
             analytics.call("billing", service, {"data": bytes(32 << 20)}, timeout=PATIENCE)
@@ -141,20 +145,12 @@ def test_arguments_are_decoded_by_a_worker(
 
 
 def test_a_control_payload_that_is_too_large_is_refused_unread(
-    pair: tuple[speed.Node, speed.Node], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[speed.Node, speed.Node], unpacked: list[int]
 ) -> None:
     """S-11."""
     billing, analytics = pair
     link = parts_of(analytics).links.granted("billing")
     payload = msgpack.packb({"requestId": "1.1", "more": bytes(8 << 20)})
-    unpacked: list[int] = []
-    unpack = value._unpack
-
-    def noted(data: bytes, what: str) -> Any:
-        unpacked.append(len(data))
-        return unpack(data, what)
-
-    monkeypatch.setattr(value, "_unpack", noted)
     for type_ in (EnvelopeType.HEARTBEAT, EnvelopeType.DISCOVERY):
         link.send(type_, 0, payload, 0.0)
     for type_ in (EnvelopeType.ACK, EnvelopeType.ERROR):

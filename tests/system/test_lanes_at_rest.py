@@ -51,7 +51,7 @@ class Billing:
                 1,
                 keyring.lane_keys(*ids),
                 window_bytes=1 << 20,
-                segment_bytes=SEGMENT_BYTES,
+                file_bytes=SEGMENT_BYTES,
                 mode="append",
                 durable=False,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,6 @@ from speed.wire.journal import Subject
 from tests.system.journals_for_spark import Recorded
 
 SCHEMA = pa.schema([("n", pa.int64())])
-
-
-@pytest.fixture
-def recorded(root: str) -> Iterator[Recorded]:
-    journal = Recorded(root)
-    yield journal
-    journal.close()
 
 
 @pytest.fixture

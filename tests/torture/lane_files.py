@@ -23,11 +23,11 @@ class LaneFiles:
         """(generation, segment), oldest first."""
         if not self.path.exists():
             return []
-        found = (names.parse_segment(name) for name in os.listdir(self.path))
+        found = (names.parse_lane_file(name) for name in os.listdir(self.path))
         return sorted(segment for segment in found if segment)
 
     def segment_path(self, segment: Segment) -> Path:
-        return self.path / names.segment_name(*segment)
+        return self.path / names.lane_file_name(*segment)
 
     def data(self) -> bytes:
         """All bytes that lie in the lane."""

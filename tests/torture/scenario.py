@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 SHOWN = 5
@@ -64,6 +64,28 @@ class Report:
             self.round_seed = seed + done
             self._tell_progress(done, count)
             yield self.round_seed
+
+    def attempts(self, seed: int, count: int, breaks: Mapping[str, tuple[str, str]]) -> Iterator[Report]:
+        """A report for each round.
+
+        Mutated, each of ``breaks`` (by name: who does it, and what is then said) is broken in turn,
+        and must be noticed in one of its rounds.
+        """
+        noticed: set[str] = set()
+        for round_seed in self.rounds(seed, count):
+            attempt = Report(self.name, self.mutated, round_seed=round_seed)
+            yield attempt
+            broken = attempt.broken(breaks)
+            if broken and any(breaks[broken][1] in failure for failure in attempt.failures):
+                noticed.add(broken)
+                attempt.failures.clear()
+            self.join(attempt)
+        if self.mutated:
+            self.is_caught = noticed == set(breaks)
+
+    def broken(self, breaks: Mapping[str, tuple[str, str]]) -> str:
+        """What is broken in this round; nothing unless the run is mutated."""
+        return list(breaks)[self.round_seed % len(breaks)] if self.mutated else ""
 
     def add(self, figure: str, amount: int = 1) -> None:
         """Count something that the result shows."""

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
+from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
 from speed.wire.json_text import read_json
 from speed.wire.limits import MAX_JSON_DEPTH
-from speed.wire.message_scan import Head
 from speed.wire.value import unpack, unpack_unchecked_map
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Records:
 
 
 _TABLE = np.dtype([("sequence", ">u8"), ("recorded_ms", ">u8"), ("bytes", ">u4"), ("flags", ">u4")])
-"""J-5."""
+"""The table of records at the head of a block, as the contract lays it out."""
 assert _TABLE.itemsize == RECORD_BYTES
 _BATCH_BYTES = 1 << 22
 """Of messages; a single block may have more."""

@@ -129,7 +129,7 @@ class Application:
 
     def round(self, seed: int, report: Report) -> None:
         self.report = report
-        self.broken = broken_in(seed) if report.mutated else ""
+        self.broken = report.broken(BREAKS)
         roles = {"receive": self.receive, "serve": self.serve}
         play = roles[BREAKS[self.broken][0] if self.broken else list(roles)[seed % 2]]
         self.judge(seed, play(seed, self.duel.peer(language_of(seed // 6))))
@@ -215,29 +215,15 @@ class Application:
         self.report.check(promised <= set(effects), f"effects that are lost: {sorted(promised - set(effects))}")
 
 
-def broken_in(seed: int) -> str:
-    """What a mutated round breaks."""
-    return list(BREAKS)[seed % len(BREAKS)]
-
-
 def run(seed: int, count: int, report: Report) -> None:
-    """Mutated, each of what is broken must be noticed in one of its rounds."""
-    noticed: set[str] = set()
     with Duel() as duel:
         application = Application(duel, report)
         try:
-            for round_seed in report.rounds(seed, count):
-                attempt = Report(report.name, report.mutated, round_seed=round_seed)
-                application.round(round_seed, attempt)
-                if report.mutated and any(BREAKS[broken_in(round_seed)][1] in one for one in attempt.failures):
-                    noticed.add(broken_in(round_seed))
-                    attempt.failures.clear()
-                report.join(attempt)
+            for attempt in report.attempts(seed, count, BREAKS):
+                application.round(attempt.round_seed, attempt)
         finally:
             if application.life is not None:
                 application.life.end()
-    if report.mutated:
-        report.is_caught = noticed == set(BREAKS)
 
 
 SCENARIO = Scenario(

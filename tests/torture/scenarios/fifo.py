@@ -6,6 +6,7 @@ and of the receiver. Then one envelope is wiped out of a lane: what is around it
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import defaultdict
 from random import Random
@@ -94,13 +95,10 @@ class Crowd:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    cast = Agents()
-    try:
+    with contextlib.closing(Agents()) as cast:
         crowd = Crowd(cast, MANY if count >= MANY_FROM else FEW, report)
         for round_seed in report.rounds(seed, count):
             crowd.round(round_seed)
-    finally:
-        cast.close()
 
 
 SCENARIO = Scenario(

@@ -100,16 +100,13 @@ class Round:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    cast = Agents()
     peers: dict[str, Agent] = {}
-    try:
+    with contextlib.closing(Agents()) as cast:
         for round_seed in report.rounds(seed, count):
             language = language_of(round_seed)
             if language not in peers:
                 peers[language] = cast.start(language, f"peer.{language}", allow=[NAME, "worker.*"]).ready()
             Round(cast, peers[language], report).run()
-    finally:
-        cast.close()
 
 
 SCENARIO = Scenario(

@@ -100,7 +100,7 @@ class Round:
         """In a lane that appears whole, so that its reader finds the planted file at first sight."""
         lane, aside = ghost.files.path, Path(self.world.root, "aside")
         aside.mkdir(0o700)
-        (aside / names.segment_name(1, 1)).write_bytes(self.sound(ghost))
+        (aside / names.lane_file_name(1, 1)).write_bytes(self.sound(ghost))
         self._plant(aside / filename, kind, bait)
         aside.rename(lane)
         ghost.files.ring()
@@ -110,10 +110,10 @@ class Round:
         if kind in ("symlink", "regular"):
             elsewhere = self.outside / ghost.files.source
             elsewhere.mkdir(0o700)
-            (elsewhere / names.segment_name(1, 1)).write_bytes(data)
+            (elsewhere / names.lane_file_name(1, 1)).write_bytes(data)
             elsewhere.rename(ghost.files.path) if kind == "regular" else ghost.files.path.symlink_to(elsewhere)
         elif kind == "directory":
-            (ghost.files.path / names.segment_name(1, 1)).mkdir(0o700, parents=True)
+            (ghost.files.path / names.lane_file_name(1, 1)).mkdir(0o700, parents=True)
         else:
             self._plant(ghost.files.path, kind, data)
         ghost.files.ring()

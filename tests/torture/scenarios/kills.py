@@ -44,7 +44,7 @@ class Round:
         alive = duel.victim is not None and duel.victim.process.poll() is None
         self.victim = duel.victim if alive and duel.victim else duel.live(language_of(seed))
         self.what = f"{self.victim.language}, killed beside {self.peer.language},"
-        self.broken = broken_in(seed) if report.mutated else ""
+        self.broken = report.broken(BREAKS)
         self.share_cut = 0.4 if report.mutated else self.random.choice((0.0, 0.2, 0.6))
         self.heirs_workers = self.random.choice((1, 4))
         self.withdrawals = Withdrawals(Noted(Path(duel.root) / f"ran.{seed}", self.random), self.random, report)
@@ -236,24 +236,10 @@ class Round:
         self.withdrawals.judge(f"server {self.what}", broken=self.broken)
 
 
-def broken_in(seed: int) -> str:
-    """What a mutated round breaks."""
-    return list(BREAKS)[seed % len(BREAKS)]
-
-
 def run(seed: int, count: int, report: Report) -> None:
-    """Mutated, each of what is broken must be noticed in one of its rounds."""
-    noticed: set[str] = set()
     with Duel() as duel:
-        for round_seed in report.rounds(seed, count):
-            attempt = Report(report.name, report.mutated, round_seed=round_seed)
-            Round(duel, round_seed, attempt).run()
-            if report.mutated and any(BREAKS[broken_in(round_seed)][1] in one for one in attempt.failures):
-                noticed.add(broken_in(round_seed))
-                attempt.failures.clear()
-            report.join(attempt)
-    if report.mutated:
-        report.is_caught = noticed == set(BREAKS)
+        for attempt in report.attempts(seed, count, BREAKS):
+            Round(duel, attempt.round_seed, attempt).run()
 
 
 SCENARIO = Scenario(

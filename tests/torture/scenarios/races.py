@@ -6,6 +6,7 @@ generation of a name is won once.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from random import Random
 
@@ -60,13 +61,10 @@ class Races:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    cast = Agents()
-    try:
+    with contextlib.closing(Agents()) as cast:
         races = Races(cast, MANY if count >= MANY_FROM else FEW, report)
         for round_seed in report.rounds(seed, count):
             races.round(round_seed)
-    finally:
-        cast.close()
 
 
 SCENARIO = Scenario(

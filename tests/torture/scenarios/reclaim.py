@@ -6,6 +6,7 @@ once; then it is resumed. It must hear LEASE_LOST, and its receiver nothing.
 
 from __future__ import annotations
 
+import contextlib
 from random import Random
 
 from speed.fs.keyfile import load_key_file
@@ -87,13 +88,10 @@ def drain(receiver: Agent) -> int:
 
 
 def run(seed: int, count: int, report: Report) -> None:
-    cast = Agents()
-    try:
+    with contextlib.closing(Agents()) as cast:
         reclaims = Reclaims(cast, report)
         for round_seed in report.rounds(seed, count):
             reclaims.round(round_seed)
-    finally:
-        cast.close()
 
 
 SCENARIO = Scenario(

@@ -24,7 +24,7 @@ def dispatched(count: int) -> tuple[Progress, list]:  # type: ignore[type-arg]
 def test_nothing_finished_leaves_the_position_where_it_was() -> None:
     progress, _ = dispatched(3)
     cursor = progress.cursor(1)
-    assert (cursor.segment, cursor.offset, cursor.unfinished) == (1, 0, ())
+    assert (cursor.file, cursor.offset, cursor.unfinished) == (1, 0, ())
 
 
 def test_all_finished_moves_it_to_the_end() -> None:
@@ -48,7 +48,7 @@ def test_skipped_bytes_count_only_when_nothing_is_unfinished() -> None:
     assert progress.cursor(1).offset == 20
     progress.finish(tokens[1])
     cursor = progress.cursor(1)
-    assert (cursor.segment, cursor.offset) == (2, 0)
+    assert (cursor.file, cursor.offset) == (2, 0)
 
 
 def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
@@ -57,7 +57,7 @@ def test_an_unfinished_envelope_of_a_predecessor_stays_listed() -> None:
     token = progress.redispatched(make_sequence(1, 4), 1, 1, 30)
     cursor = progress.cursor(2)
     assert [entry.sequence for entry in cursor.unfinished] == [make_sequence(1, 4)]
-    assert (cursor.segment, cursor.offset) == (2, 50)
+    assert (cursor.file, cursor.offset) == (2, 50)
     progress.finish(token)
     assert progress.cursor(2).unfinished == ()
 

@@ -24,7 +24,7 @@ from speed.wire.cursor import (
 )
 from speed.wire.names import node_id
 from speed.wire.seal import Keyring
-from tests.vectors import case_name, load
+from tests.vectors import case_name, load, placed
 
 VECTORS = load("cursors")
 RING = Keyring(tuple(bytes.fromhex(key) for key in VECTORS["accepted_keys"]))
@@ -35,8 +35,10 @@ cursors = st.builds(Cursor, u32, u32, u32, u64, u64, unfinished_lists, st.boolea
 
 
 def cursor_of(fields: dict[str, Any]) -> Cursor:
-    unfinished = tuple(Unfinished(**{**one, "sequence": int(one["sequence"], 16)}) for one in fields["unfinished"])
-    return Cursor(**{**fields, "last_sequence": int(fields["last_sequence"], 16), "unfinished": unfinished})
+    unfinished = tuple(
+        Unfinished(**{**placed(one), "sequence": int(one["sequence"], 16)}) for one in fields["unfinished"]
+    )
+    return Cursor(**{**placed(fields), "last_sequence": int(fields["last_sequence"], 16), "unfinished": unfinished})
 
 
 @pytest.mark.parametrize("case", VECTORS["cursors_valid"], ids=case_name)
@@ -58,7 +60,7 @@ def test_a_broken_cursor_is_refused(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", VECTORS["fences_valid"], ids=case_name)
 def test_a_published_fence_is_read_and_written_alike(case: dict[str, Any]) -> None:
     """L-18."""
-    data, fence = bytes.fromhex(case["hex"]), Fence(**case["fence"])
+    data, fence = bytes.fromhex(case["hex"]), Fence(**placed(case["fence"]))
     assert decode_fence(data, LANE_KEYS) == fence
     assert encode_fence(fence, LANE_KEYS[0]) == data
     assert len(data) == FENCE_BYTES

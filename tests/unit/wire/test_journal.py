@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.journal.segment import End, Segment
+from speed.journal.volume import End, Volume
 from speed.wire import names
 from speed.wire.journal import (
     BLOCK_HEADER_BYTES,
@@ -20,8 +20,8 @@ from speed.wire.journal import (
     MAX_REMOVED,
     Description,
     Entry,
-    SegmentKeys,
     Subject,
+    VolumeKeys,
     open_description,
     open_end,
     open_removed,
@@ -98,8 +98,8 @@ def test_a_segment_is_read_up_to_its_end_and_the_end_is_called_by_its_name(
 ) -> None:
     """J-4 to J-6."""
     segment_file.write_bytes(bytes.fromhex(case["hex"]))
-    segment = Segment(os.open(segment_file, os.O_RDONLY), VECTORS["first"])
-    keys = SegmentKeys(RING, LANE, VECTORS["first"])
+    segment = Volume(os.open(segment_file, os.O_RDONLY), VECTORS["first"])
+    keys = VolumeKeys(RING, LANE, VECTORS["first"])
     found, ended = [], ""
     for header, block in segment.headers(bodies=True):
         try:
@@ -137,7 +137,7 @@ def header_of(data: bytes, at: int, value: bytes) -> bytes:
 )
 def test_a_header_that_cannot_be_is_refused_before_anything_is_read_for_it(at: int, value: bytes) -> None:
     """J-4: also one whose CRC fits."""
-    block = SegmentKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12))
+    block = VolumeKeys(RING, LANE, 0).seal(5, [Entry(1, 2, 0, b"x")], bytes(12))
     with pytest.raises(WireError, match="BAD_JOURNAL"):
         parse_block_header(header_of(block, at, value))
 
@@ -149,7 +149,7 @@ entries = st.builds(Entry, st.integers(0, (1 << 64) - 1), st.just(7), st.integer
 @settings(max_examples=200)
 def test_what_is_sealed_is_what_is_opened(written: list[Entry], first: int) -> None:
     """J-5."""
-    keys = SegmentKeys(RING, LANE, 0)
+    keys = VolumeKeys(RING, LANE, 0)
     block = keys.seal(first, written, bytes(12))
     header = parse_block_header(block)
     assert (header.first, header.end, header.whole_bytes) == (first, first + len(written), len(block))
@@ -186,9 +186,9 @@ def test_arbitrary_bytes_are_a_named_error_or_a_header(data: bytes) -> None:
 )
 def test_the_name_of_a_segment_is_spelled_in_one_way(name: str, first: int | None) -> None:
     """J-1, L-1."""
-    assert names.parse_journal_segment(name) == first
+    assert names.parse_volume(name) == first
     if first is not None:
-        assert names.journal_segment_name(first) == name
+        assert names.volume_name(first) == name
 
 
 def test_ends_have_the_names_of_the_contract() -> None:
@@ -198,7 +198,7 @@ def test_ends_have_the_names_of_the_contract() -> None:
 
 def test_lengths_that_do_not_fill_their_block_are_refused_even_if_they_are_authentic() -> None:
     """J-5: whoever has the key may still have a defect."""
-    keys = SegmentKeys(RING, LANE, 0)
+    keys = VolumeKeys(RING, LANE, 0)
     block = bytearray(keys.seal(5, [Entry(1, 2, 0, b"xyz")], bytes(12)))
     header = parse_block_header(bytes(block))
     aead = RING.journal_aead(header.key_id, LANE + bytes(8))

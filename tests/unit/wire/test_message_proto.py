@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from speed.wire import message_pb2
+from speed.wire.message import message_pb2
 
 pb: Any = message_pb2
 PROTO = Path(__file__).parents[3] / "registry_spec" / "proto" / "message.proto"
@@ -64,14 +64,14 @@ def generated(message: Descriptor) -> set[Field]:
 
 
 def test_generated_messages_are_those_of_the_proto_file() -> None:
-    """Run scripts/proto when this fails."""
+    """Run scripts/generating/proto.py when this fails."""
     messages, _ = declared()
     found = pb.DESCRIPTOR.message_types_by_name
     assert {name: generated(message) for name, message in found.items()} == messages
 
 
 def test_generated_enums_are_those_of_the_proto_file() -> None:
-    """Run scripts/proto when this fails."""
+    """Run scripts/generating/proto.py when this fails."""
     _, enums = declared()
     found = {name: dict(enum.values_by_name) for name, enum in pb.DESCRIPTOR.enum_types_by_name.items()}
     numbers = {name: {key: value.number for key, value in items.items()} for name, items in found.items()}

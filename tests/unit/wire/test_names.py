@@ -16,7 +16,7 @@ from tests.vectors import case_name, load
 
 VECTORS = load("names")
 PARSERS: dict[str, Callable[[str], Any]] = {
-    "segment": names.parse_segment,
+    "segment": names.parse_lane_file,
     "cursor": names.parse_cursor,
     "fence": names.parse_fence,
     "claim": names.parse_claim,
@@ -90,7 +90,7 @@ def test_a_file_name_has_one_spelling_only(case: dict[str, Any]) -> None:
 @given(generations, st.integers(1, 2**32 - 1), node_names)
 def test_every_file_name_is_read_back(generation: int, segment: int, name: str) -> None:
     """L-1, R-1, R-4."""
-    assert names.parse_segment(names.segment_name(generation, segment)) == (generation, segment)
+    assert names.parse_lane_file(names.lane_file_name(generation, segment)) == (generation, segment)
     assert names.parse_cursor(names.cursor_name(generation)) == generation
     assert names.parse_fence(names.fence_name(generation)) == generation
     assert names.parse_claim(names.claim_name(name, generation)) == (name, generation)

@@ -1,4 +1,4 @@
-"""The payload of MESSAGE and EVENT, read lazily (registry_spec/messages.md, M-n); ``message_writing`` makes it.
+"""Messages as they are read: lazily, without a copy of the payload (registry_spec/messages.md).
 
 The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
 The payload record is found by hand, and its bytes are never copied.
@@ -6,32 +6,18 @@ The payload record is found by hand, and its bytes are never copied.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
-from speed.wire.message_form import Form, form_of, says_only_publisher
-from speed.wire.message_id import new_message_id
-from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
-from speed.wire.message_rules import check_metadata
-from speed.wire.message_writing import encode_message
+from speed.wire.message.form import Form, form_of, says_only_publisher
+from speed.wire.message.maps import BAGGAGE, LABELS, extensions, text_map
+from speed.wire.message.rules import check_metadata
 from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
-from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
+from speed.wire.traceparent import TraceParent, are_trace_ids
 
-__all__ = [
-    "DEFAULT_NAMESPACE",
-    "DEFAULT_PRIORITY",
-    "DEFAULT_TOPIC",
-    "MessageView",
-    "encode_message",
-    "make_traceparent",
-    "new_message_id",
-    "parse_traceparent",
-]
-
-DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
+DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PRIORITY = 5
 
@@ -54,7 +40,7 @@ class MessageView:
         self._type_url = ""
 
     def validate(self) -> MessageView:
-        """Check every rule that needs no decoded payload (M-5 to M-9); return self."""
+        """Check every rule that needs no decoded payload; return self."""
         head = self._parsed()
         if not head.HasField("metadata"):
             raise WireError("BAD_MESSAGE", "metadata: is required")
@@ -70,7 +56,7 @@ class MessageView:
         return self._data
 
     def to_bytes(self) -> bytes:
-        """Exactly the bytes received, unknown fields included (M-12)."""
+        """Exactly the bytes received, unknown fields included."""
         return bytes(self._data)
 
     @property
@@ -139,12 +125,12 @@ class MessageView:
 
     @property
     def publisher_id(self) -> str | None:
-        """Who the publisher says it is; the authenticated name is the envelope's source (M-14)."""
+        """Who the publisher says it is; the authenticated name is the envelope's source."""
         return _optional(self._parsed().security, "publisher_id")
 
     @property
     def traceparent(self) -> str | None:
-        """W3C traceparent, or None when absent or not valid (M-11)."""
+        """W3C traceparent, or None when absent or not valid."""
         head = self._parsed()
         if not head.HasField("observability"):
             return None
@@ -166,21 +152,21 @@ class MessageView:
     @property
     def extensions(self) -> dict[str, bytes]:
         """All extensions, known or not."""
-        self._parsed()  # refuses what M-4 refuses
+        self._parsed()  # refuses records that are not well formed
         return extensions(self._data)
 
     @property
     def security(self) -> Any:
         """The SecurityContext, as protobuf parsed it, without its token; empty when absent."""
         context = self._parsed().security
-        if context.HasField("auth_token"):  # whoever prints the context must not print the token (M-26)
+        if context.HasField("auth_token"):  # whoever prints the context must not print the token
             context = type(context).FromString(context.SerializeToString())
             context.ClearField("auth_token")
         return context
 
     @property
     def auth_token(self) -> str:
-        """The token for a gateway (M-27); empty when absent. Never to be logged or shown."""
+        """The token for a gateway; empty when absent. Never to be logged or shown."""
         return str(self._parsed().security.auth_token)
 
     @property
@@ -195,17 +181,17 @@ class MessageView:
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Size of the payload before its encoding (M-23); 0 when absent."""
+        """Size of the payload before its encoding; 0 when absent."""
         return int(self._parsed().metadata.uncompressed_bytes)
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the publisher encrypted the payload (M-20)."""
+        """Whether the publisher encrypted the payload."""
         return bool(self._parsed().security.HasField("encryption"))
 
     @property
     def type_url(self) -> str:
-        """Type of a protobuf payload (M-10); empty for others."""
+        """Type of a protobuf payload; empty for others."""
         self._find_payload()
         return self._type_url
 
@@ -243,7 +229,7 @@ class MessageView:
         return self._head
 
     def _find_payload(self) -> memoryview:
-        """The value bytes of the Any; of repeated records the last of each field counts (M-4)."""
+        """The value bytes of the Any; of repeated records the last of each field counts."""
         if self._payload is None:
             view, payloads = memoryview(self._data), self._form()[1]
             if not payloads:
@@ -265,19 +251,15 @@ class MessageView:
 
 
 def parse_records(data: bytes) -> Any:
-    """The records in ``data`` as protobuf reads them, which is less strict than M-4."""
-    module, decode_error = _runtime()
+    """The records in ``data`` as protobuf reads them, which is less strict than ``form_of``."""
+    envelope = lazily.load("speed.wire.message.message_pb2").MessageEnvelope
     try:
-        return module.MessageEnvelope.FromString(data)
-    except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
+        return envelope.FromString(data)
+    except (
+        lazily.load("google.protobuf.message").DecodeError,
+        ValueError,
+    ) as error:  # pure-Python protobuf: UnicodeDecodeError
         raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
-
-
-@cache
-def _runtime() -> tuple[Any, type[Exception]]:
-    """The generated module and protobuf's DecodeError, imported once, at first use."""
-    module = lazily.load("speed.wire.message_pb2")
-    return module, lazily.load("google.protobuf.message").DecodeError
 
 
 def _optional(message: Any, field: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Writing one lane: whole blocks at the end of its last segment, its end, recovery (J-4 to J-6, J-9, J-12)."""
+"""Writing one lane: whole blocks at the end of its last volume, its end, recovery (J-4 to J-6, J-9, J-12)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from speed.errors import JournalError, StorageError, WireError
 from speed.fs.open import create_file, open_directory, replace_file, write_all, write_at_start
-from speed.journal.lane_files import LaneFiles
+from speed.journal.journal_lane import JournalLane
 from speed.journal.reader import Journal
-from speed.journal.segment import End, Segment
+from speed.journal.volume import End, Volume
 from speed.wire import names
-from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Description, Entry, SegmentKeys, seal_end
+from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES, Description, Entry, VolumeKeys, seal_end
 from speed.wire.limits import JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_RECORDS
 from speed.wire.seal import Keyring, NonceSource
 
@@ -30,7 +30,7 @@ class Incoming(NamedTuple):
     message: bytes
 
 
-class LaneWriter:
+class VolumeWriter:
     """The end of one lane. Not thread-safe; the journal's lock makes it the only writer."""
 
     def __init__(
@@ -39,7 +39,7 @@ class LaneWriter:
         lane_id: str,
         keyring: Keyring,
         nonces: NonceSource,
-        segment_bytes: int,
+        volume_bytes: int,
         *,
         durable: bool,
     ) -> None:
@@ -48,12 +48,12 @@ class LaneWriter:
         self.id = lane_id
         self._keyring = keyring
         self._nonces = nonces
-        self._segment_bytes = segment_bytes
+        self._volume_bytes = volume_bytes
         self._durable = durable
         self._fd = self._end_fd = -1
         self._size = 0
         self._first = -1
-        self._keys: SegmentKeys | None = None
+        self._keys: VolumeKeys | None = None
         self._tail: dict[int, bytes] | None = None
         self.next = 0
         self.last_ms = 0
@@ -68,41 +68,41 @@ class LaneWriter:
     # --- recovery ---
 
     def _recover(self) -> None:
-        with LaneFiles(self._journal.directory, self.id) as files:
+        with JournalLane(self._journal.directory, self.id) as files:
             self.description = files.description(self._keyring)
-            segments = files.segments()
-            segment = Segment(files.open(segments[-1]), segments[-1]) if segments else None
+            volumes = files.volumes()
+            volume = Volume(files.open(volumes[-1]), volumes[-1]) if volumes else None
             try:
-                if segment is not None:
-                    self._find_end(segment)
+                if volume is not None:
+                    self._find_end(volume)
                 self.is_cut = self.description.has_end and self._is_cut(files)
-                if segment is not None and segment.ended is not End.DAMAGED and not self.is_cut:
-                    self._reopen(segment)
+                if volume is not None and volume.ended is not End.DAMAGED and not self.is_cut:
+                    self._reopen(volume)
             finally:
-                if segment is not None:
-                    segment.close()
+                if volume is not None:
+                    volume.close()
 
-    def _find_end(self, segment: Segment) -> None:
-        for header, _ in segment.headers():
+    def _find_end(self, volume: Volume) -> None:
+        for header, _ in volume.headers():
             self.last_ms = header.last_ms
-        self.next = segment.offset
-        if segment.ended is End.DAMAGED:
+        self.next = volume.offset
+        if volume.ended is End.DAMAGED:
             # How many records were lost cannot be known; each took a byte at least, so no offset comes twice.
-            self.next += segment.size() - segment.position
-            self._gap = segment.offset, self.next
+            self.next += volume.size() - volume.position
+            self._gap = volume.offset, self.next
 
-    def _is_cut(self, files: LaneFiles) -> bool:
+    def _is_cut(self, files: JournalLane) -> bool:
         try:
             return self.next < files.end(self._keyring)
         except WireError:
             return True
 
-    def _reopen(self, segment: Segment) -> None:
-        """Go on in the last segment, behind its last whole block."""
-        self._attach(segment.first, self._open(segment.first))
-        self._size = segment.position
-        if segment.ended is End.TORN:
-            os.ftruncate(self._fd, segment.position)
+    def _reopen(self, volume: Volume) -> None:
+        """Go on in the last volume, behind its last whole block."""
+        self._attach(volume.first, self._open(volume.first))
+        self._size = volume.position
+        if volume.ended is End.TORN:
+            os.ftruncate(self._fd, volume.position)
 
     def _find_last_record(self) -> int:
         """Sequence of the last record that can be read; where the last block is damaged, one further back."""
@@ -145,7 +145,7 @@ class LaneWriter:
             self._last_sequence = self._find_last_record()
         try:
             entries = self._fresh(incoming, max(now_ms, self.last_ms))
-            return sum(self._write(part) for part in _parts(entries, self._segment_bytes)) if entries else 0
+            return sum(self._write(part) for part in _parts(entries, self._volume_bytes)) if entries else 0
         except OSError as error:
             raise StorageError(
                 f"the journal's lane {self.id} cannot be written: {error.strerror}; make room, or shorten its retention"
@@ -162,7 +162,7 @@ class LaneWriter:
         return entries
 
     def _is_recorded(self, sequence: int, message: bytes) -> bool:
-        """J-9: a low sequence alone may also be that of a root made anew, whose generations begin again."""
+        """Whether this very record is there: a low sequence alone may be that of a root made anew."""
         if self._tail is None:
             first = max(self._journal.first(self.id), self._tail_start())
             records = self._journal.read(self.id, first, self.next, skip_damaged=True)
@@ -171,7 +171,7 @@ class LaneWriter:
 
     def _write(self, entries: Sequence[Entry]) -> int:
         """Append blocks by one write; all of them count, or none."""
-        if self._size >= self._segment_bytes or not self._reopened():
+        if self._size >= self._volume_bytes or not self._reopened():
             self._roll()
         assert self._keys is not None
         blocks, offset = [], self.next
@@ -201,14 +201,14 @@ class LaneWriter:
 
     def _open_end(self, data: bytes) -> int:
         """The end of a lane that is known to be whole; one that was taken away meanwhile is made anew."""
-        with LaneFiles(self._journal.directory, self.id) as files:
+        with JournalLane(self._journal.directory, self.id) as files:
             try:
                 return files.open_end()
             except OSError:
                 return replace_file(names.JOURNAL_END, data, files.fd)
 
     def _take_back(self) -> None:
-        """Cut off what did not get in whole; the segment is left all the same, since it failed once."""
+        """Cut off what did not get in whole; the volume is left all the same, since it failed once."""
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
@@ -216,10 +216,10 @@ class LaneWriter:
         self.release()
         self._first = -1
 
-    # --- segments ---
+    # --- volumes ---
 
     def _roll(self) -> None:
-        """Begin the next segment."""
+        """Begin the next volume."""
         if self._first == self.next and self._size == 0 and self._reopened():
             return
         directory = open_directory(names.child_path(self._journal.directory, self.id))
@@ -234,7 +234,7 @@ class LaneWriter:
         self._size = 0
 
     def _create(self, directory: int) -> int:
-        name = names.journal_segment_name(self.next)
+        name = names.volume_name(self.next)
         try:
             return create_file(name, directory, append=True)
         except FileExistsError:  # nothing of it counted: its first write failed
@@ -242,7 +242,7 @@ class LaneWriter:
             return create_file(name, directory, append=True)
 
     def _reopened(self) -> bool:
-        """Whether the last segment is open for writing, as it was left; it may have been released meanwhile."""
+        """Whether the last volume is open for writing, as it was left; it may have been released meanwhile."""
         if self._fd >= 0 or self._first < 0:
             return self._fd >= 0
         fd = self._open(self._first)
@@ -255,13 +255,13 @@ class LaneWriter:
     def _open(self, first: int) -> int:
         directory = open_directory(names.child_path(self._journal.directory, self.id))
         try:
-            return os.open(names.journal_segment_name(first), _APPEND, dir_fd=directory)
+            return os.open(names.volume_name(first), _APPEND, dir_fd=directory)
         finally:
             os.close(directory)
 
     def _attach(self, first: int, fd: int) -> None:
         self._fd, self._first = fd, first
-        self._keys = SegmentKeys(self._keyring, bytes.fromhex(self.id), first)
+        self._keys = VolumeKeys(self._keyring, bytes.fromhex(self.id), first)
 
     @property
     def is_open(self) -> bool:
@@ -282,7 +282,7 @@ def _blocks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _parts(entries: Sequence[Entry], most_bytes: int) -> Iterator[Sequence[Entry]]:
-    """Runs of entries that go into one write, hence one segment."""
+    """Runs of entries that go into one write, hence one volume."""
     return _runs(entries, len(entries), most_bytes)
 
 

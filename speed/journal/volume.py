@@ -1,4 +1,4 @@
-"""Walking the blocks of one segment: where each begins, where the whole ones end, what is damaged (J-6, J-7)."""
+"""Walking the blocks of one volume: where each begins, where the whole ones end, what is damaged (J-6, J-7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Opens = Callable[[BlockHeader, bytes], bool]
 CHUNK_BYTES = 1 << 20
 MAGIC = b"SPJB"
 LARGEST_BYTES = 2 * JOURNAL_SEGMENT_BYTES + MAX_JOURNAL_BLOCK_BYTES
-"""No segment grows beyond: what lies behind, such as the hole of a sparse giant, is not looked at (J-6)."""
+"""No volume grows beyond: what lies behind, such as the hole of a sparse giant, is not looked at (J-6)."""
 TRIED_BYTES = 4 * LARGEST_BYTES
 """Bytes of forged blocks that a search behind damage tries to open."""
 
@@ -31,8 +31,8 @@ class End(Enum):
     """At bytes that are no block, with more behind them than a cut-off write explains."""
 
 
-class Segment:
-    """An open segment file, read in chunks. ``first`` is the offset in its name. Not thread-safe."""
+class Volume:
+    """An open volume file, read in chunks. ``first`` is the offset in its name. Not thread-safe."""
 
     def __init__(self, fd: int, first: int) -> None:
         self._fd = fd
@@ -47,7 +47,7 @@ class Segment:
         return min(os.fstat(self._fd).st_size, LARGEST_BYTES)
 
     def seek(self, position: int, offset: int) -> None:
-        """Go on at a block's beginning that an earlier walk of this segment gave."""
+        """Go on at a block's beginning that an earlier walk of this volume gave."""
         self.position, self.offset = position, offset
 
     def headers(self, *, bodies: bool = False) -> Iterator[tuple[BlockHeader, memoryview]]:

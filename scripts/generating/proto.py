@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
-"""Regenerate speed/wire/message_pb2.py from registry_spec/proto/message.proto.
+"""Regenerate speed/wire/message/message_pb2.py from registry_spec/proto/message.proto.
 
-usage: scripts/proto [OUTPUT_DIR]        default: speed/wire
+usage: python scripts/generating/proto.py [OUTPUT_DIR]        default: speed/wire/message
 
 Needs grpcio-tools 1.63.x (protoc 26.1, the oldest whose code the supported protobuf runtimes
 load), in an environment of its own: python -m venv V && V/bin/pip install grpcio-tools==1.63.0,
-then V/bin/python scripts/proto.
+then V/bin/python scripts/generating/proto.py.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parents[2]
 PROTO = HERE / "registry_spec" / "proto"
 # Descriptor pools are shared by a whole process and refuse two files of one name: "message.proto" alone would
 # clash with an application's own.
@@ -28,7 +27,7 @@ def main() -> int:
 
     from grpc_tools import protoc
 
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "speed" / "wire"
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "speed" / "wire" / "message"
     well_known = str(files("grpc_tools") / "_proto")
     with tempfile.TemporaryDirectory() as scratch:
         paths = [f"-I{VIRTUAL}={PROTO}", f"-I{well_known}", f"--python_out={scratch}"]

@@ -1,4 +1,4 @@
-"""Walking the blocks of one segment, and what a record is (J-4 to J-7, J-10)."""
+"""Walking the blocks of one volume, and what a record is (J-4 to J-7, J-10)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from speed.errors import WireError
-from speed.journal import segment as segment_module
+from speed.journal import volume as volume_module
 from speed.journal.record import Block, Call, Record, call_bytes, read_call
-from speed.journal.segment import CHUNK_BYTES, End, Segment
-from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, SegmentKeys, record_sizes
+from speed.journal.volume import CHUNK_BYTES, End, Volume
+from speed.wire.journal import FLAG_REDELIVERED, BlockHeader, Entry, VolumeKeys, record_sizes
 from speed.wire.seal import Keyring
 
-Opened = Callable[[bytes], Segment]
-KEYS = SegmentKeys(Keyring((bytes(32),)), bytes(16), 0)
+Opened = Callable[[bytes], Volume]
+KEYS = VolumeKeys(Keyring((bytes(32),)), bytes(16), 0)
 
 
 def block(first: int, message: bytes = b"x") -> bytes:
@@ -36,39 +36,39 @@ def opens(header: BlockHeader, data: bytes) -> bool:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "segment"
+    return tmp_path / "volume"
 
 
 @pytest.fixture
 def opened(path: Path) -> Iterator[Opened]:
-    """Opens a segment with these bytes, and closes it after the test."""
+    """Opens a volume with these bytes, and closes it after the test."""
     with contextlib.ExitStack() as closings:
 
-        def opened(data: bytes) -> Segment:
+        def opened(data: bytes) -> Volume:
             path.write_bytes(data)
-            segment = Segment(os.open(path, os.O_RDONLY), 0)
-            closings.callback(segment.close)
-            return segment
+            volume = Volume(os.open(path, os.O_RDONLY), 0)
+            closings.callback(volume.close)
+            return volume
 
         yield opened
 
 
-def firsts(segment: Segment, *, bodies: bool = False) -> list[int]:
-    return [header.first for header, _ in segment.headers(bodies=bodies)]
+def firsts(volume: Volume, *, bodies: bool = False) -> list[int]:
+    return [header.first for header, _ in volume.headers(bodies=bodies)]
 
 
 def test_a_block_of_another_offset_than_the_next_is_damage(opened: Opened) -> None:
     """J-6: records may be missing between."""
-    segment = opened(block(0) + block(2))
-    assert firsts(segment) == [0]
-    assert (segment.ended, segment.offset) == (End.DAMAGED, 1)
+    volume = opened(block(0) + block(2))
+    assert firsts(volume) == [0]
+    assert (volume.ended, volume.offset) == (End.DAMAGED, 1)
 
 
 def test_a_block_that_is_cut_while_it_is_read_is_torn(
     opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """J-6: a writer cuts off what its predecessor left."""
-    segment = opened(block(0, bytes(CHUNK_BYTES + 1)))
+    volume = opened(block(0, bytes(CHUNK_BYTES + 1)))
     real = os.pread
 
     def cut(fd: int, count: int, position: int) -> bytes:
@@ -77,46 +77,46 @@ def test_a_block_that_is_cut_while_it_is_read_is_torn(
         return data[:count] if count == CHUNK_BYTES else data[:CHUNK_BYTES]
 
     monkeypatch.setattr(os, "pread", cut)
-    monkeypatch.setattr(Segment, "size", lambda self: 2 * CHUNK_BYTES)
-    assert firsts(segment, bodies=True) == []
-    assert segment.ended is End.TORN
+    monkeypatch.setattr(Volume, "size", lambda self: 2 * CHUNK_BYTES)
+    assert firsts(volume, bodies=True) == []
+    assert volume.ended is End.TORN
 
 
 def test_reads_that_bring_less_than_was_asked_are_continued(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    segment = opened(block(0, bytes(5000)) + block(1, bytes(5000)))
+    volume = opened(block(0, bytes(5000)) + block(1, bytes(5000)))
     real = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, count, position: real(fd, min(count, 999), position))
-    assert firsts(segment, bodies=True) == [0, 1]
-    assert segment.ended is End.CLEAN
-    segment.close()
-    segment.close()
+    assert firsts(volume, bodies=True) == [0, 1]
+    assert volume.ended is End.CLEAN
+    volume.close()
+    volume.close()
 
 
 def test_behind_damage_the_next_block_that_opens_is_found(opened: Opened) -> None:
     """J-7: neither the word that begins a block, nor a forged header, nor an older block is one."""
     forged = bytearray(block(3))
     forged[-1] ^= 1
-    segment = opened(block(0) + b"rubbish SPJB SPJB" + b"\0" * 100 + forged + block(0) + block(5) + b"? SPJB")
-    assert firsts(segment) == [0]
-    assert segment.ended is End.DAMAGED
-    assert segment.search(opens)
-    assert segment.offset == 5
-    assert firsts(segment) == [5]
-    assert not segment.search(opens)
+    volume = opened(block(0) + b"rubbish SPJB SPJB" + b"\0" * 100 + forged + block(0) + block(5) + b"? SPJB")
+    assert firsts(volume) == [0]
+    assert volume.ended is End.DAMAGED
+    assert volume.search(opens)
+    assert volume.offset == 5
+    assert firsts(volume) == [5]
+    assert not volume.search(opens)
 
 
 def test_a_search_among_forged_blocks_is_bounded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """J-7: each costs an attempt to open it."""
     forged = bytearray(block(3, bytes(1000)))
     forged[-1] ^= 1
-    segment = opened(b"rubbish" + bytes(forged) * 50 + block(7))
-    monkeypatch.setattr(segment_module, "TRIED_BYTES", 10_000)
+    volume = opened(b"rubbish" + bytes(forged) * 50 + block(7))
+    monkeypatch.setattr(volume_module, "TRIED_BYTES", 10_000)
     tried: list[int] = []
-    assert not segment.search(lambda header, data: bool(tried.append(header.first)))
+    assert not volume.search(lambda header, data: bool(tried.append(header.first)))
     assert len(tried) < 12
-    monkeypatch.setattr(segment_module, "TRIED_BYTES", 1 << 20)
-    assert segment.search(opens)
-    assert segment.offset == 7
+    monkeypatch.setattr(volume_module, "TRIED_BYTES", 1 << 20)
+    assert volume.search(opens)
+    assert volume.offset == 7
 
 
 def record(message: bytes, flags: int = 0) -> Record:

@@ -1,4 +1,4 @@
-"""A journal's files: each lane's description, end and segments, and the removed lanes, opened as L-10 says (J-1)."""
+"""A journal's files: each lane's description, end and volumes, and the removed lanes, opened as L-10 says (J-1)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END_LOOKS = 20
 """So often an end is read that is not whole: it may just be written over."""
 
 
-class LaneFiles:
+class JournalLane:
     """A lane directory, held open; close it when done."""
 
     def __init__(self, directory: str, lane_id: str) -> None:
@@ -59,11 +59,11 @@ class LaneFiles:
         """A descriptor for writing over the end; OSError for anything that is no file of ours."""
         return open_for_writing(names.JOURNAL_END, self.fd, self._owners)
 
-    def segments(self) -> list[int]:
-        """First offsets of the segments, in order; what is no regular file is left out."""
+    def volumes(self) -> list[int]:
+        """First offsets of the volumes, in order; what is no regular file is left out."""
         found = []
         for entry in names_in(self.fd, MAX_FILES):
-            first = names.parse_journal_segment(entry.name)
+            first = names.parse_volume(entry.name)
             if first is not None and entry.is_file(follow_symlinks=False):
                 found.append(first)
         return sorted(found)
@@ -77,23 +77,23 @@ class LaneFiles:
         return True
 
     def size(self, first: int) -> int:
-        """Bytes of a segment, 0 if there is none."""
+        """Bytes of a volume, 0 if there is none."""
         try:
-            status = os.stat(names.journal_segment_name(first), dir_fd=self.fd, follow_symlinks=False)
+            status = os.stat(names.volume_name(first), dir_fd=self.fd, follow_symlinks=False)
         except OSError:
             return 0
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def open(self, first: int) -> int:
-        """A descriptor for reading one segment; OSError for anything that is no file of ours."""
-        return open_regular(names.journal_segment_name(first), self.fd, self._owners)
+        """A descriptor for reading one volume; OSError for anything that is no file of ours."""
+        return open_regular(names.volume_name(first), self.fd, self._owners)
 
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
-    def __enter__(self) -> LaneFiles:
+    def __enter__(self) -> JournalLane:
         return self
 
     def __exit__(self, *_: object) -> None:
