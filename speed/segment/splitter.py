@@ -61,8 +61,8 @@ class Splitter:
         """
         if payload_bytes > self.most_bytes:
             raise PayloadTooLargeError(
-                f"{payload_bytes} bytes exceed the {self.most_bytes} that fit into {MAX_SEGMENTS} segments of {self.segment_size} "
-                f"bytes with a parity rate of {self.parity_rate:g}: send less, or use larger segments"
+                f"{payload_bytes} bytes exceed the {self.most_bytes} that fit into {MAX_SEGMENTS} segments of "
+                f"{self.segment_size} bytes with a parity rate of {self.parity_rate:g}: send less, or use larger ones"
             )
         data_count = max(1, -(-payload_bytes // self.segment_size))
         return Shape(payload_bytes, self.segment_size, data_count, self._parity_count(data_count))

@@ -125,14 +125,12 @@ def _begin(work: Work) -> Callable[[], Work]:
         import sys
 
         try:
-            import speed
-        except ImportError:
+            work: Work = pickle.loads(packed)  # noqa: S301 - Spark's workers unpickle whatever its driver sends
+        except ImportError as error:
             raise ImportError(
-                f"the Python of Spark's workers, {sys.executable}, has no package speed: install speed-ipc {version} "
-                "there, or set PYSPARK_PYTHON to a Python that has it, before the session starts"
+                f"the Python of Spark's workers, {sys.executable}, cannot import speed ({error}): install speed-ipc "
+                f"{version} there, or set PYSPARK_PYTHON to a Python that has it, before the session starts"
             ) from None
-        del speed
-        work: Work = pickle.loads(packed)  # noqa: S301 - Spark's workers unpickle whatever its driver sends
         return work
 
     return begin

@@ -76,9 +76,7 @@ def test_parity_is_given_whole_or_the_payload_is_refused(rate: float, most: int)
     shape = Splitter(64, rate).shape(64 * most)
     assert shape.parity_count == ceil(most * rate)
     assert Splitter(64, rate).most_bytes == 64 * most
-    with pytest.raises(
-        PayloadTooLargeError, match=f"with a parity rate of {rate:g}: send less, or use larger segments"
-    ):
+    with pytest.raises(PayloadTooLargeError, match=f"with a parity rate of {rate:g}: send less, or use larger ones"):
         Splitter(64, rate).shape(64 * most + 1)
 
 

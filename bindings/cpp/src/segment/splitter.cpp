@@ -84,7 +84,7 @@ Shape Splitter::shape(std::size_t payload_bytes) const {
     std::ostringstream told;
     told << payload_bytes << " bytes exceed the " << most << " that fit into " << wire::limits::max_segments
          << " segments of " << segment_size_ << " bytes with a parity rate of " << parity_rate_
-         << ": send less, or use larger segments";
+         << ": send less, or use larger ones";
     throw PayloadTooLargeError(told.str());
   }
   const std::size_t data_count =

@@ -62,7 +62,7 @@ public final class Splitter {
         if (payloadBytes > mostBytes()) {
             throw new PayloadTooLargeException(payloadBytes + " bytes exceed the " + mostBytes() + " that fit into "
                     + Limits.MAX_SEGMENTS + " segments of " + segmentSize + " bytes with a parity rate of " + parityRate
-                    + ": send less, or use larger segments");
+                    + ": send less, or use larger ones");
         }
         int count = (int) Math.max(1, (payloadBytes + segmentSize - 1) / segmentSize);
         return new Shape(payloadBytes, segmentSize, count, parityCount(count));
