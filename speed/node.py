@@ -47,6 +47,8 @@ DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
 class Node:
     """One participant: found by others under its name, reached by those it allows.
 
+    Used as ``with`` or ``async with`` it closes at the end; ``node.aio`` has the same verbs for asyncio.
+
     Args:
         name: unique among live nodes of ``root``; 1 to 128 characters.
         root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
@@ -138,6 +140,16 @@ class Node:
         self.engine = self._engine.kind
         fork.track(self)
         self._closed = False
+
+    @classmethod
+    def instance(cls, family: str, **options: Any) -> Node:
+        """A node for one of several processes that run the same program: ``Node.instance("web")`` is ``web.3f2a91c0``.
+
+        Each gets a name of its own, which does not come back (``ephemeral``); others grant and address the family,
+        ``web.*``. For prefork servers, notebooks and pods: make it in the process that uses it, after a fork.
+        ``options`` are those of ``Node``.
+        """
+        return cls(f"{text('family', family)}.{os.urandom(4).hex()}", ephemeral=True, **options)
 
     @cached_property
     def aio(self) -> AsyncNode:
@@ -492,6 +504,12 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Node:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aio.close()
 
     def _after_fork_in_child(self) -> None:
         self._forked = True
