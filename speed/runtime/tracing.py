@@ -30,18 +30,20 @@ def current_trace() -> str | None:
 def trace(traceparent: str | None) -> Iterator[None]:
     """Work inside belongs to this trace: ``with speed.trace(request.headers.get("traceparent")): …``.
 
-    With None it belongs to none. Raises ConfigurationError for text that is no traceparent.
+    With None it belongs to none; so it does with text that is no traceparent, as W3C asks of whoever receives one.
     """
-    if traceparent is not None:
-        try:
-            parse_traceparent(traceparent)
-        except WireError as error:
-            raise ConfigurationError(str(error)) from None
-    token = current_traceparent.set(traceparent)
+    token = current_traceparent.set(traceparent if _is_valid(traceparent) else None)
     try:
         yield
     finally:
         current_traceparent.reset(token)
+
+
+def _is_valid(traceparent: str | None) -> bool:
+    try:
+        return traceparent is not None and bool(parse_traceparent(traceparent))
+    except WireError:
+        return False
 
 
 def traced(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -164,9 +164,12 @@ def test_the_trace_of_a_call_is_public_and_follows_threads_that_a_service_starts
     assert speed.current_trace() is None
 
 
-def test_what_is_no_traceparent_is_refused() -> None:
-    with pytest.raises(speed.ConfigurationError, match="traceparent"), speed.trace("00-abc"):
-        pass
+@pytest.mark.parametrize("header", [None, "00-abc", TRACE.upper()])
+def test_what_is_no_traceparent_counts_as_none(header: str | None) -> None:
+    with speed.trace(TRACE):
+        with speed.trace(header):
+            assert speed.current_trace() is None
+        assert speed.current_trace() == TRACE
 
 
 # --- tests of programs ---
