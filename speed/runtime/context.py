@@ -17,6 +17,7 @@ from speed.runtime.alarm import Alarm
 from speed.runtime.ending import Ending
 from speed.runtime.said import Said
 from speed.runtime.stats import Stats
+from speed.wire.limits import MAX_DELIVERIES
 from speed.wire.seal import Keyring
 
 _BOOT_CLOCK = getattr(time_module, "CLOCK_BOOTTIME", time_module.CLOCK_MONOTONIC)
@@ -56,7 +57,7 @@ class Context:
     alarm: Alarm
     boot_id: str = ""
     on_error: str = "dead-letter"
-    max_deliveries: int = 5
+    max_deliveries: int = MAX_DELIVERIES
     max_open_files: int = 512
     """Of lanes and links together (L-26)."""
     stats: Stats = field(default_factory=Stats)
