@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from speed.cli.finding import Finding
-from speed.core.lane import Damage, LaneDecoder, Opened
+from speed.core.lane import Damage, LaneDecoder, Opened, Window
 from speed.errors import (
     AccessDeniedError,
     CallError,
@@ -302,7 +302,7 @@ def _items(
         os.close(fd)
     at, more = 0, True
     while more:
-        scanned = decoder.scan(data[at:], at, generation, final=True)
+        scanned = decoder.scan(Window(data[at:], at, generation, final=True))
         items += scanned.items
         at, more = at + scanned.consumed, scanned.more and scanned.consumed > 0
     return items
