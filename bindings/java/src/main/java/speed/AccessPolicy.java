@@ -42,8 +42,14 @@ public final class AccessPolicy {
         rules = new Rules(table);
     }
 
-    /** The same, and the grants then in force are published; where that fails nothing was granted. */
-    synchronized void allow(Consumer<List<String>> publish, String... patterns) {
+    /**
+     * Grants and publishes; where that fails nothing was granted.
+     *
+     * @param publish given all grants that are then in force
+     * @param patterns node names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
+     */
+    public synchronized void allow(Consumer<List<String>> publish, String... patterns) {
         Rules before = rules;
         allow(patterns);
         try {

@@ -64,7 +64,7 @@ public interface Messenger {
     /**
      * Handles messages on the workers, in order for each sender. One handler a node.
      *
-     * @param handler where it throws, the node's policy says what becomes of the message ({@link NodeBuilder#onError})
+     * @param handler where it throws, the node's policy says what becomes of the message ({@link Node.Builder#onError})
      * @throws speed.errors.ConfigurationException for none, or a second one
      */
     void onMessage(Consumer<Message> handler);

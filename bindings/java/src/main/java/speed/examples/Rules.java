@@ -6,7 +6,6 @@ import java.util.Map;
 import java.util.function.IntPredicate;
 import java.util.function.IntToDoubleFunction;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.Request;
 import speed.columns.Column;
 import speed.columns.Kind;
@@ -144,7 +143,7 @@ public final class Rules {
      * @param names nodes or families that may call it, beside those in {@code $SPEED_ALLOW}
      */
     public static void main(String[] names) throws InterruptedException {
-        NodeBuilder settings = Node.builder(environment("SPEED_NODE", "rules"))
+        Node.Builder settings = Node.builder(environment("SPEED_NODE", "rules"))
                 .fabrics(list("SPEED_FABRICS"))
                 .workers(Integer.parseInt(environment("SPEED_WORKERS", "4")));
         try (Node node = settings.open()) {

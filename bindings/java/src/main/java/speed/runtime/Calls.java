@@ -39,7 +39,7 @@ import speed.wire.SpcResponse;
  * <p>A request is entered into the table before it is written, so no answer can come too early. It ends exactly once:
  * by the answer, by its deadline, because the other node left, or because this node stops.
  */
-public final class Calls {
+final class Calls {
     /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
     private static final long GRACE_NANOS = 250_000_000;
     private static final long WARN_NANOS = 10_000_000_000L;

@@ -6,6 +6,7 @@ import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.Options;
 import speed.core.PendingCalls;
 import speed.errors.SpeedException;
 import speed.fs.KeySource;
@@ -15,7 +16,7 @@ import speed.wire.Entry;
 import speed.wire.NodeId;
 
 /** What all parts of one running node share: identity, registry access, grants and counters. */
-public final class Context {
+final class Context {
     /** What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell. */
     private static final int FILES_EACH = 3;
     private static final int MIN_AWAKE = 4;

@@ -23,7 +23,7 @@ import speed.wire.Values;
  * the {@link WorkerPool}'s affair. What nothing in the program takes yet waits, uncommitted, until something does.
  * Thread-safe.
  */
-public final class Delivery {
+final class Delivery {
     private static final Log LOG = new Log("speed.messages");
 
     private record Subscription(String pattern, Consumer<Message> handler) {}

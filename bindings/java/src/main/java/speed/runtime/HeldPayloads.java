@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import speed.Options;
 import speed.core.Log;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;

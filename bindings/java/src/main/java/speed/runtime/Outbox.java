@@ -17,7 +17,7 @@ import speed.wire.MessageIds;
 import speed.wire.Names;
 
 /** Outgoing messages and events: ids, times and the trace at hand are filled in (M-2, M-5). Thread-safe. */
-public final class Outbox {
+final class Outbox {
     private static final int ID_BYTES = 10;
     /** What goes in one write at most; a large message goes alone. */
     private static final int BATCH_MESSAGES = 64;

@@ -9,6 +9,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import speed.Options;
 import speed.errors.Execution;
 import speed.errors.InboxFullException;
 import speed.errors.NodeClosedException;

@@ -16,7 +16,7 @@ import speed.fs.RegistryWatch;
 import speed.wire.Entry;
 
 /** The registry thread: renews the lease, watches joins and leaves, notices nodes that died (R-n). Thread-safe. */
-public final class Registrar {
+final class Registrar {
     private static final Log LOG = new Log("speed.registry");
     /** How often nodes with open calls are looked at, where the kernel does not tell of their death. */
     private static final long LIVENESS_NANOS = 1_000_000_000;

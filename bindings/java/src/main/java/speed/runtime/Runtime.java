@@ -6,6 +6,8 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.Options;
+import speed.errors.DurabilityException;
 import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
@@ -25,7 +27,7 @@ import speed.wire.Names;
 import speed.wire.NodeId;
 
 /** One running node: its parts, started in the order of R-5 and stopped in the order of R-15. */
-public final class Runtime {
+final class Runtime {
     private static final long READER_NANOS = 5_000_000_000L;
 
     private final Parts parts;
@@ -123,7 +125,7 @@ public final class Runtime {
         Registry registry = new Registry(options.root(), keys.keyring());
         registry.prepare();
         Filesystem filesystem = Filesystem.of(options.root());
-        options.check(filesystem);
+        checkDurable(options, filesystem);
         boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
@@ -145,6 +147,13 @@ public final class Runtime {
             prepared.release();
             throw failure instanceof RuntimeException known ? known
                     : new RootException("cannot wait on the bell of '" + options.name() + "': " + failure.getMessage());
+        }
+    }
+
+    private static void checkDurable(Options options, Filesystem filesystem) {
+        if (options.durable() && filesystem.isMemory()) {
+            throw new DurabilityException(options.root()
+                    + " lies in memory: it cannot survive a power cut; use a root on a disk, or not durable()");
         }
     }
 

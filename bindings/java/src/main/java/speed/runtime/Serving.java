@@ -24,7 +24,7 @@ import speed.wire.SpcResponse;
  * The serving side of SPC: the ten steps of S-3. The thread that reads lanes does the first two, and reads no more than
  * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
  */
-public final class Serving {
+final class Serving {
     private static final Log LOG = new Log("speed.spc");
     private static final int LARGE_BYTES = 1 << 20;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;

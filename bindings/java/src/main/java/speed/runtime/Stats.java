@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
 
 /** Counters of one node (S-14). They never hold payloads or arguments. Thread-safe. */
-public final class Stats {
+final class Stats {
     private final Map<String, LongAdder> counts = new ConcurrentHashMap<>();
     private final Map<String, ServiceStats> services = new ConcurrentHashMap<>();
 

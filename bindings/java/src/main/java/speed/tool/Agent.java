@@ -11,7 +11,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletionException;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.errors.CallException;
 import speed.errors.SpeedException;
 import speed.wire.Limits;
@@ -38,7 +37,7 @@ public final class Agent {
     }
 
     private static Node open(Arguments arguments) {
-        NodeBuilder builder = builder(arguments, arguments.get("--name"))
+        Node.Builder builder = builder(arguments, arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
                 .laneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
@@ -75,7 +74,7 @@ public final class Agent {
     }
 
     /** The beginning of a node in the agent's root. */
-    static NodeBuilder builder(Arguments arguments, String name) {
+    static Node.Builder builder(Arguments arguments, String name) {
         return Node.builder(name).root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")));
     }
 
