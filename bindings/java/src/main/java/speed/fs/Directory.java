@@ -19,8 +19,6 @@ import speed.wire.Names;
  * A file that was made by somebody else is refused unless it is regular, has one name, and an expected owner.
  */
 final class Directory implements Closeable {
-    static final int PRIVATE_DIRECTORY = 0700;
-    static final int PRIVATE_FILE = 0600;
     private static final int SHARED_DIRECTORY = 02770;
     static final int SHARED_FILE = 0660;
     private static final int MODE_BITS = 07777;
@@ -127,7 +125,7 @@ final class Directory implements Closeable {
     private int openOrMakeHere(String name, int flags) throws PosixException {
         boolean shared = status().isShared();
         int file = Posix.open(descriptor, name, flags | Posix.O_CREAT | Posix.O_NOFOLLOW,
-                shared ? SHARED_FILE : PRIVATE_FILE);
+                shared ? SHARED_FILE : Posix.PRIVATE_FILE);
         try {
             if (shared) {
                 share(file, SHARED_FILE);

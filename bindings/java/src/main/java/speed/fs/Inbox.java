@@ -114,7 +114,7 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        return LaneReader.open(new LaneReader.Link(root, sender, name, generation, keyring), quarantine, buffer);
+        return LaneReader.open(new Link(root, sender, name, generation, keyring), quarantine, buffer);
     }
 
     /**

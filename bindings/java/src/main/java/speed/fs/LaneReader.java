@@ -23,9 +23,6 @@ public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
     private static final long NOTHING = -1;
 
-    /** Whose lane it is under a root; the generation is the receiver's. */
-    public record Link(String root, String source, String target, int generation, Keyring keyring) {}
-
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
 
@@ -50,30 +47,30 @@ public final class LaneReader {
     private long lookedAt = NOTHING;
 
     private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) throws PosixException {
-        NodeId sender = NodeId.of(link.source);
-        NodeId receiver = NodeId.of(link.target);
-        source = link.source;
+        NodeId sender = NodeId.of(link.source());
+        NodeId receiver = NodeId.of(link.target());
+        source = link.source();
         this.files = files;
         this.buffer = buffer;
         counts = new LaneCounts();
-        opener = new LinkOpener(link.keyring, sender, receiver);
+        opener = new LinkOpener(link.keyring(), sender, receiver);
         decoder = new LaneDecoder(sender, receiver, this::open);
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
         sequences = new LinkReceiver(former.cursor().lastSequence());
         progress = new Progress(former.start(), former.cursor().lastSequence());
-        commits = new Commits(files, counts, progress, link.generation);
+        commits = new Commits(files, counts, progress, link.generation());
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
-        deliveries = new Deliveries(files, counts, link.generation, former.cursor());
+        deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
         commits.takeOver(former.cursor());
     }
 
     /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
     static LaneReader open(Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
-        LaneMac mac = new LaneMac(link.keyring, NodeId.of(link.source), NodeId.of(link.target));
-        String path = Names.laneDirectory(link.root, link.target, link.source);
+        LaneMac mac = new LaneMac(link.keyring(), NodeId.of(link.source()), NodeId.of(link.target()));
+        String path = Names.laneDirectory(link.root(), link.target(), link.source());
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
             return new LaneReader(link, files, buffer);

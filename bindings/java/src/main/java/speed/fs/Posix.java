@@ -22,6 +22,8 @@ import speed.wire.Block;
  */
 public final class Posix {
     static final int AT_FDCWD = -100;
+    static final int PRIVATE_DIRECTORY = 0700;
+    static final int PRIVATE_FILE = 0600;
     static final int O_RDONLY = 0;
     static final int O_WRONLY = 1;
     static final int O_RDWR = 2;
@@ -303,11 +305,11 @@ public final class Posix {
     }
 
     static void makeDirectory(String path) throws PosixException {
-        check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), Directory.PRIVATE_DIRECTORY), path);
+        check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), PRIVATE_DIRECTORY), path);
     }
 
     static void makeFifo(String path) throws PosixException {
-        check(Libc.mkfifo(spelled(AT_FDCWD, path), Directory.PRIVATE_FILE), path);
+        check(Libc.mkfifo(spelled(AT_FDCWD, path), PRIVATE_FILE), path);
     }
 
     static void remove(int directory, String path, int flags) throws PosixException {

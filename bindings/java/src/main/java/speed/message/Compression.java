@@ -11,19 +11,7 @@ import speed.wire.Limits;
 final class Compression {
     static final String NONE = "none";
 
-    /** One encoding. */
-    interface Codec {
-        byte[] compress(byte[] data);
-
-        /** Exactly so many bytes, else CompressionException. */
-        byte[] decompress(byte[] data, int size);
-    }
-
     private Compression() {}
-
-    static CompressionException otherSize(int size) {
-        return new CompressionException("payload: does not decompress to the " + size + " bytes that it says");
-    }
 
     static byte[] compress(String encoding, byte[] data) {
         if (data.length > Limits.MAX_PAYLOAD_BYTES) {

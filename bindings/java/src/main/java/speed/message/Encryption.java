@@ -25,8 +25,8 @@ final class Encryption {
         Algorithm algorithm = commonAlgorithm(keys);
         List<String> ids = keys.stream().map(MessageKey::id).toList();
         byte[] bound = context.hash(algorithm, ids);
-        byte[] dataKey = KeyLoader.random(Algorithm.DATA_KEY_BYTES);
-        byte[] iv = KeyLoader.random(Algorithm.IV_BYTES);
+        byte[] dataKey = RandomBytes.of(Algorithm.DATA_KEY_BYTES);
+        byte[] iv = RandomBytes.of(Algorithm.IV_BYTES);
         try {
             List<Recipient> recipients = new ArrayList<>();
             for (MessageKey key : keys) {

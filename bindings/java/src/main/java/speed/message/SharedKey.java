@@ -9,7 +9,7 @@ record SharedKey(byte[] secret) implements LoadedKey.Kem {
 
     @Override
     public Encapsulated encapsulate() {
-        return new Encapsulated(KeyLoader.random(Algorithm.DATA_KEY_BYTES), secret);
+        return new Encapsulated(RandomBytes.of(Algorithm.DATA_KEY_BYTES), secret);
     }
 
     @Override

@@ -54,7 +54,7 @@ final class Answers {
         if (small && sent(lane, generation, payloads, tokens, false)) {
             return;
         }
-        if (Worker.workFor(pool) != null) {
+        if (pool.isAtWork()) {
             wait(lane, generation, payloads, tokens);
         } else {
             pool.submit(() -> wait(lane, generation, payloads, tokens));

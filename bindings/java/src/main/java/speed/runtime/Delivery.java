@@ -23,7 +23,7 @@ import speed.wire.Values;
  * the {@link WorkerPool}'s affair. What nothing in the program takes yet waits, uncommitted, until something does.
  * Thread-safe.
  */
-final class Delivery {
+final class Delivery implements Arrival.Handler {
     private static final Log LOG = new Log("speed.messages");
 
     private record Subscription(String pattern, Consumer<Message> handler) {}
@@ -132,7 +132,8 @@ final class Delivery {
     // --- handlers ---
 
     /** Handles one; what fails is tried again, kept or dropped. */
-    void handle(Arrival arrival, Work<Job> work) {
+    @Override
+    public void handle(Arrival arrival, Work<Job> work) {
         Batches many = batches;
         if (many != null) {
             many.add(arrival);

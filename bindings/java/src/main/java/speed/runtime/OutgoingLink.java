@@ -132,7 +132,7 @@ final class OutgoingLink {
             return mayBeCut ? ofLink : null;
         }
         int largest = load.payloads().stream().mapToInt(payload -> payload.length).max().orElse(0);
-        return largest > Limits.MAX_PAYLOAD_BYTES ? LargeSender.splitter(largest) : null;
+        return largest > Limits.MAX_PAYLOAD_BYTES ? Splitter.ofPayload(largest) : null;
     }
 
     private long transmit(Load load, LongConsumer track) {

@@ -21,6 +21,7 @@ import speed.fs.Registrant;
 import speed.fs.Registration;
 import speed.fs.Registry;
 import speed.fs.Won;
+import speed.segment.Splitter;
 import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.Names;
@@ -198,7 +199,7 @@ final class Runtime {
 
     /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
     public void cut(String target, int segmentSize, double parityRate) {
-        parts.links().cut(target, segmentSize == 0 ? null : LargeSender.linkSplitter(segmentSize, parityRate));
+        parts.links().cut(target, segmentSize == 0 ? null : Splitter.ofLink(segmentSize, parityRate));
     }
 
     /** A grant may have opened a lane that waits. */

@@ -3,7 +3,6 @@ package speed.runtime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import speed.Cancellation;
 import speed.Request;
 import speed.Response;
 import speed.core.Log;
@@ -56,7 +55,7 @@ final class Serving {
             reject(lane, received, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
-        Running accepted = new Running(this, lane, received, head, deadline(head));
+        Running accepted = new Running(this::serve, lane, received, head, deadline(head));
         Scheduler.Admitted<Job> admitted =
                 pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
         switch (admitted.admission()) {
@@ -170,19 +169,10 @@ final class Serving {
         pool.requests().forEach(work -> ((Running) work.item).withdraw());
     }
 
-    /** Tells a running service that nobody waits; what it does then is its own affair. */
-    void raise(Cancellation cancellation) {
-        try {
-            cancellation.raise();
-        } catch (RuntimeException failure) {
-            LOG.error("what a service does when a call is withdrawn failed", failure);
-        }
-    }
-
     // --- by a worker ---
 
     /** Steps 3 to 10. */
-    void serve(Running accepted) {
+    private void serve(Running accepted) {
         if (accepted.cancellation.isCancelled()) {
             answer(accepted, withdrawn("queued")); // looked at once more, between queue and start (T-10)
             return;

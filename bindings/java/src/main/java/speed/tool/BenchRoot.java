@@ -64,10 +64,6 @@ public final class BenchRoot implements AutoCloseable {
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
     }
 
-    Process startServer() throws IOException {
-        return start(Bench.class.getName(), List.of("serve", "--root", root.toString()));
-    }
-
     @Override
     public void close() throws IOException {
         try (Stream<Path> files = Files.walk(root)) {

@@ -15,9 +15,4 @@ interface Aead {
      * Opens an envelope in place: its payload stands where its ciphertext stood. Where one bit differs nothing is changed.
      */
     boolean openInPlace(Block envelope, int at, int payloadBytes);
-
-    /** The fastest one that this machine has. */
-    static Aead of(byte[] key) {
-        return Sodium.AVAILABLE ? new SodiumAead(key) : new JdkAead(key);
-    }
 }

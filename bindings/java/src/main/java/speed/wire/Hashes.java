@@ -1,7 +1,6 @@
 package speed.wire;
 
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 
 /** SHA-256, HMAC-SHA256 and the HKDF built from it (W-9 to W-11). */
@@ -10,18 +9,9 @@ public final class Hashes {
 
     private Hashes() {}
 
-    /** A digest to be fed. */
-    static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException impossible) {
-            throw new AssertionError(impossible);
-        }
-    }
-
     /** The digest of all parts, one after the other. */
     public static byte[] sha256(byte[]... parts) {
-        MessageDigest digest = sha256();
+        MessageDigest digest = Sha256.digest();
         for (byte[] part : parts) {
             digest.update(part);
         }

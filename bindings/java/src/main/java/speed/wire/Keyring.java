@@ -49,7 +49,7 @@ public final class Keyring {
         }
 
         Aead sealing(NodeId source, NodeId target, int generation) {
-            return Aead.of(linkKey(keys.get(0), source, target, generation));
+            return aead(linkKey(keys.get(0), source, target, generation));
         }
 
         private byte[] find(long id) {
@@ -126,7 +126,7 @@ public final class Keyring {
 
     /** The key is chosen by its id, never by trial (W-12). */
     Aead opening(long keyId, NodeId source, NodeId target, int generation) {
-        return Aead.of(linkKey(key(keyId), source, target, generation));
+        return aead(linkKey(key(keyId), source, target, generation));
     }
 
     /** The key that seals what is kept, by its id. */
@@ -186,5 +186,10 @@ public final class Keyring {
     @Override
     public String toString() {
         return "Keyring of " + now.keys.size() + " keys";
+    }
+
+    /** The fastest one that this machine has. */
+    static Aead aead(byte[] linkKey) {
+        return Sodium.AVAILABLE ? new SodiumAead(linkKey) : new JdkAead(linkKey);
     }
 }
