@@ -1,4 +1,4 @@
-"""The contract's own files agree with the code: W-0 numbers, codes, vectors."""
+"""The contract's own files agree with the code: codes, vectors, rules."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ import pytest
 
 from scripts.vectors.__main__ import FILES, text_of
 from speed import errors
-from speed.wire import limits
 from tests.vectors import DIRECTORY
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = ROOT / "registry_spec"
-
-
-def test_the_limits_are_those_of_the_contract() -> None:
-    """W-0."""
-    published = json.loads((SPEC / "limits.json").read_text())
-    here = {name.lower(): value for name, value in vars(limits).items() if name.isupper()}
-    assert here == published
 
 
 def test_every_code_an_exception_carries_is_published() -> None:
