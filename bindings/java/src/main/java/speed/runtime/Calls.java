@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import speed.core.CallErrors;
 import speed.core.Log;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Key;
@@ -305,8 +306,8 @@ final class Calls {
         }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        CallException error = CallException.of(code, text, named);
-        return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
+        CallException error = CallErrors.of(code, text, named);
+        return ADVISED.contains(error.code()) ? CallErrors.of(code, error.getMessage() + advice(error), named) : error;
     }
 
     private static String advice(CallException error) {

@@ -5,12 +5,12 @@ import java.util.List;
 import java.util.Map;
 import speed.Request;
 import speed.Response;
+import speed.core.CallErrors;
 import speed.core.Log;
 import speed.core.Scheduler;
 import speed.core.ServiceTable;
 import speed.core.Token;
 import speed.core.Work;
-import speed.errors.CallException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.fs.Posix;
@@ -247,7 +247,7 @@ final class Serving {
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
         context.stats.served(head.service(), took,
-                error == null ? "" : CallException.of(error, "", Map.of()).code());
+                error == null ? "" : CallErrors.of(error, "", Map.of()).code());
         answer(accepted, response[0]);
     }
 
