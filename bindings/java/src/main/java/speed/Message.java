@@ -10,6 +10,7 @@ import speed.wire.MessageView;
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
  * for you. Thread-safe.
  */
+@SuppressWarnings("exports") // some methods are for the node alone
 public final class Message {
     private final MessageView view;
     private final String source;

@@ -12,6 +12,7 @@ import speed.wire.Schema;
 import speed.wire.Security;
 
 /** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
+@SuppressWarnings("exports") // some methods are for the node alone
 public final class Guard {
     private final MessageSecurity security;
     private final TrustedKeys trusted;
