@@ -17,7 +17,7 @@ import speed.message.SchemaReference;
  * @param ttlSeconds after which it is expired, 0 for never
  * @param correlationId ties an answer to its question, may be null
  * @param causalityParent id of the message that caused this one, may be null
- * @param traceparent W3C trace context; null takes that of the request or message at hand (S-13)
+ * @param traceparent W3C trace context; null takes that of the request or message at hand
  * @param labels for metrics
  * @param baggage W3C baggage
  * @param extensions further fields; keys that begin with {@code x-} are free to use
@@ -158,7 +158,7 @@ public record SendOptions(
     }
 
     /**
-     * Something that is told how far a payload has been sent (G-20).
+     * Something that is told how far a payload has been sent.
      *
      * @param newProgress called after each segment, or once for what needs none
      * @return such options
@@ -168,7 +168,7 @@ public record SendOptions(
     }
 
     /**
-     * Signed, encrypted or compressed (M-25); what no envelope holds (64 MiB) cannot be.
+     * Signed, encrypted or compressed; what no envelope holds (64 MiB) cannot be.
      *
      * @param newProtection what is done to the message
      * @return such options
@@ -178,7 +178,7 @@ public record SendOptions(
     }
 
     /**
-     * With the name of its payload's schema (M-29).
+     * With the name of its payload's schema.
      *
      * @param newSchema what the message says of it
      * @return such options

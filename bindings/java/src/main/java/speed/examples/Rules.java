@@ -61,7 +61,7 @@ public final class Rules {
         return Map.of("category", rule.category, "amount", rule.amount);
     }
 
-    /** Both columns of a batch; a flight of which anything is null gets nulls. The first bad row is named (C-7). */
+    /** Both columns of a batch; a flight of which anything is null gets nulls. The first bad row is named. */
     private static Map<String, Column> compensations(Request request, int rows) {
         IntToDoubleFunction delays = numbers(request, "delay_minutes");
         IntToDoubleFunction distances = numbers(request, "distance_miles");
@@ -89,7 +89,7 @@ public final class Rules {
         return true;
     }
 
-    /** The rows of an argument, read where they lie; a single number holds for all rows (C-6). */
+    /** The rows of an argument, read where they lie; a single number holds for all rows. */
     private static IntToDoubleFunction numbers(Request request, String name) {
         if (!(request.arguments().get(name) instanceof Column column)) {
             double all = request.get(name, Double.class);

@@ -13,7 +13,7 @@ import speed.wire.Block;
 import speed.wire.Names;
 
 /**
- * A directory held open, so that replacing its path changes nothing (L-10).
+ * A directory held open, so that replacing its path changes nothing.
  *
  * <p>What others may have put there is opened with care: no link is followed, nothing blocks, owners are checked.
  * A file that was made by somebody else is refused unless it is regular, has one name, and an expected owner.
@@ -93,7 +93,7 @@ final class Directory implements Closeable {
         return slash < 0 ? "." : path.substring(0, slash + 1);
     }
 
-    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
+    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
     private static boolean isGroups(String path) throws PosixException {
         return Posix.status(Posix.AT_FDCWD, path + "/.").isShared();
     }

@@ -100,7 +100,7 @@ public final class Posix {
         return Libc.getpid();
     }
 
-    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
+    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
     public static long monotonicNanos() {
         return System.nanoTime() + MONOTONIC_OFFSET;
     }
@@ -109,12 +109,12 @@ public final class Posix {
         return monotonicNanos() / 1_000_000;
     }
 
-    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept (S-4). */
+    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept. */
     public static long bootMs() {
         return clock(CLOCK_BOOTTIME) / 1_000_000;
     }
 
-    /** Whether a process exists that only another user may signal. */
+    /** Whether a process exists that only another user may signal. */
     static boolean isForeignProcess(long pid) {
         return pid <= Integer.MAX_VALUE && Libc.kill((int) pid, 0) < 0 && Native.getLastError() == PosixException.EPERM;
     }
@@ -328,7 +328,7 @@ public final class Posix {
 
     /**
      * Renames. Only this process uses the temporary name. A network filesystem may repeat a request that was carried
-     * out, and report the failure of the repetition: opening the old name tells (L-24).
+     * out, and report the failure of the repetition: opening the old name tells.
      *
      * @throws UnclearRenameException when it could not be found out whether it took place
      */

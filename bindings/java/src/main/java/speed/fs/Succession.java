@@ -7,7 +7,7 @@ import speed.wire.Cursor;
 import speed.wire.Limits;
 import speed.wire.SegmentId;
 
-/** Where a former process stopped reading a lane, and what it may have handled already (L-15). */
+/** Where a former process stopped reading a lane, and what it may have handled already. */
 final class Succession {
     private final LaneFiles files;
     private final LaneCounts counts;

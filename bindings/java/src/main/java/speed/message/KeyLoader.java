@@ -6,7 +6,7 @@ import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
 import speed.wire.SodiumArrays;
 
-/** The bytes of M-26 as keys of a library. */
+/** Makes keys of a library from the bytes of a record. */
 final class KeyLoader {
     private KeyLoader() {}
 

@@ -6,7 +6,7 @@ import java.util.Map;
 import speed.errors.KeyRefusedException;
 
 /**
- * One key of messages, with its bounds (M-26). Immutable; its text form shows id and algorithm only.
+ * One key of messages, with its bounds. Immutable; its text form shows id and algorithm only.
  *
  * <pre>{@code
  * MessageKey signing = MessageKey.parse(Files.readString(path));  // what `speed keys` writes
@@ -55,7 +55,7 @@ public final class MessageKey {
     }
 
     /**
-     * The key of one record of M-26.
+     * The key of one record, as {@code speed keys} writes it.
      *
      * @param json an object with {@code id}, {@code algorithm}, {@code secret} or {@code public}, and bounds
      * @return the key
@@ -85,7 +85,7 @@ public final class MessageKey {
     /**
      * The key of a record that was read already, such as by another library for JSON.
      *
-     * @param fields those of M-26
+     * @param fields those of such a record
      * @return the key
      * @throws KeyRefusedException for a malformed one
      */
@@ -128,7 +128,7 @@ public final class MessageKey {
     }
 
     /**
-     * The record of M-26. It holds the secret, if this does.
+     * The record, as {@link #parse} reads it. It holds the secret, if this does.
      *
      * @return one JSON object
      */

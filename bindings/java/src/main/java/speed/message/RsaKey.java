@@ -17,7 +17,7 @@ import javax.crypto.spec.OAEPParameterSpec;
 import javax.crypto.spec.PSource;
 import speed.errors.WeakAlgorithmException;
 
-/** RSA-OAEP with SHA-256 throughout, by the JDK (M-19, M-22). The secret is null where only the public part is known. */
+/** RSA-OAEP with SHA-256 throughout, by the JDK. The secret is null where only the public part is known. */
 record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements LoadedKey.Kem {
     private static final byte[] NO_LABEL = {};
 

@@ -104,7 +104,7 @@ final class Arrival implements Job {
 
     // --- how often it was begun ---
 
-    /** It is begun once more; one that came again is counted where the next process finds it (L-25). */
+    /** It is begun once more; one that came again is counted where the next process finds it. */
     int begin() {
         deliveries = received.redelivered() ? lane.begin(received.token()) : deliveries + 1;
         return deliveries;

@@ -35,14 +35,14 @@ import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
 /**
- * The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10, S-16).
+ * The caller's side: calls, pings, questions and acknowledgements that wait for an answer.
  * Thread-safe.
  *
  * <p>A request is entered into the table before it is written, so no answer can come too early. It ends exactly once:
  * by the answer, by its deadline, because the other node left, or because this node stops.
  */
 final class Calls {
-    /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
+    /** How long after the deadline the caller still waits for the server's own verdict. */
     private static final long GRACE_NANOS = 250_000_000;
     private static final long WARN_NANOS = 10_000_000_000L;
 
@@ -175,7 +175,7 @@ final class Calls {
         }
     }
 
-    /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
+    /** On a link with a segment size an ERROR under any of the request's sequences ends the call. */
     private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             if (!(outcome.error() instanceof NotAcknowledgedException)) {
@@ -212,7 +212,7 @@ final class Calls {
         }
     }
 
-    /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once (G-19). */
+    /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once. */
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
@@ -252,7 +252,7 @@ final class Calls {
 
     // --- what the protocol thread brings ---
 
-    /** Only the node that was asked can answer (S-6); what nobody waits for is counted. */
+    /** Only the node that was asked can answer; what nobody waits for is counted. */
     private void complete(Key key, String source, Outcome outcome) {
         if (context.pending.complete(key, source, outcome)) {
             return;

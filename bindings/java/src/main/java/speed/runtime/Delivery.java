@@ -19,7 +19,7 @@ import speed.wire.Names;
 import speed.wire.Values;
 
 /**
- * Received messages and events on their way to handlers and {@code receive} (S-5, S-11, S-17). Who is handled next is
+ * Received messages and events on their way to handlers and {@code receive}. Who is handled next is
  * the {@link WorkerPool}'s affair. What nothing in the program takes yet waits, uncommitted, until something does.
  * Thread-safe.
  */

@@ -16,8 +16,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 
 /**
- * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once (G-18 to
- * G-20). Thread-safe.
+ * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once. Thread-safe.
  */
 final class LargeSender {
     private static final Duration LONGEST = Duration.ofSeconds((long) Limits.RECONSTRUCTION_SECONDS);
@@ -45,7 +44,7 @@ final class LargeSender {
         }
     }
 
-    /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on (G-19). */
+    /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on. */
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);

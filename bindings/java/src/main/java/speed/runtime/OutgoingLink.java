@@ -32,7 +32,7 @@ import speed.wire.NodeId;
 import speed.wire.Sequence;
 
 /**
- * The link from this node to a target: one sequence, one lane, one ringer (L-2 to L-9, W-8). Thread-safe. At rest it holds
+ * The link from this node to a target: one sequence, one lane, one ringer. Thread-safe. At rest it holds
  * no file open.
  */
 final class OutgoingLink {
@@ -65,7 +65,7 @@ final class OutgoingLink {
     /** While senders wait for room: others queue up behind them, and urgent ones do not wait. */
     private volatile boolean isFull;
     private int targetGeneration;
-    /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
+    /** Cuts what goes out on a link that has a segment size; null on others. */
     private volatile Splitter splitter;
     private volatile boolean rests = true;
     private boolean hasEnded;
@@ -99,7 +99,7 @@ final class OutgoingLink {
         return transmit(load, track);
     }
 
-    /** Says that this node left, after everything else has ended. */
+    /** Says that this node left, after everything else has ended. */
     void sendNotice(byte[] notice) {
         lock.lock();
         try {
@@ -124,7 +124,7 @@ final class OutgoingLink {
         return cutting(load) != null;
     }
 
-    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same (G-18). */
+    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same. */
     private Splitter cutting(Load load) {
         boolean mayBeCut = load.type().mayCarry(EnvelopeType.SEGMENT) && (load.flags() & EnvelopeType.SEGMENT) == 0;
         Splitter ofLink = splitter;
@@ -238,7 +238,7 @@ final class OutgoingLink {
         return total;
     }
 
-    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending (L-3). */
+    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending. */
     private long append(Load load, int total, LongConsumer track) {
         Block block = room(total);
         long now = System.currentTimeMillis();
@@ -274,7 +274,7 @@ final class OutgoingLink {
 
     /**
      * Waits until the receiver has committed enough; the order of senders is kept, and each waits until its own deadline
-     * at most (L-6). Meanwhile the link is free for those that do not send.
+     * at most. Meanwhile the link is free for those that do not send.
      */
     private void awaitRoom(long bytes, Load load) {
         if (load.isUrgent()) {
@@ -321,7 +321,7 @@ final class OutgoingLink {
     }
 
     /**
-     * Makes the lane durable up to a counter (L-7). Who waits meanwhile shares the next flush; one that fails is told to
+     * Makes the lane durable up to a counter. Who waits meanwhile shares the next flush; one that fails is told to
      * all who appended before it, since a device tells of a loss only once.
      */
     private void sync(long wanted, int failedBefore) {
@@ -415,7 +415,7 @@ final class OutgoingLink {
         envelopes = null;
     }
 
-    /** What is being written is the last, but for the leave notice: a successor may fence off the rest (L-18). */
+    /** What is being written is the last, but for the leave notice: a successor may fence off the rest. */
     void end() {
         lock.lock();
         try {

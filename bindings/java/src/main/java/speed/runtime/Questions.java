@@ -6,7 +6,7 @@ import java.util.Map;
 import speed.errors.WireException;
 import speed.wire.EnvelopeType;
 
-/** What a node asks others about themselves (S-12). An odd answer is a WireException, never another failure. */
+/** What a node asks others about themselves. An odd answer is a WireException, never another failure. */
 final class Questions {
     private static final Duration TIMEOUT = Duration.ofSeconds(5);
 

@@ -168,7 +168,7 @@ final class Registrar {
         return true;
     }
 
-    /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20). */
+    /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended. */
     private void lookAtKeys() {
         String wrong = context.keys.look();
         if (wrong != null) {

@@ -12,7 +12,7 @@ import speed.fs.Received;
 import speed.wire.Sequence;
 import speed.wire.SpcHead;
 
-/** One accepted request until it is answered, by whoever takes the answer first (S-3, S-8). Thread-safe. */
+/** One accepted request until it is answered, by whoever takes the answer first. Thread-safe. */
 final class Running implements Job {
     private static final Log LOG = new Log("speed.spc");
 

@@ -27,7 +27,7 @@ import speed.wire.Entry;
 import speed.wire.Names;
 import speed.wire.NodeId;
 
-/** One running node: its parts, started in the order of R-5 and stopped in the order of R-15. */
+/** One running node: its parts, and the order in which they start and stop. */
 final class Runtime {
     private static final long READER_NANOS = 5_000_000_000L;
 
@@ -197,7 +197,7 @@ final class Runtime {
         return parts.pool().blocking(waiting);
     }
 
-    /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
+    /** Cuts all that goes to a target from now on; a size of 0 ends it. */
     public void cut(String target, int segmentSize, double parityRate) {
         parts.links().cut(target, segmentSize == 0 ? null : Splitter.ofLink(segmentSize, parityRate));
     }
@@ -255,7 +255,7 @@ final class Runtime {
         abort(reason);
     }
 
-    /** The name is lost: ends at once and writes nothing more. */
+    /** The name is lost: ends at once and writes nothing more. */
     private void abort(Supplier<SpeedException> reason) {
         end(reason);
         parts.links().shut();
@@ -286,7 +286,7 @@ final class Runtime {
         }
     }
 
-    /** Tells every node that this one wrote to and that still allows it; the registry tells the rest. */
+    /** Tells every node that this one wrote to and that still allows it; the registry tells the rest. */
     private void sayLeft() {
         byte[] notice = Control.encode(Map.of("op", "LEAVE"));
         for (OutgoingLink link : parts.links().all()) {

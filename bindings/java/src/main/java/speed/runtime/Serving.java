@@ -20,7 +20,7 @@ import speed.wire.SpcHead;
 import speed.wire.SpcResponse;
 
 /**
- * The serving side of SPC: the ten steps of S-3. The thread that reads lanes does the first two, and reads no more than
+ * The serving side of SPC: ten steps, as spc.md counts them. The thread that reads lanes does the first two, and reads no more than
  * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
  */
 final class Serving {
@@ -65,7 +65,7 @@ final class Serving {
         }
     }
 
-    /** Monotonic. On one boot no jump of the wall clock moves it (S-4). */
+    /** Monotonic. On one boot no jump of the wall clock moves it. */
     private static long deadline(SpcHead head) {
         boolean sameBoot = !head.bootId().isEmpty() && head.bootId().equals(ThisProcess.bootId());
         long left = sameBoot ? head.bootDeadlineMs() - Posix.bootMs() : head.deadlineMs() - System.currentTimeMillis();
@@ -85,13 +85,13 @@ final class Serving {
         }
     }
 
-    /** Step 2 failed: ACCESS_DENIED without looking at services. */
+    /** Step 2 failed: ACCESS_DENIED without looking at services. */
     void refuse(Lane lane, Received received) {
         String text = "'" + context.name() + "' does not allow '" + lane.source() + "'";
         reject(lane, received, "ACCESS_DENIED", text);
     }
 
-    /** Tells the caller of a request that was not accepted, if its id can be read (S-2). */
+    /** Tells the caller of a request that was not accepted, if its id can be read. */
     void reject(Lane lane, Received received, String code, String text) {
         String requestId = SpcHead.readableId(received.payload());
         if (requestId != null) {
@@ -100,7 +100,7 @@ final class Serving {
         }
     }
 
-    /** The caller withdraws requests: those that wait never begin, those that run are told (S-16). */
+    /** The caller withdraws requests: those that wait never begin, those that run are told. */
     void withdraw(String source, List<String> requestIds) {
         List<Running> ended = new ArrayList<>();
         for (String requestId : requestIds) {
@@ -121,7 +121,7 @@ final class Serving {
         return Response.error("WITHDRAWN", "the call was withdrawn while " + phase, Map.of("phase", phase));
     }
 
-    /** A caller left or died: nobody waits for its answers (T-8). */
+    /** A caller left or died: nobody waits for its answers. */
     void forget(String source) {
         for (Work<Job> work : pool.forget(source)) {
             Running one = (Running) work.item;
@@ -143,7 +143,7 @@ final class Serving {
         answer(late, timeout(late, "queued"));
     }
 
-    /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped (S-4). */
+    /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped. */
     void expireRunning(Running late) {
         Running.Phase phase = late.answer();
         if (phase != null) {
@@ -174,7 +174,7 @@ final class Serving {
     /** Steps 3 to 10. */
     private void serve(Running accepted) {
         if (accepted.cancellation.isCancelled()) {
-            answer(accepted, withdrawn("queued")); // looked at once more, between queue and start (T-10)
+            answer(accepted, withdrawn("queued")); // looked at once more, between queue and start
             return;
         }
         if (System.nanoTime() >= accepted.deadline) {

@@ -25,8 +25,8 @@ final class WorkerPool {
     private boolean calling;
     private boolean stopping;
     /**
-     * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in order
-     * (S-5), however their threads are scheduled.
+     * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in
+     * order, however their threads are scheduled.
      */
     private Work<Job> turn;
     private int draining;

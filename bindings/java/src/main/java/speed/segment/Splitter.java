@@ -4,7 +4,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
 import speed.wire.Limits;
 
-/** Cuts payloads into segments (G-3 to G-5). Keeps nothing between them; thread-safe. */
+/** Cuts payloads into segments. Keeps nothing between them; thread-safe. */
 public final class Splitter {
     /** Segments of a payload at most, where nobody said how large they are to be. */
     private static final int USUAL_SEGMENTS = 240;
@@ -135,7 +135,7 @@ public final class Splitter {
      *
      * @param payload as large as the shape says
      * @param shape with at most 255 segments
-     * @param hash of the payload (G-3)
+     * @param hash of the payload
      * @return data first; each is made when it is asked for
      */
     public static Iterable<Segment> cut(Source payload, Shape shape, byte[] hash) {

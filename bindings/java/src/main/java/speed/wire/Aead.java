@@ -1,7 +1,7 @@
 package speed.wire;
 
 /**
- * ChaCha20-Poly1305 (RFC 8439) under one key, applied to whole envelopes (W-7): the 88 header bytes, nonce
+ * ChaCha20-Poly1305 (RFC 8439) under one key, applied to whole envelopes: the 88 header bytes, nonce
  * included, are the associated data. libsodium where it can be loaded, else the JDK: the same bytes, slower.
  */
 interface Aead {

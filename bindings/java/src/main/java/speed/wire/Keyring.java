@@ -10,7 +10,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 
 /**
- * The accepted pre-shared keys; the first one seals (W-9 to W-12). Never shows a key. Thread-safe: they are replaced as a
+ * The accepted pre-shared keys; the first one seals. Never shows a key. Thread-safe: they are replaced as a
  * whole when they change, and who keeps what was derived from them compares the object of {@link #now}.
  */
 public final class Keyring {
@@ -29,7 +29,7 @@ public final class Keyring {
             registryKeys = this.keys.stream().map(key -> Hashes.hkdf(key, ascii("speed/1 registry"))).toList();
         }
 
-        /** The MAC key of entries to write with (W-11). */
+        /** The MAC key of entries to write with. */
         public byte[] registryKey() {
             return registryKeys.get(0);
         }
@@ -96,19 +96,19 @@ public final class Keyring {
         look.run();
     }
 
-    /** The public name of a key (W-9), as a big-endian number. */
+    /** The public name of a key, as a big-endian number. */
     public static long keyId(byte[] key) {
         return ByteBuffer.wrap(Hashes.sha256(ascii("speed/1 key id"), key)).getLong();
     }
 
-    /** The key of one link in one generation of its sender (W-10). */
+    /** The key of one link in one generation of its sender. */
     public static byte[] linkKey(byte[] key, NodeId source, NodeId target, int generation) {
         ByteBuffer info = ByteBuffer.allocate(12 + 2 * Limits.NODE_ID_BYTES + 8);
         info.put(ascii("speed/1 link")).put(source.bytes()).put(target.bytes()).putLong(generation);
         return Hashes.hkdf(key, info.array());
     }
 
-    /** MAC keys of the cursors and fences of one link, the one to write with first (W-11). */
+    /** MAC keys of the cursors and fences of one link, the one to write with first. */
     public List<byte[]> laneKeys(NodeId source, NodeId target) {
         return laneKeys(now, source, target);
     }
@@ -119,12 +119,12 @@ public final class Keyring {
         return keys.keys.stream().map(key -> Hashes.hkdf(key, info.array())).toList();
     }
 
-    /** MAC keys of entries, the one to write with first (W-11). */
+    /** MAC keys of entries, the one to write with first. */
     public List<byte[]> registryKeys() {
         return now.registryKeys;
     }
 
-    /** The key is chosen by its id, never by trial (W-12). */
+    /** The key is chosen by its id, never by trial. */
     Aead opening(long keyId, NodeId source, NodeId target, int generation) {
         return aead(linkKey(key(keyId), source, target, generation));
     }
@@ -134,18 +134,18 @@ public final class Keyring {
         return now.id();
     }
 
-    /** 16 bytes that tell nothing about a name without the key (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    /** 16 bytes that tell nothing about a name without the key. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] segmentsId(byte[] keyId, byte[] name) {
         byte[] mac = Hashes.hmac(Hashes.hkdf(key(keyId), ascii("speed/1 segments name")), name);
         return Arrays.copyOf(mac, Limits.NODE_ID_BYTES);
     }
 
-    /** The key of what a node keeps in segments (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    /** The key of what a node keeps in segments. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] segmentsKey(byte[] keyId, byte[] info) {
         return Hashes.hkdf(key(keyId), joined(ascii("speed/1 segments"), info));
     }
 
-    /** The key of a node's dead letters (S-18). UNKNOWN_KEY for one that is not in the ring. */
+    /** The key of a node's dead letters. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] deadLettersKey(byte[] keyId, NodeId node) {
         return Hashes.hkdf(key(keyId), joined(ascii("speed/1 dead letters"), node.bytes()));
     }

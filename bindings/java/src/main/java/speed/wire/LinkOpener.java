@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.WireException;
 
-/** Opens envelopes of one link, of any generation and any key of the ring (W-12). Not thread-safe. */
+/** Opens envelopes of one link, of any generation and any key of the ring. Not thread-safe. */
 public final class LinkOpener {
     private final Keyring keyring;
     private final NodeId source;
