@@ -11,6 +11,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.message.MessageSecurity;
 import speed.segment.SegmentLimits;
+import speed.wire.Given;
 import speed.wire.Limits;
 
 /**
@@ -38,7 +39,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
      * @return its settings, all with defaults
      */
     static Builder builder(String name) {
-        return new Builder(name);
+        return new Builder(Given.value("name", name));
     }
 
     /**
@@ -219,7 +220,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder root(Path path) {
-            root = path.toString();
+            root = Given.value("root", path).toString();
             return this;
         }
 
@@ -230,7 +231,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder key(Path path) {
-            key = path.toString();
+            key = Given.value("key", path).toString();
             return this;
         }
 
@@ -264,8 +265,8 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder lease(Duration newLease, Duration newHeartbeat) {
-            lease = newLease;
-            heartbeat = newHeartbeat;
+            lease = Given.timeout(newLease);
+            heartbeat = Given.timeout(newHeartbeat);
             return this;
         }
 
@@ -331,7 +332,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder namespace(String text) {
-            namespace = text;
+            namespace = Given.value("namespace", text);
             return this;
         }
 
@@ -342,7 +343,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder segmentLimits(SegmentLimits limits) {
-            segmentLimits = limits;
+            segmentLimits = Given.value("segmentLimits", limits);
             return this;
         }
 
@@ -353,7 +354,7 @@ public interface Node extends Caller, Messenger, Peers, AutoCloseable {
          * @return these settings
          */
         public Builder onError(OnError policy) {
-            onError = policy;
+            onError = Given.value("onError", policy);
             return this;
         }
 

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 import speed.message.Protection;
 import speed.message.SchemaReference;
+import speed.wire.Given;
 
 /**
  * How a message or event is sent, and its metadata. Immutable: each method returns other options. What the metadata may
@@ -44,6 +45,15 @@ public record SendOptions(
         SchemaReference schema,
         boolean unordered,
         boolean dropIfFull) {
+    /**
+     * Checks the timeout; one that is too long to be counted is for ever.
+     *
+     * @throws speed.errors.ConfigurationException for a timeout of null
+     */
+    public SendOptions {
+        timeout = Given.timeout(timeout);
+    }
+
     /** No acknowledgement, five seconds, no metadata but what every message has. */
     public static final SendOptions DEFAULT = new SendOptions(false, Duration.ofSeconds(5), "message", 0, 0, null, null,
             null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE, false, false);

@@ -18,6 +18,7 @@ import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
 import speed.wire.Entry;
+import speed.wire.Given;
 
 /** What a program holds of a {@link Runtime}. Thread-safe. */
 final class OpenNode implements Node {
@@ -70,7 +71,7 @@ final class OpenNode implements Node {
     @Override
     public void register(String service, Service implementation, ServiceOptions options) {
         checkOpen();
-        runtime.serving().services.register(service, implementation, options);
+        runtime.serving().services.register(Given.value("service", service), implementation, Given.value("options", options));
     }
 
     @Override
@@ -84,14 +85,26 @@ final class OpenNode implements Node {
     public Object call(
             String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
         checkOpen();
-        return runtime.calls().call(target, service, arguments, timeout, traceparent);
+        checkCall(target, service, arguments);
+        return runtime.calls().call(target, service, arguments, Given.timeout(timeout), traceparent);
     }
 
     @Override
     public CompletableFuture<Object> submit(
             String target, String service, Map<String, Object> arguments, Duration timeout) {
-        checkOpen();
-        return runtime.calls().submit(target, service, arguments, timeout, null);
+        try {
+            checkOpen();
+            checkCall(target, service, arguments);
+            return runtime.calls().submit(target, service, arguments, Given.timeout(timeout), null);
+        } catch (SpeedException failure) {
+            return CompletableFuture.failedFuture(failure);
+        }
+    }
+
+    private static void checkCall(String target, String service, Map<String, Object> arguments) {
+        Given.value("target", target);
+        Given.value("service", service);
+        Given.value("arguments", arguments);
     }
 
     // --- messages and events ---
@@ -99,7 +112,7 @@ final class OpenNode implements Node {
     @Override
     public String send(String target, Object payload, SendOptions options) {
         checkOpen();
-        return runtime.outbox().send(target, payload, options);
+        return runtime.outbox().send(Given.value("target", target), payload, Given.value("options", options));
     }
 
     @Override
@@ -111,7 +124,8 @@ final class OpenNode implements Node {
     @Override
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         checkOpen();
-        runtime.outbox().sendAll(target, payloads, options);
+        runtime.outbox().sendAll(
+                Given.value("target", target), Given.value("payloads", payloads), Given.value("options", options));
     }
 
     @Override
@@ -131,20 +145,20 @@ final class OpenNode implements Node {
     @Override
     public Message receive(Duration timeout) throws InterruptedException {
         checkOpen();
-        return runtime.delivery().receive(timeout);
+        return runtime.delivery().receive(Given.timeout(timeout));
     }
 
     @Override
     public Published publish(String topic, Object payload, SendOptions options) {
         checkOpen();
-        return runtime.outbox().publish(topic, payload, options);
+        return runtime.outbox().publish(Given.value("topic", topic), payload, Given.value("options", options));
     }
 
     @Override
     public void subscribe(String pattern, Consumer<Message> handler) {
         checkOpen();
         synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().subscribe(pattern, handler));
+            runtime.context().registration.subscribe(runtime.delivery().subscribe(Given.value("pattern", pattern), handler));
         }
     }
 
@@ -160,7 +174,9 @@ final class OpenNode implements Node {
     @Override
     public NodeInfo waitFor(String target, Duration timeout) {
         checkOpen();
-        return runtime.blocking(() -> awaited(target, timeout));
+        Given.value("target", target);
+        Duration longest = Given.timeout(timeout);
+        return runtime.blocking(() -> awaited(target, longest));
     }
 
     private NodeInfo awaited(String target, Duration timeout) {
@@ -182,18 +198,20 @@ final class OpenNode implements Node {
     @Override
     public void onLost(Consumer<SpeedException> handler) {
         checkOpen();
-        runtime.registrar().onLost(handler);
+        runtime.registrar().onLost(Given.value("handler", handler));
     }
 
     @Override
     public void onJoin(Consumer<NodeInfo> handler) {
         checkOpen();
+        Given.value("handler", handler);
         runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
     }
 
     @Override
     public void onLeave(Consumer<NodeInfo> handler) {
         checkOpen();
+        Given.value("handler", handler);
         runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
     }
 
@@ -206,25 +224,25 @@ final class OpenNode implements Node {
     @Override
     public Duration ping(String target) {
         checkOpen();
-        return runtime.questions().ping(target);
+        return runtime.questions().ping(Given.value("target", target));
     }
 
     @Override
     public List<String> services(String target) {
         checkOpen();
-        return runtime.questions().services(target);
+        return runtime.questions().services(Given.value("target", target));
     }
 
     @Override
     public Map<String, Object> info(String target) {
         checkOpen();
-        return runtime.questions().discover(target, "INFO");
+        return runtime.questions().discover(Given.value("target", target), "INFO");
     }
 
     @Override
     public Map<String, Object> stats(String target) {
         checkOpen();
-        return runtime.questions().discover(target, "STATS");
+        return runtime.questions().discover(Given.value("target", target), "STATS");
     }
 
     @Override
@@ -241,8 +259,9 @@ final class OpenNode implements Node {
 
     @Override
     public void close(Duration drain) {
+        Duration longest = Given.timeout(drain);
         if (closed.compareAndSet(false, true)) {
-            runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), drain);
+            runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), longest);
         }
     }
 
