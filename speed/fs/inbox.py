@@ -30,11 +30,12 @@ class Inbox:
     ``junk`` counts foreign things that were put aside.
     """
 
-    def __init__(self, root: str, name: str, generation: int, keyring: Keyring) -> None:
+    def __init__(self, root: str, name: str, generation: int, keyring: Keyring, *, ephemeral: bool = False) -> None:
         self._root = root
         self._name = name
         self._generation = generation
         self._keyring = keyring
+        self._ephemeral = ephemeral
         self._path = names.inbox_dir(root, name)
         self._listed_at = -1
         self._quarantine: Quarantine | None = None
@@ -108,6 +109,7 @@ class Inbox:
             self._generation,
             self._keyring,
             self.quarantine_store,
+            ephemeral=self._ephemeral,
         )
 
     def close(self) -> None:

@@ -40,6 +40,8 @@ class LaneReader:
         generation: int,
         keyring: Keyring,
         quarantine: Quarantine,
+        *,
+        ephemeral: bool = False,
     ) -> None:
         source_id, target_id = ids = names.node_id(source), names.node_id(target)
         self._files = LaneFiles(names.lane_dir(root, target, source), keyring.lane_keys(*ids), quarantine)
@@ -47,7 +49,7 @@ class LaneReader:
         self._keyring = keyring
         self._source = source
         self._quarantine = quarantine
-        self._envelopes = EnvelopeReader(source_id, target_id, keyring)
+        self._envelopes = EnvelopeReader(source_id, target_id, keyring, generation if ephemeral else 0)
         self._generation = generation
         self._fd = -1
         self._needed = 0

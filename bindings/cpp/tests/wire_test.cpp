@@ -125,7 +125,8 @@ TEST(Keys, derived_keys_are_those_of_w_9_to_w_11) {
     const NodeId target = node_id(item["target"].get<std::string>());
     EXPECT_EQ(to_hex(key_id_of(key)), item["key_id"].get<std::string>());
     EXPECT_EQ(to_hex(Keyring({key}).registry_keys()[0]), item["registry_key"].get<std::string>());
-    EXPECT_EQ(to_hex(link_key(key, source, target, item["generation"].get<std::uint32_t>())),
+    EXPECT_EQ(to_hex(link_key(key, source, target, item["generation"].get<std::uint32_t>(),
+                              item["target_life"].get<std::uint32_t>())),
               item["link_key"].get<std::string>());
     EXPECT_EQ(to_hex(lane_key(key, source, target)), item["lane_key"].get<std::string>());
   }

@@ -53,7 +53,7 @@ public final class LaneReader {
         this.files = files;
         this.buffer = buffer;
         counts = new LaneCounts();
-        opener = new LinkOpener(link.keyring(), sender, receiver);
+        opener = new LinkOpener(link.keyring(), sender, receiver, link.isEphemeral() ? link.generation() : 0);
         decoder = new LaneDecoder(sender, receiver, this::open);
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
