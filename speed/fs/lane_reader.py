@@ -19,10 +19,9 @@ from speed.fs.quarantine import Quarantine
 from speed.wire import names
 from speed.wire.cursor import Cursor, Unfinished
 from speed.wire.envelope import Header
-from speed.wire.limits import MAX_UNFINISHED
+from speed.wire.limits import MAX_QUARANTINED_BYTES, MAX_UNFINISHED
 from speed.wire.seal import Keyring
 
-_SAMPLE_BYTES = 1 << 20
 _LAZY_BYTES = 1 << 20
 
 
@@ -199,7 +198,7 @@ class LaneReader:
             return
         self._count(f"damaged_{damage.reason.lower()}")
         where = f"{self._source} {names.segment_name(*self._position[:2])}"
-        sample = data[: min(damage.end - damage.start, _SAMPLE_BYTES)]  # L-20
+        sample = data[: min(damage.end - damage.start, MAX_QUARANTINED_BYTES)]  # L-20
         self._quarantine.put(sample, where, damage.reason, damage.start)
 
     def _accept(self, items: Iterable[Opened | Damage], received: list[Received]) -> None:

@@ -103,7 +103,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=0, help="rounds of each scenario")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="share the rounds among N processes")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
-    parser.add_argument("--write", action="store_true", help="update the table of registry_spec/reliability.md")
+    parser.add_argument("--write", action="store_true", help="update the table of docs/explanation/reliability.md")
     parser.add_argument("--twice", action="store_true", help="play what failed once more; kept then, it is unsteady")
     parser.add_argument(
         "--ephemeral", action="store_true", help=f"ephemeral nodes among them: {', '.join(WITH_EPHEMERAL)}"

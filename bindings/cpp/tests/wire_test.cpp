@@ -210,12 +210,8 @@ TEST(Cursors, are_read_and_written_with_the_same_bytes_l_14) {
     const Bytes data = bytes_of(item["hex"]);
     const Cursor cursor = decode_cursor(data, keys);
     EXPECT_EQ(cursor, cursor_of(item["cursor"])) << what(item);
-    const Bytes first = encode_cursor(cursor, keys[0]);
-    const Bytes second = encode_cursor(cursor, keys[1]);
-    const auto begins_as = [&](const Bytes& mine) {
-      return mine.size() <= data.size() && std::equal(mine.begin(), mine.end(), data.begin());
-    };
-    EXPECT_TRUE(begins_as(first) || begins_as(second)) << what(item);
+    if (item.contains("only_read")) continue;
+    EXPECT_EQ(encode_cursor(cursor, keys[0]), data) << what(item);
   }
   for (const Json& item : lane.vectors["cursors_invalid"]) {
     EXPECT_EQ(refusal([&] { decode_cursor(bytes_of(item["hex"]), keys); }), "BAD_CURSOR") << what(item);
