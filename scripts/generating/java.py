@@ -37,8 +37,8 @@ def files(root: Path, tree: Tree, numbers: dict[str, Any]) -> Iterator[tuple[str
     package = (root / folder / "package-info.java").read_text()
     drawn = tree.drawn("Speed", name, " * ")
     yield f"{folder}/package-info.java", places.tree(package, name(tree.named("Speed")), " * ", drawn)
-    call = (root / folder / "CallException.java").read_text()
-    yield f"{folder}/CallException.java", places.region(call, "//", cases(tree))
+    call = (root / SOURCES / "core/CallErrors.java").read_text()
+    yield f"{SOURCES}/core/CallErrors.java", places.region(call, "//", cases(tree))
 
 
 def limits(numbers: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 import speed.wire.Names;
 
 /**
- * Who may write into a node's inbox, or call a service: grants and denials (A-1 to A-6). Denies everyone at first.
+ * Who may write into a node's inbox, or call a service: grants and denials. Denies everyone at first.
  *
  * <p>Thread-safe: readers take no lock, each change replaces one immutable state.
  */
@@ -29,7 +29,7 @@ public final class AccessPolicy {
     }
 
     /**
-     * Grants (A-2); with one invalid pattern nothing is granted.
+     * Grants; with one invalid pattern nothing is granted.
      *
      * @param patterns node names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
@@ -42,8 +42,14 @@ public final class AccessPolicy {
         rules = new Rules(table);
     }
 
-    /** The same, and the grants then in force are published; where that fails nothing was granted. */
-    synchronized void allow(Consumer<List<String>> publish, String... patterns) {
+    /**
+     * Grants and publishes; where that fails nothing was granted.
+     *
+     * @param publish given all grants that are then in force
+     * @param patterns node names, or families such as {@code etl.*}
+     * @throws speed.errors.InvalidNameException for a pattern that is neither
+     */
+    public synchronized void allow(Consumer<List<String>> publish, String... patterns) {
         Rules before = rules;
         allow(patterns);
         try {
@@ -55,7 +61,7 @@ public final class AccessPolicy {
     }
 
     /**
-     * Takes grants back; an exact name stays denied under a granted family (A-4).
+     * Takes grants back; an exact name stays denied under a granted family.
      *
      * @param patterns node names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
@@ -81,7 +87,7 @@ public final class AccessPolicy {
     }
 
     /**
-     * Whether a published grant covers a node, even if a denial excepts it (L-21).
+     * Whether a published grant covers a node, even if a denial excepts it.
      *
      * @param name of the node
      * @return true when it does
@@ -91,7 +97,7 @@ public final class AccessPolicy {
     }
 
     /**
-     * The grants in force, as published in the registry entry (A-2).
+     * The grants in force, as published in the registry entry.
      *
      * @return sorted patterns
      */
@@ -129,7 +135,7 @@ public final class AccessPolicy {
             return decision;
         }
 
-        /** The exact name first, then the longest family: etl.eu.1, etl.eu.*, etl.* (A-4). */
+        /** The exact name first, then the longest family: etl.eu.1, etl.eu.*, etl.*. */
         private boolean decide(String name) {
             Boolean rule = table.get(name);
             for (int end = name.lastIndexOf('.'); rule == null && end > 0; end = name.lastIndexOf('.', end - 1)) {

@@ -49,7 +49,7 @@ public interface Caller {
      * @param service name of the service
      * @param arguments by name
      * @param timeout the deadline, on both sides
-     * @param traceparent W3C trace context; null takes that of the request at hand (S-13)
+     * @param traceparent W3C trace context; null takes that of the request at hand
      * @return its result
      * @throws speed.errors.CallException what the other side reported
      * @throws speed.errors.DeliveryException when the request could not be handed over

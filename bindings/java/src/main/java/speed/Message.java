@@ -10,6 +10,7 @@ import speed.wire.MessageView;
  * One received message or event. {@link #done} finishes it; after a handler, and by the next receive, that is done
  * for you. Thread-safe.
  */
+@SuppressWarnings("exports") // some methods are for the node alone
 public final class Message {
     private final MessageView view;
     private final String source;
@@ -167,7 +168,7 @@ public final class Message {
     }
 
     /**
-     * Which of several senders is heard first (M-33).
+     * Which of several senders is heard first.
      *
      * @return 1 to 10; 5 when the sender said nothing
      */
@@ -203,7 +204,7 @@ public final class Message {
     }
 
     /**
-     * Who the publisher says it is; a {@link #signedBy} key proves it to who trusts that key (M-14).
+     * Who the publisher says it is; a {@link #signedBy} key proves it to who trusts that key.
      *
      * @return null if it does not say
      */
@@ -221,7 +222,7 @@ public final class Message {
     }
 
     /**
-     * The trusted key whose signature holds (M-17).
+     * The trusted key whose signature holds.
      *
      * @return a key id; null if there is no signature, or this node looks at none
      */
@@ -230,7 +231,7 @@ public final class Message {
     }
 
     /**
-     * The key with which this node opened the payload (M-21).
+     * The key with which this node opened the payload.
      *
      * @return a key id; null if it travelled in the clear
      */
@@ -239,7 +240,7 @@ public final class Message {
     }
 
     /**
-     * How sensitive the publisher says it is (M-28).
+     * How sensitive the publisher says it is.
      *
      * @return {@code public}, {@code internal}, {@code confidential} or {@code restricted}; empty if it does not say
      */
@@ -248,7 +249,7 @@ public final class Message {
     }
 
     /**
-     * Whether the publisher says that it holds personal data (M-28).
+     * Whether the publisher says that it holds personal data.
      *
      * @return false if it does not say
      */

@@ -31,7 +31,7 @@ public interface Messenger {
      * @param options acknowledgement, longest wait, metadata, progress
      * @return the message's id
      * @throws speed.errors.DeliveryException when it could not be handed over
-     * @throws speed.errors.MessageException when it cannot be protected as asked (M-16 to M-28)
+     * @throws speed.errors.MessageException when it cannot be protected as asked
      * @throws speed.errors.NotAcknowledgedException when it may or may not be handled
      * @throws speed.errors.SegmentsLostException when an acknowledgement was asked for and the receiver gave it up
      */
@@ -64,7 +64,7 @@ public interface Messenger {
     /**
      * Handles messages on the workers, in order for each sender. One handler a node.
      *
-     * @param handler where it throws, the node's policy says what becomes of the message ({@link NodeBuilder#onError})
+     * @param handler where it throws, the node's policy says what becomes of the message ({@link Node.Builder#onError})
      * @throws speed.errors.ConfigurationException for none, or a second one
      */
     void onMessage(Consumer<Message> handler);
@@ -84,7 +84,7 @@ public interface Messenger {
 
     /**
      * The next message; finishes the one returned before. What this node's security refuses is skipped, and logged; it was
-     * acknowledged when it came (M-18).
+     * acknowledged when it came.
      *
      * @param timeout longest wait
      * @return null when none came in time

@@ -1,16 +1,18 @@
 package speed;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.ServiceLoader;
 import java.util.function.Consumer;
+import speed.errors.ConfigurationException;
 import speed.errors.NodeClosedException;
 import speed.errors.SpeedException;
-import speed.errors.UnknownNodeException;
-import speed.runtime.Runtime;
-import speed.wire.Entry;
+import speed.message.MessageSecurity;
+import speed.segment.SegmentLimits;
+import speed.wire.Given;
+import speed.wire.Limits;
 
 /**
  * One participant: found by others under its name, reached by those it allows.
@@ -29,25 +31,15 @@ import speed.wire.Entry;
  * <p>All methods are thread-safe, and throw {@link NodeClosedException} once the node is closed. Threads are daemons:
  * they never keep a program alive.
  */
-public final class Node implements Caller, Messenger, Peers, AutoCloseable {
-    private static final Duration DRAIN = Duration.ofSeconds(10);
-    private static final long WAIT_NANOS = 10_000_000;
-
-    private final Runtime runtime;
-    private final AtomicBoolean closed = new AtomicBoolean();
-
-    Node(Runtime runtime) {
-        this.runtime = runtime;
-    }
-
+public interface Node extends Caller, Messenger, Peers, AutoCloseable {
     /**
      * Begins a node.
      *
-     * @param name unique among the live nodes of a root; 1 to 128 characters (W-1)
+     * @param name unique among the live nodes of a root; 1 to 128 characters
      * @return its settings, all with defaults
      */
-    public static NodeBuilder builder(String name) {
-        return new NodeBuilder(name);
+    static Builder builder(String name) {
+        return new Builder(Given.value("name", name));
     }
 
     /**
@@ -55,58 +47,40 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      *
      * @return as given
      */
-    public String name() {
-        return runtime.context().name();
-    }
+    String name();
 
     /**
      * How often this name was claimed, this time included.
      *
      * @return from 1
      */
-    public int generation() {
-        return runtime.context().generation;
-    }
+    int generation();
 
     // --- access ---
 
     /**
-     * Lets nodes write here; published before this returns (A-2). Where it throws, nothing was granted.
+     * Lets nodes write here; published before this returns. Where it throws, nothing was granted.
      *
      * @param patterns names, or families such as {@code etl.*}
      * @throws speed.errors.InvalidNameException for a pattern that is neither
      * @throws speed.errors.ConfigurationException when the registry entry has no room for so many
      */
-    public void allow(String... patterns) {
-        checkOpen();
-        synchronized (runtime) {
-            runtime.context().policy.allow(runtime.context().registration::allow, patterns);
-        }
-        runtime.lookAgain();
-    }
+    void allow(String... patterns);
 
     /**
-     * Takes grants back; envelopes not yet dispatched are discarded (A-4).
+     * Takes grants back; envelopes not yet dispatched are discarded.
      *
      * @param patterns names, or families
      * @throws speed.errors.InvalidNameException for a pattern that is neither
      */
-    public void deny(String... patterns) {
-        checkOpen();
-        synchronized (runtime) {
-            runtime.context().policy.deny(patterns);
-            runtime.context().registration.allow(runtime.context().policy.allowed());
-        }
-    }
+    void deny(String... patterns);
 
     /**
      * The grants in force.
      *
      * @return sorted patterns
      */
-    public List<String> allowed() {
-        return runtime.context().policy.allowed();
-    }
+    List<String> allowed();
 
     // --- services ---
 
@@ -118,19 +92,20 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ServiceExistsException when the name is in use here
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
-    public void register(String service, Service implementation) {
+    default void register(String service, Service implementation) {
         register(service, implementation, ServiceOptions.DEFAULT);
     }
 
     /**
-     * Offers a service to some nodes only (A-5).
+     * Offers a service to some nodes only.
      *
      * @param service its name
      * @param implementation what it does
      * @param allow names or families that may call it; they need this node's grant as well
      * @throws speed.errors.ServiceExistsException when the name is in use here
+     * @throws speed.errors.ConfigurationException when there is no implementation
      */
-    public void register(String service, Service implementation, List<String> allow) {
+    default void register(String service, Service implementation, List<String> allow) {
         register(service, implementation, new ServiceOptions(allow, false));
     }
 
@@ -143,231 +118,296 @@ public final class Node implements Caller, Messenger, Peers, AutoCloseable {
      * @throws speed.errors.ServiceExistsException when the name is in use here
      * @throws speed.errors.ConfigurationException when there is no implementation
      */
-    public void register(String service, Service implementation, ServiceOptions options) {
-        checkOpen();
-        runtime.serving().services.register(service, implementation, options);
-    }
+    void register(String service, Service implementation, ServiceOptions options);
 
     /**
      * Takes a service back.
      *
      * @param service its name
      */
-    public void unregister(String service) {
-        runtime.serving().services.unregister(service);
-    }
+    void unregister(String service);
 
-    // --- calls ---
-
-    @Override
-    public Object call(
-            String target, String service, Map<String, Object> arguments, Duration timeout, String traceparent) {
-        checkOpen();
-        return runtime.calls().call(target, service, arguments, timeout, traceparent);
-    }
-
-    @Override
-    public CompletableFuture<Object> submit(
-            String target, String service, Map<String, Object> arguments, Duration timeout) {
-        checkOpen();
-        return runtime.calls().submit(target, service, arguments, timeout, null);
-    }
-
-    // --- messages and events ---
-
-    @Override
-    public String send(String target, Object payload, SendOptions options) {
-        checkOpen();
-        return runtime.outbox().send(target, payload, options);
-    }
+    // --- the node itself ---
 
     /**
-     * Sends all payloads to a node in segments from now on: a bridge on the way has a small limit (G-18).
+     * Sends all payloads to a node in segments from now on, for a bridge on the way that has a small limit.
      *
      * @param target name of the node
      * @param segmentSize most bytes of a payload in one segment, a multiple of 64 with parity; 0 ends it
      * @param parityRate parity segments for each data segment, so that what the bridge loses is recovered; 0 for none
      * @throws speed.errors.ConfigurationException for a size or rate that cannot be used
      */
-    public void segment(String target, int segmentSize, double parityRate) {
-        checkOpen();
-        runtime.cut(target, segmentSize, parityRate);
-    }
-
-    @Override
-    public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
-        checkOpen();
-        runtime.outbox().sendAll(target, payloads, options);
-    }
-
-    @Override
-    public void onMessage(Consumer<Message> handler) {
-        checkOpen();
-        runtime.delivery().onMessage(handler);
-    }
-
-    @Override
-    public void onBatch(BatchHandler handler, String... topics) {
-        checkOpen();
-        synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().onBatch(handler, List.of(topics)));
-        }
-    }
-
-    @Override
-    public Message receive(Duration timeout) throws InterruptedException {
-        checkOpen();
-        return runtime.delivery().receive(timeout);
-    }
-
-    @Override
-    public Published publish(String topic, Object payload, SendOptions options) {
-        checkOpen();
-        return runtime.outbox().publish(topic, payload, options);
-    }
-
-    @Override
-    public void subscribe(String pattern, Consumer<Message> handler) {
-        checkOpen();
-        synchronized (runtime) {
-            runtime.context().registration.subscribe(runtime.delivery().subscribe(pattern, handler));
-        }
-    }
-
-    // --- other nodes ---
-
-    @Override
-    public List<NodeInfo> nodes() {
-        checkOpen();
-        return runtime.context().registry.liveEntries().stream().filter(entry -> !entry.isLeaving()).map(Node::info)
-                .toList();
-    }
-
-    @Override
-    public NodeInfo waitFor(String target, Duration timeout) {
-        checkOpen();
-        return runtime.blocking(() -> awaited(target, timeout));
-    }
-
-    private NodeInfo awaited(String target, Duration timeout) {
-        long deadline = System.nanoTime() + timeout.toNanos();
-        while (true) {
-            Entry entry = runtime.context().registry.live(target);
-            if (entry != null && !entry.isLeaving() && entry.grants(name())) {
-                return info(entry);
-            }
-            if (System.nanoTime() >= deadline || runtime.context().awaitStop(WAIT_NANOS)) {
-                checkOpen();
-                String why = entry == null ? "is not live"
-                        : entry.isLeaving() ? "is leaving" : "does not allow '" + name() + "'";
-                throw new UnknownNodeException("'" + target + "' " + why + " after " + timeout);
-            }
-        }
-    }
+    void segment(String target, int segmentSize, double parityRate);
 
     /**
      * Calls a handler, on a thread of its own, when the lease was lost: this node can do nothing more then.
      *
      * @param handler told why
      */
-    public void onLost(Consumer<SpeedException> handler) {
-        checkOpen();
-        runtime.registrar().onLost(handler);
-    }
-
-    @Override
-    public void onJoin(Consumer<NodeInfo> handler) {
-        checkOpen();
-        runtime.registrar().onJoin(entry -> handler.accept(info(entry)));
-    }
-
-    @Override
-    public void onLeave(Consumer<NodeInfo> handler) {
-        checkOpen();
-        runtime.registrar().onLeave(entry -> handler.accept(info(entry)));
-    }
-
-    @Override
-    public List<String> removeStale() {
-        checkOpen();
-        return runtime.context().registry.removeStale();
-    }
-
-    @Override
-    public Duration ping(String target) {
-        checkOpen();
-        return runtime.questions().ping(target);
-    }
-
-    @Override
-    public List<String> services(String target) {
-        checkOpen();
-        return runtime.questions().services(target);
-    }
-
-    @Override
-    public Map<String, Object> info(String target) {
-        checkOpen();
-        return runtime.questions().discover(target, "INFO");
-    }
-
-    @Override
-    public Map<String, Object> stats(String target) {
-        checkOpen();
-        return runtime.questions().discover(target, "STATS");
-    }
+    void onLost(Consumer<SpeedException> handler);
 
     /**
      * Counters of this node.
      *
      * @return by field name
      */
-    public Map<String, Object> stats() {
-        return runtime.introspection().answer("STATS", name());
-    }
-
-    // --- life ---
+    Map<String, Object> stats();
 
     /**
      * Whether the node can no longer be used: closed, or its name is lost.
      *
      * @return true for good
      */
-    public boolean isClosed() {
-        return runtime.context().hasEnded();
-    }
+    boolean isClosed();
 
     /**
-     * Leaves in order (R-15): stops accepting, finishes work in flight, removes the entry, tells others. From inside a
-     * service or handler it does not wait for that one, whose answer is then not sent.
+     * Leaves in order: stops accepting, finishes work in flight, removes the entry, tells others. Waits ten seconds for
+     * work in flight at most. From inside a service or handler it does not wait for that one, whose answer is then not
+     * sent.
      */
     @Override
-    public void close() {
-        close(DRAIN);
+    default void close() {
+        close(Duration.ofSeconds(10));
     }
 
     /**
-     * Leaves in order (R-15). Calling it again does nothing.
+     * Leaves in order. Calling it again does nothing.
      *
      * @param drain longest wait for work in flight
      */
-    public void close(Duration drain) {
-        if (closed.compareAndSet(false, true)) {
-            runtime.stop(() -> new NodeClosedException("node '" + name() + "' was closed"), drain);
+    void close(Duration drain);
+
+    /** Runs nodes. A program never needs it: {@link Builder#open} finds the one that this library brings. */
+    interface Engine {
+        /**
+         * Claims the name and starts the node.
+         *
+         * @param options its settings
+         * @return a running node
+         */
+        Node start(Options options);
+    }
+
+    /** The settings of a node, checked by {@link #open}. Not thread-safe. */
+    final class Builder {
+        private final String name;
+        private String root;
+        private String key;
+        private List<String> fabrics = List.of();
+        private List<String> allow = List.of();
+        private Duration lease = Duration.ofMillis((long) (Limits.LEASE_SECONDS * 1000));
+        private Duration heartbeat = Duration.ofMillis((long) (Limits.HEARTBEAT_SECONDS * 1000));
+        private int workers = 4;
+        private boolean durable;
+        private boolean polling;
+        private long laneBytes = Limits.LANE_WINDOW_BYTES;
+        private Integer openFiles;
+        private String namespace = "default";
+        private SegmentLimits segmentLimits = SegmentLimits.DEFAULT;
+        private OnError onError = OnError.DEAD_LETTER;
+        private int maxDeliveries = Limits.MAX_DELIVERIES;
+        private boolean ephemeral;
+        private MessageSecurity security;
+
+        private Builder(String name) {
+            this.name = name;
         }
-    }
 
-    private void checkOpen() {
-        runtime.context().checkOpen();
-    }
+        /**
+         * The communication directory; by default {@code $SPEED_ROOT}, else a directory of this user.
+         *
+         * @param path made if it is missing
+         * @return these settings
+         */
+        public Builder root(Path path) {
+            root = Given.value("root", path).toString();
+            return this;
+        }
 
-    private static NodeInfo info(Entry entry) {
-        return new NodeInfo(entry.name(), entry.generation(), entry.process().host(), entry.process().pid(),
-                entry.language(), entry.status(), entry.fabrics(), entry.allow(), entry.subscriptions());
-    }
+        /**
+         * The key file; by default {@code $SPEED_KEY}, else {@code speed.key} in the root.
+         *
+         * @param path an existing, private file
+         * @return these settings
+         */
+        public Builder key(Path path) {
+            key = Given.value("key", path).toString();
+            return this;
+        }
 
-    @Override
-    public String toString() {
-        return "Node " + name() + " generation " + generation() + (isClosed() ? " (closed)" : "");
+        /**
+         * Labels for listing and filtering; they decide nothing.
+         *
+         * @param labels any text
+         * @return these settings
+         */
+        public Builder fabrics(String... labels) {
+            fabrics = List.of(labels);
+            return this;
+        }
+
+        /**
+         * Grants to publish from the first moment, as {@link Node#allow} does later.
+         *
+         * @param patterns node names, or families such as {@code etl.*}
+         * @return these settings
+         */
+        public Builder allow(String... patterns) {
+            allow = List.of(patterns);
+            return this;
+        }
+
+        /**
+         * When a silent node counts as gone.
+         *
+         * @param newLease must exceed three heartbeats; default 30 s
+         * @param newHeartbeat default 5 s
+         * @return these settings
+         */
+        public Builder lease(Duration newLease, Duration newHeartbeat) {
+            lease = Given.timeout(newLease);
+            heartbeat = Given.timeout(newHeartbeat);
+            return this;
+        }
+
+        /**
+         * How many services run at once, and how many handlers; one more runs of both together, so that neither keeps the
+         * other from running.
+         *
+         * @param count 1 to 256; default 4
+         * @return these settings
+         */
+        public Builder workers(int count) {
+            workers = count;
+            return this;
+        }
+
+        /**
+         * Flushes to disk before a send returns, so that it survives a power cut; without it, it survives a killed process.
+         *
+         * @return these settings
+         */
+        public Builder durable() {
+            durable = true;
+            return this;
+        }
+
+        /**
+         * Polls instead of using bells; chosen by itself where the filesystem has none.
+         *
+         * @return these settings
+         */
+        public Builder polling() {
+            polling = true;
+            return this;
+        }
+
+        /**
+         * What may wait in a receiver's lane before a sender waits.
+         *
+         * @param bytes default 64 MiB
+         * @return these settings
+         */
+        public Builder laneBytes(long bytes) {
+            laneBytes = bytes;
+            return this;
+        }
+
+        /**
+         * How many files may be open for nodes that write here or are written to, however many there are: those of the node
+         * that was heard of longest ago are closed, and opened again when they are needed.
+         *
+         * @param count 1 or more; default: half of what the process may have ({@code ulimit -n}), at most 8192
+         * @return these settings
+         */
+        public Builder openFiles(int count) {
+            openFiles = count;
+            return this;
+        }
+
+        /**
+         * Written into the metadata of messages; isolates tenants or applications.
+         *
+         * @param text default {@code default}
+         * @return these settings
+         */
+        public Builder namespace(String text) {
+            namespace = Given.value("namespace", text);
+            return this;
+        }
+
+        /**
+         * What may be kept of payloads that come in segments.
+         *
+         * @param limits in total and of each sender
+         * @return these settings
+         */
+        public Builder segmentLimits(SegmentLimits limits) {
+            segmentLimits = Given.value("segmentLimits", limits);
+            return this;
+        }
+
+        /**
+         * What becomes of a message or event whose handler failed, or ended the process.
+         *
+         * @param policy default: it is a dead letter, which {@code speed dead} lists, shows and has tried again
+         * @return these settings
+         */
+        public Builder onError(OnError policy) {
+            onError = Given.value("onError", policy);
+            return this;
+        }
+
+        /**
+         * How often a message or event is begun at most, whose handling fails or ends the process each time.
+         *
+         * @param count 1 or more; default 5
+         * @return these settings
+         */
+        public Builder maxDeliveries(int count) {
+            maxDeliveries = count;
+            return this;
+        }
+
+        /**
+         * The name will not come back, as that of a worker for one job: nothing waits for the node when it is gone, and all
+         * that is left of it in the root is removed.
+         *
+         * @return these settings
+         */
+        public Builder ephemeral() {
+            ephemeral = true;
+            return this;
+        }
+
+        /**
+         * How messages are signed, encrypted and checked; without it none is, and none is opened.
+         *
+         * @param settings for all that is sent and received
+         * @return these settings
+         */
+        public Builder security(MessageSecurity settings) {
+            security = settings;
+            return this;
+        }
+
+        /**
+         * Claims the name and starts the node.
+         *
+         * @return a running node, to be closed
+         * @throws speed.errors.NameTakenException when a live node has the name
+         * @throws speed.errors.ConfigurationException when a setting, the root or the key file cannot be used
+         */
+        public Node open() {
+            Options options = new Options(name, root, key, fabrics, allow, lease, heartbeat, workers, durable, polling,
+                    laneBytes, openFiles, namespace, segmentLimits, onError, maxDeliveries, ephemeral, security);
+            return engine().start(options);
+        }
+
+        /** The one beside this interface, whatever class loader the program's thread has. */
+        private static Engine engine() {
+            return ServiceLoader.load(Engine.class, Engine.class.getClassLoader()).findFirst().orElseThrow(
+                    () -> new ConfigurationException("no engine is on the class path: META-INF/services of speed is missing"));
+        }
     }
 }

@@ -54,7 +54,7 @@ public interface Peers {
     void onLeave(Consumer<NodeInfo> handler);
 
     /**
-     * Removes the entries of nodes that are gone, never their claims (R-13).
+     * Removes the entries of nodes that are gone, never their claims.
      *
      * @return their names
      */
@@ -77,7 +77,7 @@ public interface Peers {
     List<String> services(String target);
 
     /**
-     * What a node says about itself: language, version, pid, fabrics, services (S-12).
+     * What a node says about itself: language, version, pid, fabrics, services.
      *
      * @param target name of the node
      * @return by field name
@@ -85,7 +85,7 @@ public interface Peers {
     Map<String, Object> info(String target);
 
     /**
-     * Counters of another node (S-12, S-14).
+     * Counters of another node.
      *
      * @param target name of the node
      * @return by field name

@@ -1,6 +1,6 @@
 package speed;
 
-/** Is told how far a payload has been sent (G-20). */
+/** Is told how far a payload has been sent. */
 @FunctionalInterface
 public interface Progress {
     /**

@@ -11,7 +11,7 @@ import speed.errors.InvalidArgumentsException;
  * @param service the name it was called by
  * @param arguments by name; values as {@link Node} describes them
  * @param caller authenticated name of the calling node
- * @param requestId {@code caller/number}, unique among all calls; keep it where an effect must not happen twice (S-8)
+ * @param requestId {@code caller/number}, unique among all calls; keep it where an effect must not happen twice
  * @param deadlineMs Unix ms after which nobody waits for the answer
  * @param traceparent W3C trace context, null if there is none
  * @param redelivered whether an earlier process of this name may have run it already; only of an idempotent service
@@ -43,7 +43,7 @@ public record Request(
     }
 
     /**
-     * An argument of the expected type. An integer is accepted for a {@code Double} (S-9); nothing else is converted.
+     * An argument of the expected type. An integer is accepted for a {@code Double}; nothing else is converted.
      *
      * @param <T> the expected type
      * @param name of the argument
@@ -64,7 +64,7 @@ public record Request(
     }
 
     /**
-     * The arguments that are columns; other arguments hold for all rows (C-6).
+     * The arguments that are columns; other arguments hold for all rows.
      *
      * @return columns of equally many rows by name, in the order of the arguments; maybe none
      * @throws InvalidArgumentsException when their numbers of rows differ
@@ -88,7 +88,7 @@ public record Request(
     }
 
     /**
-     * Refuses arguments that the service does not know (S-9).
+     * Refuses arguments that the service does not know.
      *
      * @param names all that it knows
      * @throws InvalidArgumentsException naming the unknown one

@@ -10,8 +10,8 @@ import speed.columns.Kind;
 import speed.errors.ExecutionFailedException;
 import speed.errors.InvalidArgumentsException;
 
-/** A service of one row that answers batches (C-6, C-7). See {@link Service#byRow}. */
-final class RowService implements Service {
+/** Answers a batch row by row, by what answers one row. See {@code Service.byRow}. */
+final class RowService {
     private static final Map<Class<?>, Kind> KINDS = Map.of(
             Long.class, Kind.INT64,
             Double.class, Kind.FLOAT64,
@@ -20,31 +20,32 @@ final class RowService implements Service {
             byte[].class, Kind.BINARY,
             java.time.Instant.class, Kind.TIMESTAMP);
 
-    private final Service row;
-
-    RowService(Service row) {
-        this.row = row;
+    /** What answers one row. */
+    interface Row {
+        Object answer(Request request) throws Exception;
     }
 
-    @Override
-    public Object invoke(Request request) throws Exception {
+    private RowService() {}
+
+    /** A column of answers to the columns of a request; one answer where it has none. */
+    static Object answer(Request request, Row row) throws Exception {
         Map<String, Column> batch = request.columns();
         if (batch.isEmpty()) {
-            return row.invoke(request);
+            return row.answer(request);
         }
         int rows = batch.values().iterator().next().rows();
         List<Object> answers = new ArrayList<>(rows);
         for (int number = 0; number < rows; number++) {
-            answers.add(answer(request, batch, number));
+            answers.add(answerOne(request, row, batch, number));
         }
         return Column.of(kindOf(answers), answers);
     }
 
-    private Object answer(Request request, Map<String, Column> batch, int number) {
+    private static Object answerOne(Request request, Row row, Map<String, Column> batch, int number) {
         Map<String, Object> arguments = new LinkedHashMap<>(request.arguments());
         batch.forEach((name, column) -> arguments.put(name, column.get(number)));
         try {
-            return row.invoke(request.withArguments(arguments));
+            return row.answer(request.withArguments(arguments));
         } catch (InvalidArgumentsException error) {
             throw new InvalidArgumentsException("row " + number + ": " + error.getMessage(), named(error.details(), number));
         } catch (Exception error) {

@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.function.Consumer;
 import speed.message.Protection;
 import speed.message.SchemaReference;
+import speed.wire.Given;
 
 /**
  * How a message or event is sent, and its metadata. Immutable: each method returns other options. What the metadata may
@@ -17,7 +18,7 @@ import speed.message.SchemaReference;
  * @param ttlSeconds after which it is expired, 0 for never
  * @param correlationId ties an answer to its question, may be null
  * @param causalityParent id of the message that caused this one, may be null
- * @param traceparent W3C trace context; null takes that of the request or message at hand (S-13)
+ * @param traceparent W3C trace context; null takes that of the request or message at hand
  * @param labels for metrics
  * @param baggage W3C baggage
  * @param extensions further fields; keys that begin with {@code x-} are free to use
@@ -44,6 +45,15 @@ public record SendOptions(
         SchemaReference schema,
         boolean unordered,
         boolean dropIfFull) {
+    /**
+     * Checks the timeout; one that is too long to be counted is for ever.
+     *
+     * @throws speed.errors.ConfigurationException for a timeout of null
+     */
+    public SendOptions {
+        timeout = Given.timeout(timeout);
+    }
+
     /** No acknowledgement, five seconds, no metadata but what every message has. */
     public static final SendOptions DEFAULT = new SendOptions(false, Duration.ofSeconds(5), "message", 0, 0, null, null,
             null, Map.of(), Map.of(), Map.of(), (written, total) -> {}, Protection.NONE, SchemaReference.NONE, false, false);
@@ -158,7 +168,7 @@ public record SendOptions(
     }
 
     /**
-     * Something that is told how far a payload has been sent (G-20).
+     * Something that is told how far a payload has been sent.
      *
      * @param newProgress called after each segment, or once for what needs none
      * @return such options
@@ -168,7 +178,7 @@ public record SendOptions(
     }
 
     /**
-     * Signed, encrypted or compressed (M-25); what no envelope holds (64 MiB) cannot be.
+     * Signed, encrypted or compressed; what no envelope holds (64 MiB) cannot be.
      *
      * @param newProtection what is done to the message
      * @return such options
@@ -178,7 +188,7 @@ public record SendOptions(
     }
 
     /**
-     * With the name of its payload's schema (M-29).
+     * With the name of its payload's schema.
      *
      * @param newSchema what the message says of it
      * @return such options

@@ -1,7 +1,7 @@
 package speed;
 
 /**
- * What a node offers to others (S-9). It must be thread-safe: it runs on the node's worker threads, several requests at
+ * What a node offers to others. It must be thread-safe: it runs on the node's worker threads, several requests at
  * a time.
  */
 @FunctionalInterface
@@ -18,12 +18,12 @@ public interface Service {
 
     /**
      * Makes a service of one row a service of batches too: columns among the arguments are handed to it row by row, and
-     * its answers make a column. The first row that fails ends the call; its number is the detail {@code row} (C-7).
+     * its answers make a column. The first row that fails ends the call; its number is the detail {@code row}.
      *
      * @param row answers one row with a value, or null
      * @return a service that answers a batch with a column, and a single call as before
      */
     static Service byRow(Service row) {
-        return new RowService(row);
+        return request -> RowService.answer(request, row::invoke);
     }
 }

@@ -76,7 +76,7 @@ class NodeLifeTest extends TwoNodes {
             billing.register("one", request -> 1);
             billing.register("one", request -> 2);
         });
-        NodeBuilder other = Node.builder("other").root(root.path()).key(root.path().resolve("speed.key"));
+        Node.Builder other = Node.builder("other").root(root.path()).key(root.path().resolve("speed.key"));
         assertThrows(ConfigurationException.class, () -> other.workers(0).open());
         assertThrows(ConfigurationException.class,
                 () -> other.workers(1).lease(Duration.ofSeconds(1), Duration.ofSeconds(1)).open());

@@ -28,11 +28,11 @@ public final class Column {
     }
 
     /**
-     * The column in the bytes of C-2, which must not be changed afterwards.
+     * Reads a column.
      *
-     * @param body as it travels
+     * @param body the bytes as they travel; not to be changed afterwards
      * @return the column over these bytes
-     * @throws speed.errors.WireException BAD_PAYLOAD if it breaks a rule of C-5
+     * @throws speed.errors.WireException BAD_PAYLOAD if they are no column
      */
     public static Column parse(byte[] body) {
         return new Column(body);
@@ -188,7 +188,7 @@ public final class Column {
     }
 
     /**
-     * The column as it travels (C-2).
+     * The column as it travels.
      *
      * @return a read-only view
      */

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Objects;
 import speed.errors.UnserialisableException;
 
-/** Makes the body of a column (C-2). */
+/** Makes the body of a column. */
 final class ColumnWriter {
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 

@@ -1,6 +1,6 @@
 package speed.columns;
 
-/** What the rows of a column are (C-3). The order is that of the numbers on the wire, from 1. */
+/** What the rows of a column are. The order is that of the numbers on the wire, from 1. */
 public enum Kind {
     /** Whole numbers of 64 bits; rows are Long. */
     INT64,

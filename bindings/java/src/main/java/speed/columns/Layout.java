@@ -1,6 +1,6 @@
 package speed.columns;
 
-/** Sizes of the parts of a body (C-2, C-4). */
+/** Sizes of the parts of a body. */
 final class Layout {
     static final int HEADER_BYTES = 8;
     static final int DECIMAL_BYTES = 16;

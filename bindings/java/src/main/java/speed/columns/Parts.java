@@ -6,7 +6,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import speed.errors.WireException;
 
-/** Where the parts of a body lie, found by checking it (C-5). */
+/** Where the parts of a body lie, found by checking it. */
 final class Parts {
     final Kind kind;
     final int precision;

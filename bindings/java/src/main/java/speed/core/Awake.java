@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** Which of many hold files open, in the order of their last use (L-26). Not thread-safe. */
+/** Which of many hold files open, in the order of their last use. Not thread-safe. */
 public final class Awake<K> {
     private final int most;
     private final Set<K> keys = new LinkedHashSet<>();

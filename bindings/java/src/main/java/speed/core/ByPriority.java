@@ -3,7 +3,7 @@ package speed.core;
 import java.util.Comparator;
 import java.util.PriorityQueue;
 
-/** Items that may run: the highest priority first, those of one priority as they came (M-33). Not thread-safe. */
+/** Items that may run: the highest priority first, those of one priority as they came. Not thread-safe. */
 public final class ByPriority<T> {
     private record Place<T>(int priority, long number, T item) {}
 

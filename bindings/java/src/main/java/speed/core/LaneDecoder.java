@@ -10,7 +10,7 @@ import speed.wire.Limits;
 import speed.wire.NodeId;
 
 /**
- * Bytes of a lane to authenticated envelopes, sans-IO; finds the next one after damage (L-11, L-16).
+ * Bytes of a lane to authenticated envelopes, sans-IO; finds the next one after damage.
  *
  * <p>It keeps no bytes from one window to the next, so every split of a lane decodes equally. Not thread-safe.
  */
@@ -57,9 +57,9 @@ public final class LaneDecoder {
      *
      * @param length bytes of the block that count
      * @param base where they lie in the segment
-     * @param generation that of the segment's name (L-13)
+     * @param generation that of the segment's name
      * @param isFinal whether no byte will follow
-     * @param suspicious whether an incomplete envelope is checked for a lying length (L-16)
+     * @param suspicious whether an incomplete envelope is checked for a lying length
      */
     public record Window(Block data, int length, long base, int generation, boolean isFinal, boolean suspicious) {}
 
@@ -157,7 +157,7 @@ public final class LaneDecoder {
     }
 
     /**
-     * Where the damage that begins at {@code at} ends: the next place that may hold an envelope (L-16).
+     * Where the damage that begins at {@code at} ends: the next place that may hold an envelope.
      *
      * <p>A complete candidate must authenticate. An incomplete one ends the damage as well: it is judged when its
      * bytes are there. Without any, all bytes that cannot begin a header are damage.

@@ -3,13 +3,13 @@ package speed.core;
 import speed.errors.ConfigurationException;
 import speed.wire.Entry;
 
-/** Who holds a name: the verdict over another node's entry, and the owner's own lease. Times in ms. */
+/** Who holds a name: the verdict over another node's entry, and the owner's own lease. Times in ms. */
 public final class Lease {
     /** What an observer knows about a tenure. */
     public enum Verdict {
         LIVE,
         STALE,
-        /** Undecidable by clock or process: stale only when it stays unchanged for a whole lease. */
+        /** Undecidable by clock or process: stale only when it stays unchanged for a whole lease. */
         WATCH
     }
 
@@ -28,9 +28,9 @@ public final class Lease {
     }
 
     /**
-     * The lease must exceed three heartbeats: one late heartbeat must not cost the name (R-7).
+     * The lease must exceed three heartbeats: one late heartbeat must not cost the name.
      *
-     * @param late how long after a heartbeat another host may see it; it comes on top (R-21)
+     * @param late how long after a heartbeat another host may see it; it comes on top
      */
     public static void check(long lease, long heartbeat, long late) {
         if (heartbeat <= 0 || lease <= 3 * heartbeat) {
@@ -74,7 +74,7 @@ public final class Lease {
         return unchanged > entry.lease() ? Verdict.STALE : Verdict.WATCH;
     }
 
-    /** Whether the lease is lost or has run out; running out is final. */
+    /** Whether the lease is lost or has run out; running out is final. */
     public boolean mustStop(long now) {
         if (now - renewed > lease) {
             lost = true;

@@ -2,7 +2,7 @@ package speed.core;
 
 import speed.wire.Sequence;
 
-/** Sequence rules of one link on the receiving side: replay, gaps, generations (L-12, L-13). Not thread-safe. */
+/** Sequence rules of one link on the receiving side: replay, gaps, generations. Not thread-safe. */
 public final class LinkReceiver {
     /** What becomes of an authenticated envelope; the first two are accepted. */
     public enum Verdict {

@@ -4,7 +4,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import speed.wire.Harmless;
 
-/** A log of the library: what others wrote forges none of its lines (W-19). No other class has a logger. Thread-safe. */
+/** A log of the library: what others wrote forges none of its lines. No other class has a logger. Thread-safe. */
 public final class Log {
     private static final int MAX_VALUE_CHARACTERS = 4096;
 

@@ -11,7 +11,7 @@ import java.util.function.Supplier;
 import speed.errors.SpeedException;
 
 /**
- * Calls and acknowledgements that wait for an answer: each is completed exactly once (S-7). Thread-safe:
+ * Calls and acknowledgements that wait for an answer: each is completed exactly once. Thread-safe:
  * whoever takes a call out of the table completes it.
  */
 public final class PendingCalls {
@@ -59,7 +59,7 @@ public final class PendingCalls {
         }
     }
 
-    /** Hands the outcome to the caller that asked this node; false when nobody waits for it (S-6). */
+    /** Hands the outcome to the caller that asked this node; false when nobody waits for it. */
     public boolean complete(Key key, String source, Outcome outcome) {
         Call call = calls.get(key);
         return call != null && call.target.equals(source) && end(call, outcome);

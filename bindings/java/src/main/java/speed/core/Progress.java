@@ -8,14 +8,14 @@ import speed.wire.Cursor;
 import speed.wire.Limits;
 
 /**
- * Which envelopes of a lane are dispatched and which finished, as the cursor records it (L-14, L-15).
+ * Which envelopes of a lane are dispatched and which finished, as the cursor records it.
  *
  * <p>The position is the end of the last finished envelope, with the unfinished ones before it listed: one slow
  * request neither holds back the lane nor makes a crash repeat what was finished after it. Sequences come in
  * rising order, those of a predecessor's cursor first. Not thread-safe.
  */
 public final class Progress {
-    /** Unfinished envelopes with which a lane stands still (L-19). */
+    /** Unfinished envelopes with which a lane stands still. */
     static final int MAX_IN_HAND = Limits.MAX_IN_HAND;
 
     private final Map<Long, Token> pending = new LinkedHashMap<>();
@@ -35,7 +35,7 @@ public final class Progress {
         return pending.size();
     }
 
-    /** Whether so much is unfinished, by number or by bytes, that nothing more is read (L-19). */
+    /** Whether so much is unfinished, by number or by bytes, that nothing more is read. */
     public boolean isFull() {
         return pending.size() >= MAX_IN_HAND || pendingBytes > Limits.MAX_UNFINISHED_BYTES;
     }
@@ -45,7 +45,7 @@ public final class Progress {
         return tail;
     }
 
-    /** Takes over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet (L-15). */
+    /** Takes over an envelope that the predecessor's cursor lists as unfinished; its end is not known yet. */
     public Token redispatched(Cursor.Unfinished entry) {
         Token token = new Token(entry.sequence(), entry.segment(), entry.offset(), entry.offset(), 0);
         pending.put(token.sequence, token);
@@ -87,7 +87,7 @@ public final class Progress {
         }
     }
 
-    /** The cursor to commit; a 65th unfinished envelope moves the position back to its start (L-14). */
+    /** The cursor to commit; a 65th unfinished envelope moves the position back to its start. */
     public Cursor cursor(int receiverGeneration, boolean clean) {
         if (pending.isEmpty()) {
             return cursor(receiverGeneration, tail, tailSequence, List.of(), clean);

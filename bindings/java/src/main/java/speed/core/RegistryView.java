@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.TreeMap;
 import speed.wire.Entry;
 
-/** Joins and departures as differences between two readings of the registry. Owned by one thread. */
+/** Joins and departures as differences between two readings of the registry. Owned by one thread. */
 public final class RegistryView {
     /** A node appeared, or is gone; a new generation is both. The entry is the last one seen. */
     public record Event(Kind kind, Entry entry) {}

@@ -1,7 +1,7 @@
 package speed.core;
 
 /**
- * Items that wait to be fetched: in order for each sender, of different senders the highest priority first (M-33).
+ * Items that wait to be fetched: in order for each sender, of different senders the highest priority first.
  * Not thread-safe.
  */
 public final class SenderHeads<T> {

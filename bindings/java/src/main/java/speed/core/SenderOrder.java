@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.Queue;
 
 /**
- * Serial queues, one per sender: items of one sender run one after another, senders side by side (S-5).
+ * Serial queues, one per sender: items of one sender run one after another, senders side by side.
  * Thread-safe.
  */
 public final class SenderOrder<T> {

@@ -19,7 +19,7 @@ import speed.errors.ServiceExistsException;
 import speed.errors.ServiceNotFoundException;
 import speed.wire.Names;
 
-/** The services of one node: registration, checks, invocation (S-3, S-8, S-9). In memory only. Thread-safe. */
+/** The services of one node: registration, checks, invocation. In memory only. Thread-safe. */
 public final class ServiceTable {
     /** One row; without a policy whoever may write to the node may call. */
     private record Row(Service service, AccessPolicy policy, boolean idempotent) {
@@ -62,7 +62,7 @@ public final class ServiceTable {
         }
     }
 
-    /** Sorted names of the services that a node may call. */
+    /** Sorted names of the services that a node may call. */
     public List<String> names(String caller) {
         return rows.entrySet().stream()
                 .filter(row -> row.getValue().allows(caller)).map(Map.Entry::getKey).sorted().toList();

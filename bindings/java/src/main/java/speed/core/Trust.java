@@ -5,7 +5,7 @@ import java.nio.ByteOrder;
 import java.util.List;
 import java.util.Set;
 
-/** Whether only root and this user can change a directory, or a group that was asked for as well. */
+/** Whether only root and this user can change a directory, or a group that was asked for as well. */
 public enum Trust {
     TRUSTED,
     /** A root of several users: the members of its group can do all that its owner can. */

@@ -1,6 +1,6 @@
 package speed.errors;
 
-/** What was received in segments cannot be kept or read: the store is locked, full or damaged (G-14). */
+/** What was received in segments cannot be kept or read: the store is locked, full or damaged. */
 public final class SegmentStoreException extends DeliveryException {
     private static final long serialVersionUID = 1L;
 

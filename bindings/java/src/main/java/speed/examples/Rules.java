@@ -6,7 +6,6 @@ import java.util.Map;
 import java.util.function.IntPredicate;
 import java.util.function.IntToDoubleFunction;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.Request;
 import speed.columns.Column;
 import speed.columns.Kind;
@@ -62,7 +61,7 @@ public final class Rules {
         return Map.of("category", rule.category, "amount", rule.amount);
     }
 
-    /** Both columns of a batch; a flight of which anything is null gets nulls. The first bad row is named (C-7). */
+    /** Both columns of a batch; a flight of which anything is null gets nulls. The first bad row is named. */
     private static Map<String, Column> compensations(Request request, int rows) {
         IntToDoubleFunction delays = numbers(request, "delay_minutes");
         IntToDoubleFunction distances = numbers(request, "distance_miles");
@@ -90,7 +89,7 @@ public final class Rules {
         return true;
     }
 
-    /** The rows of an argument, read where they lie; a single number holds for all rows (C-6). */
+    /** The rows of an argument, read where they lie; a single number holds for all rows. */
     private static IntToDoubleFunction numbers(Request request, String name) {
         if (!(request.arguments().get(name) instanceof Column column)) {
             double all = request.get(name, Double.class);
@@ -144,7 +143,7 @@ public final class Rules {
      * @param names nodes or families that may call it, beside those in {@code $SPEED_ALLOW}
      */
     public static void main(String[] names) throws InterruptedException {
-        NodeBuilder settings = Node.builder(environment("SPEED_NODE", "rules"))
+        Node.Builder settings = Node.builder(environment("SPEED_NODE", "rules"))
                 .fabrics(list("SPEED_FABRICS"))
                 .workers(Integer.parseInt(environment("SPEED_WORKERS", "4")));
         try (Node node = settings.open()) {

@@ -70,7 +70,7 @@ public final class Shop {
         return arguments[Arrays.asList(arguments).indexOf(name) + 1];
     }
 
-    /** The last code in the text of a refusal; whoever passed it on wrote its own name before it (M-18). */
+    /** The last code in the text of a refusal; whoever passed it on wrote its own name before it. */
     private static String code(InvalidArgumentsException refused) {
         return Arrays.stream(refused.getMessage().split(": "))
                 .filter(word -> word.matches("[A-Z_]+")).reduce((first, second) -> second).orElse("no code");

@@ -8,7 +8,7 @@ import speed.wire.Limits;
 import speed.wire.NodeId;
 
 /**
- * The receiver's end of the wake-up FIFO (L-8): open read-write, so that it never sees end-of-file, and
+ * The receiver's end of the wake-up FIFO: open read-write, so that it never sees end-of-file, and
  * non-blocking. The holder of the protocol role drains; anybody may wake.
  */
 public final class Bell {
@@ -56,7 +56,7 @@ public final class Bell {
         }
     }
 
-    /** Source ids rung since the last drain; null asks for a scan of everything (L-9). */
+    /** Source ids rung since the last drain; null asks for a scan of everything. */
     public Set<NodeId> drain() throws PosixException {
         int length = Posix.read(descriptor, rung);
         if (length < 0) {

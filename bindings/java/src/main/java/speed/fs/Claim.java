@@ -9,7 +9,7 @@ import speed.wire.Block;
 import speed.wire.Keyring;
 import speed.wire.Names;
 
-/** Claims: files created with O_EXCL, so that exactly one process wins a generation of a name. */
+/** Claims: files created with O_EXCL, so that exactly one process wins a generation of a name. */
 final class Claim {
     private static final int MAX_BYTES = 4096;
     /** What is left of its mode: in the root of a group its members still read it. */
@@ -115,7 +115,7 @@ final class Claim {
         return null;
     }
 
-    /** Says that no entry follows this claim any more: an absent entry means a free name. */
+    /** Says that no entry follows this claim any more: an absent entry means a free name. */
     static void release(String root, String name, int generation) {
         try {
             String path = Names.claimPath(root, name, generation);
@@ -153,7 +153,7 @@ final class Claim {
         Posix.removeQuietly(Names.claimPath(root, name, generation));
     }
 
-    /** Removes lower claims; those that cannot be removed stay. */
+    /** Removes lower claims; those that cannot be removed stay. */
     static void removeOlder(String root, String name, int generation) {
         try (Directory claims = Directory.open(Names.claimsDirectory(root))) {
             claims.forEachName(file -> {

@@ -11,14 +11,14 @@ import speed.wire.Entry;
 import speed.wire.Json;
 
 /**
- * Who made a claim, as far as its file tells (R-4).
+ * Who made a claim, as far as its file tells.
  *
  * @param maker the process
  * @param lease in ms
  * @param made CLOCK_MONOTONIC ms of its boot when it was made, NOT_TOLD in a claim that does not tell
  * @param above what earlier lives up to this generation left is forgotten, NOT_TOLD in a claim that does not tell
- * @param ephemeral whether the name will not come back (R-25)
- * @param sweeps whether no node starts here: somebody removes what is left of the name (R-26)
+ * @param ephemeral whether the name will not come back
+ * @param sweeps whether no node starts here: somebody removes what is left of the name
  */
 public record Claimant(Entry.Process maker, long lease, long made, int above, boolean ephemeral, boolean sweeps) {
     static final int NOT_TOLD = -1;
@@ -33,13 +33,13 @@ public record Claimant(Entry.Process maker, long lease, long made, int above, bo
         return new Claimant(ThisProcess.identity(), lease, NOT_TOLD, NOT_TOLD, false, true);
     }
 
-    /** The same who claims now, after a former claimant (null for none), where so much was forgotten. */
+    /** The same who claims now, after a former claimant (null for none), where so much was forgotten. */
     Claimant after(Claimant former, int forgotten) {
         boolean wasEphemeral = former != null && former.ephemeral;
         return new Claimant(maker, lease, Posix.monotonicMs(), forgotten, sweeps ? wasEphemeral : ephemeral, sweeps);
     }
 
-    /** Whether a claim of this boot has stood a whole lease. */
+    /** Whether a claim of this boot has stood a whole lease. */
     boolean isExpired(long now) {
         return made >= 0 && now - made > lease;
     }

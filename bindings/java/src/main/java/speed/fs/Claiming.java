@@ -10,7 +10,7 @@ import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.Names;
 
-/** Winning a name: the next generation of it, once nobody holds it any more. */
+/** Winning a name: the next generation of it, once nobody holds it any more. */
 final class Claiming {
     private static final Log LOG = new Log("speed.registry");
     private static final int MAX_ATTEMPTS = 64;
@@ -28,7 +28,7 @@ final class Claiming {
     /**
      * Claiming a name.
      *
-     * @param late ms after a change on another host within which it is seen here (R-21)
+     * @param late ms after a change on another host within which it is seen here
      * @param waits whether it takes as long as may be needed to find out who has the name
      */
     Claiming(Registry registry, String name, long late, boolean waits) {
@@ -67,7 +67,7 @@ final class Claiming {
             return null;
         }
         boolean isWon = false;
-        try { // what was seen before was old, or was forgotten meanwhile: look again
+        try { // what was seen before was old, or was forgotten meanwhile: look again
             isWon = (newest == 0 || Claim.exists(root, name, newest)) && Claim.newest(root, name) == generation
                     && FloorFile.of(root, name, keyring) == floor;
         } finally {
@@ -86,7 +86,7 @@ final class Claiming {
         return former.ephemeral() && !Fences.hasUnopened(root, name) ? newest : former.above();
     }
 
-    /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */
+    /** Returns the entry once it is absent (null) or stale; an entry of another boot is watched for a lease. */
     private Entry waitUntilStale() {
         Registry.Judged first = registry.judge(name);
         Registry.Judged seen = first;
@@ -105,7 +105,7 @@ final class Claiming {
     }
 
     /**
-     * A claim without an entry: a starting node's, a dead one's, or one that left in order (R-5). Returns when it need
+     * A claim without an entry: a starting node's, a dead one's, or one that left in order. Returns when it need
      * not be respected any longer. One that says nothing may be just being written: it is read again.
      */
     private void respectClaim(int generation) throws PosixException {

@@ -8,7 +8,7 @@ import speed.core.Token;
 import speed.wire.Cursor;
 import speed.wire.SegmentId;
 
-/** Which envelopes of a lane are done, on disk: the cursor, and segments removed behind it (L-14). Not thread-safe. */
+/** Which envelopes of a lane are done, on disk: the cursor, and segments removed behind it. Not thread-safe. */
 final class Commits {
     private static final long LAZY_BYTES = 1 << 20;
 
@@ -29,7 +29,7 @@ final class Commits {
 
     /**
      * Publishes the first own cursor; those of former processes are of no use from then on. Without space for it, the
-     * one that this process goes on from tells its successor no longer of a clean end (L-15).
+     * one that this process goes on from tells its successor no longer of a clean end.
      */
     void takeOver(Cursor former) {
         if (write(progress.cursor(generation, false))) {
@@ -70,7 +70,7 @@ final class Commits {
         }
     }
 
-    /** Writes the cursor, then removes segments that nothing needs any more (L-14, L-17); false if it was not written. */
+    /** Writes the cursor, then removes segments that nothing needs any more; false if it was not written. */
     boolean commit() {
         Cursor cursor = progress.cursor(generation, false);
         boolean written = write(cursor);

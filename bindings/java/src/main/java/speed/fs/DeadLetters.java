@@ -14,7 +14,7 @@ import speed.wire.Names;
 import speed.wire.NodeId;
 
 /**
- * The dead letters of one node on disk: what it could not handle, kept sealed until somebody decides (S-18). A node and
+ * The dead letters of one node on disk: what it could not handle, kept sealed until somebody decides. A node and
  * an operator may use it side by side. Not thread-safe; StorageException where the filesystem fails.
  */
 public final class DeadLetters {

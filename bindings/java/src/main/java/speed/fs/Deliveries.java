@@ -8,7 +8,7 @@ import speed.wire.Cursor;
 import speed.wire.DeliveryCounts;
 
 /**
- * How often the messages of a lane that came again were begun, kept where the next process finds it (L-25). Not
+ * How often the messages of a lane that came again were begun, kept where the next process finds it. Not
  * thread-safe: the lane's lock guards it.
  */
 final class Deliveries {

@@ -13,14 +13,12 @@ import speed.wire.Block;
 import speed.wire.Names;
 
 /**
- * A directory held open, so that replacing its path changes nothing (L-10).
+ * A directory held open, so that replacing its path changes nothing.
  *
  * <p>What others may have put there is opened with care: no link is followed, nothing blocks, owners are checked.
  * A file that was made by somebody else is refused unless it is regular, has one name, and an expected owner.
  */
 final class Directory implements Closeable {
-    static final int PRIVATE_DIRECTORY = 0700;
-    static final int PRIVATE_FILE = 0600;
     private static final int SHARED_DIRECTORY = 02770;
     static final int SHARED_FILE = 0660;
     private static final int MODE_BITS = 07777;
@@ -95,7 +93,7 @@ final class Directory implements Closeable {
         return slash < 0 ? "." : path.substring(0, slash + 1);
     }
 
-    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
+    /** Whether a directory is one of a group root: then what is made in it is the group's as well. */
     private static boolean isGroups(String path) throws PosixException {
         return Posix.status(Posix.AT_FDCWD, path + "/.").isShared();
     }
@@ -127,7 +125,7 @@ final class Directory implements Closeable {
     private int openOrMakeHere(String name, int flags) throws PosixException {
         boolean shared = status().isShared();
         int file = Posix.open(descriptor, name, flags | Posix.O_CREAT | Posix.O_NOFOLLOW,
-                shared ? SHARED_FILE : PRIVATE_FILE);
+                shared ? SHARED_FILE : Posix.PRIVATE_FILE);
         try {
             if (shared) {
                 share(file, SHARED_FILE);

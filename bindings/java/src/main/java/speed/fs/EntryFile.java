@@ -6,7 +6,7 @@ import speed.wire.Block;
 import speed.wire.Limits;
 import speed.wire.Names;
 
-/** The file of an entry: read without trust, removed only while it is the one that was meant. */
+/** The file of an entry: read without trust, removed only while it is the one that was meant. */
 final class EntryFile {
     private EntryFile() {}
 
@@ -44,7 +44,7 @@ final class EntryFile {
         Posix.removeQuietly(aside);
     }
 
-    /** Gives an entry its name again, unless its owner has published a newer one by now. */
+    /** Gives an entry its name again, unless its owner has published a newer one by now. */
     private static void putBack(String aside, String path) {
         try {
             Posix.link(aside, path);

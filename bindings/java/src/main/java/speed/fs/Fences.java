@@ -9,7 +9,7 @@ import speed.wire.Names;
 import speed.wire.NodeId;
 import speed.wire.SegmentId;
 
-/** Fences: what a sender that lost its name writes afterwards is never accepted (L-18). */
+/** Fences: what a sender that lost its name writes afterwards is never accepted. */
 public final class Fences {
     private static final int MAX_NODES = 1 << 20;
     /** There is no lane, nothing that could be one, or none of ours: the directory is closed to this user. */

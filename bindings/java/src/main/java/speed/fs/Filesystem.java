@@ -12,9 +12,9 @@ import speed.errors.RootException;
 import speed.wire.Limits;
 
 /**
- * What kind of filesystem a root lies on, and whether FIFOs work there (L-7, L-22).
+ * What kind of filesystem a root lies on, and whether FIFOs work there.
  *
- * @param lateSeconds how long after a change on another host it may be seen here (R-21)
+ * @param lateSeconds how long after a change on another host it may be seen here
  */
 public record Filesystem(String kind, boolean isMemory, boolean isRemote, boolean supportsFifo, double lateSeconds) {
     private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs", "devtmpfs");

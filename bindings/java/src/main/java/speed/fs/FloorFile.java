@@ -7,7 +7,7 @@ import speed.wire.Floor;
 import speed.wire.Keyring;
 import speed.wire.Names;
 
-/** The file of the floor: read by who claims a name, raised by who forgets one. WireException if it is altered. */
+/** The file of the floor: read by who claims a name, raised by who forgets one. WireException if it is altered. */
 final class FloorFile {
     /** Who renews a lease waits for it. */
     private static final long LOCK_MS = 1_000;
@@ -25,7 +25,7 @@ final class FloorFile {
         return read(root, keyring.registryKeys()).of(name);
     }
 
-    /** Nothing of the lives of a name up to this generation is accepted any more (L-15). */
+    /** Nothing of the lives of a name up to this generation is accepted any more. */
     static int forgottenUpTo(String root, String name, Keyring keyring) throws PosixException {
         try {
             Claimant claimant = Claim.readNewest(root, name, keyring);

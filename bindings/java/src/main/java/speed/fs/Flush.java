@@ -3,7 +3,7 @@ package speed.fs;
 import java.nio.file.Path;
 
 /**
- * What makes all that was appended to a lane survive a power cut (L-7), on a descriptor of its own: others may append
+ * What makes all that was appended to a lane survive a power cut, on a descriptor of its own: others may append
  * while it runs. Any thread may run it, once.
  */
 public final class Flush {

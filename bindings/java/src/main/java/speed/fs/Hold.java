@@ -1,7 +1,7 @@
 package speed.fs;
 
 /**
- * A name that is held to remove what is left of it: nobody starts under it meanwhile (R-26). NameTakenException if it is
+ * A name that is held to remove what is left of it: nobody starts under it meanwhile. NameTakenException if it is
  * alive or starting, or nobody can tell at once.
  */
 final class Hold implements AutoCloseable {

@@ -13,7 +13,7 @@ import speed.wire.Limits;
 import speed.wire.Names;
 
 /**
- * The inbox of a node: one lane directory per sender, everything else put aside (L-1, L-20, L-21). Used by the
+ * The inbox of a node: one lane directory per sender, everything else put aside. Used by the
  * thread that holds the protocol role.
  */
 public final class Inbox {
@@ -117,12 +117,13 @@ public final class Inbox {
 
     /** Opens the lane of a sender for reading; LeaseLostException if this process was replaced. */
     public LaneReader lane(String sender) throws PosixException {
-        return LaneReader.open(new LaneReader.Link(root, sender, name, generation, keyring, isEphemeral), quarantine, buffer);
+        Link link = new Link(root, sender, name, generation, keyring, isEphemeral);
+        return LaneReader.open(link, quarantine, buffer);
     }
 
     /**
      * Removes the lane of a sender that will not come back, unless files came to it or went since a time; whether it was
-     * removed. It was read to the end after the sender was gone; nobody starts under that name meanwhile (L-27).
+     * removed. It was read to the end after the sender was gone; nobody starts under that name meanwhile.
      */
     public boolean removeLane(String sender, long changedAt, Registry registry) {
         try (Hold hold = new Hold(registry, sender)) {

@@ -10,7 +10,7 @@ import speed.wire.KeyFile;
 import speed.wire.Keyring;
 import speed.wire.Names;
 
-/** Reading key files; where root and key are looked for (W-14). */
+/** Reading key files; where root and key are looked for. */
 public final class KeyFiles {
     private KeyFiles() {}
 

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import speed.errors.KeyFileException;
 import speed.wire.Keyring;
 
-/** The key file of a running node: looked at again, and its keys taken, while the node goes on (W-20). Thread-safe. */
+/** The key file of a running node: looked at again, and its keys taken, while the node goes on. Thread-safe. */
 public final class KeySource {
     /** Between two looks that others can bring about: a stranger names as many keys as it likes. */
     private static final long PAUSE_NANOS = 1_000_000_000;

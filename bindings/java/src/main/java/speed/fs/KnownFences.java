@@ -6,7 +6,7 @@ import speed.core.Position;
 import speed.wire.Fence;
 import speed.wire.SegmentId;
 
-/** The fences ahead of a lane's position: how much of what was read counts (L-18). Not thread-safe. */
+/** The fences ahead of a lane's position: how much of what was read counts. Not thread-safe. */
 final class KnownFences {
     private final LaneFiles files;
     private final LaneCounts counts;

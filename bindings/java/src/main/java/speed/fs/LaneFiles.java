@@ -14,7 +14,7 @@ import speed.wire.Names;
 import speed.wire.SegmentId;
 
 /**
- * One lane directory as its receiver sees it: listing, segments, fences, the own cursor (L-10). Not thread-safe.
+ * One lane directory as its receiver sees it: listing, segments, fences, the own cursor. Not thread-safe.
  *
  * <p>It is held open, so that replacing its path changes nothing. At rest nothing is held open; what is done then opens it
  * again, and fails if another directory stands in its place by then.
@@ -93,7 +93,7 @@ final class LaneFiles {
         return listing;
     }
 
-    /** Whether every later change must show another time: the clock that stamps files has passed this one (L-18). */
+    /** Whether every later change must show another time: the clock that stamps files has passed this one. */
     static boolean isSettled(long modified) {
         long ahead = modified - Posix.fileClockNanos();
         return ahead < 0 || ahead > CLOCK_BACK_NANOS;
@@ -216,7 +216,7 @@ final class LaneFiles {
         Posix.close(directory().replace(Names.deliveriesName(generation), DeliveryCounts.encode(begun, mac)));
     }
 
-    /** Commits in place: one write, whole for every process (L-15). */
+    /** Commits in place: one write, whole for every process. */
     void writeCursor(Cursor cursor) throws PosixException {
         cursorKeys = mac.keys(); // before it is made: what changes in between is written again
         byte[] data = cursor.encode(mac);
@@ -234,7 +234,7 @@ final class LaneFiles {
         Posix.writeAt(cursorDescriptor, cursorBytes, data.length, 0);
     }
 
-    /** Whether the keys changed since the own cursor was written (W-20). */
+    /** Whether the keys changed since the own cursor was written. */
     boolean hasNewKeys() {
         return hasCursor && cursorKeys != mac.keys();
     }

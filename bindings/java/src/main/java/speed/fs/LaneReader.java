@@ -16,16 +16,12 @@ import speed.wire.Names;
 import speed.wire.NodeId;
 
 /**
- * The receiver's end of a lane: reading, checking, committing (L-10 to L-19). Not thread-safe: the lane's lock
+ * The receiver's end of a lane: reading, checking, committing. Not thread-safe: the lane's lock
  * guards it. Every byte is read into private memory first, so that nothing can change after it was verified.
  */
 public final class LaneReader {
     private static final int SAMPLE_BYTES = 1 << 20;
     private static final long NOTHING = -1;
-
-    /** Whose lane it is under a root; the generation is the receiver's, which may be ephemeral. */
-    public record Link(
-            String root, String source, String target, int generation, Keyring keyring, boolean isEphemeral) {}
 
     /** What a read brought, and whether more may wait. */
     public record Batch(List<Received> received, boolean more) {}
@@ -47,34 +43,34 @@ public final class LaneReader {
     private final Redelivery redelivery;
     private final Deliveries deliveries;
     private int needed;
-    /** Size of the segment when all that it held of an incomplete envelope was looked at (L-16). */
+    /** Size of the segment when all that it held of an incomplete envelope was looked at. */
     private long lookedAt = NOTHING;
 
     private LaneReader(Link link, LaneFiles files, ReadBuffer buffer) throws PosixException {
-        NodeId sender = NodeId.of(link.source);
-        NodeId receiver = NodeId.of(link.target);
-        source = link.source;
+        NodeId sender = NodeId.of(link.source());
+        NodeId receiver = NodeId.of(link.target());
+        source = link.source();
         this.files = files;
         this.buffer = buffer;
         counts = new LaneCounts();
-        opener = new LinkOpener(link.keyring, sender, receiver, link.isEphemeral ? link.generation : 0);
+        opener = new LinkOpener(link.keyring(), sender, receiver, link.isEphemeral() ? link.generation() : 0);
         decoder = new LaneDecoder(sender, receiver, this::open);
         Succession former = new Succession(files, counts, link);
         repeats = former.repeats();
         sequences = new LinkReceiver(former.cursor().lastSequence());
         progress = new Progress(former.start(), former.cursor().lastSequence());
-        commits = new Commits(files, counts, progress, link.generation);
+        commits = new Commits(files, counts, progress, link.generation());
         walk = new SegmentWalk(files, counts, former.start(), commits::committedGeneration);
         redelivery = new Redelivery(files, decoder, buffer, counts, progress);
         redelivery.add(former.cursor().unfinished(), repeats.isListUncertain());
-        deliveries = new Deliveries(files, counts, link.generation, former.cursor());
+        deliveries = new Deliveries(files, counts, link.generation(), former.cursor());
         commits.takeOver(former.cursor());
     }
 
-    /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out (L-15). */
+    /** Opens a lane where a former process stopped; an own cursor is published before anything is handed out. */
     static LaneReader open(Link link, Quarantine quarantine, ReadBuffer buffer) throws PosixException {
-        LaneMac mac = new LaneMac(link.keyring, NodeId.of(link.source), NodeId.of(link.target));
-        String path = Names.laneDirectory(link.root, link.target, link.source);
+        LaneMac mac = new LaneMac(link.keyring(), NodeId.of(link.source()), NodeId.of(link.target()));
+        String path = Names.laneDirectory(link.root(), link.target(), link.source());
         LaneFiles files = new LaneFiles(path, mac, quarantine);
         try {
             return new LaneReader(link, files, buffer);
@@ -88,7 +84,7 @@ public final class LaneReader {
         return counts;
     }
 
-    /** Whether more is handed out and not finished than a lane may have in hand (L-19). */
+    /** Whether more is handed out and not finished than a lane may have in hand. */
     public boolean isFull() {
         return progress.isFull();
     }
@@ -145,7 +141,7 @@ public final class LaneReader {
     /**
      * Takes what one read brings.
      *
-     * @param last whether the segment had a successor before this read, so that no byte follows what it brings (L-17)
+     * @param last whether the segment had a successor before this read, so that no byte follows what it brings
      */
     private Taken readWindow(List<Received> received, int limit, long now, boolean scan, boolean last)
             throws PosixException {
@@ -156,7 +152,7 @@ public final class LaneReader {
         lookedAt = NOTHING;
         int wanted = windowBytes(scan || last);
         int length = wanted == 0 ? 0 : walk.fill(buffer, wanted);
-        walk.lookIfDue(now); // after bytes were read and before they are accepted (L-18)
+        walk.lookIfDue(now); // after bytes were read and before they are accepted
         if (length == 0) {
             return new Taken(0, true);
         }
@@ -222,7 +218,7 @@ public final class LaneReader {
         walk.advance(scanned.consumed());
     }
 
-    /** Keeps damaged bytes with their reason; a torn tail was never acknowledged and is dropped (L-17). */
+    /** Keeps damaged bytes with their reason; a torn tail was never acknowledged and is dropped. */
     private void putAside(LaneDecoder.Damage damage, long base, boolean atEnd) {
         if (atEnd && damage.reason().equals("TRUNCATED")) {
             counts.count("torn_tails");
@@ -281,12 +277,12 @@ public final class LaneReader {
         deliveries.finish(token.sequence);
     }
 
-    /** Writes down what is done, and frees the space behind it (L-14, L-17); false if it could not be written. */
+    /** Writes down what is done, and frees the space behind it; false if it could not be written. */
     public boolean commit() {
         return commits.commit();
     }
 
-    /** How often a message that came again has been begun, this time included: written before it is (L-25). */
+    /** How often a message that came again has been begun, this time included: written before it is. */
     public int begin(Token token) {
         return deliveries.begin(token.sequence);
     }

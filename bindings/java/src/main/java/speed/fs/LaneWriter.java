@@ -11,7 +11,7 @@ import speed.wire.Names;
 import speed.wire.SegmentId;
 
 /**
- * The sender's end of a lane: whole envelopes appended to numbered segments (L-2 to L-7, L-23). Not thread-safe:
+ * The sender's end of a lane: whole envelopes appended to numbered segments. Not thread-safe:
  * the link's lock guards it.
  */
 public final class LaneWriter {
@@ -28,9 +28,9 @@ public final class LaneWriter {
     /**
      * How a lane is written.
      *
-     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of segments (L-6)
-     * @param renames whether each append becomes one complete segment, for filesystems without FIFOs (L-23)
-     * @param durable whether a segment is flushed before it is left (L-7)
+     * @param windowBytes bound of what is written and not yet committed by the receiver, beside that of segments
+     * @param renames whether each append becomes one complete segment, for filesystems without FIFOs
+     * @param durable whether a segment is flushed before it is left
      */
     public record Manner(long windowBytes, boolean renames, boolean durable) {}
 
@@ -63,7 +63,7 @@ public final class LaneWriter {
      *
      * @param ends where each of them ends in the block
      * @throws StorageException naming how many of them are in the lane for good: the counters of the others, and only
-     *     those, are used again (L-5)
+     *     those, are used again
      */
     public void append(Block envelopes, List<Integer> ends) {
         if (directory == null || System.nanoTime() - verified > VERIFY_NANOS) {
@@ -107,7 +107,7 @@ public final class LaneWriter {
         outstanding.add(new SegmentId(generation, segment), written);
     }
 
-    /** Creates the next free segment of this generation (L-2). */
+    /** Creates the next free segment of this generation. */
     private void openSegment() {
         while (descriptor < 0) {
             try {
@@ -125,7 +125,7 @@ public final class LaneWriter {
         created = true;
     }
 
-    /** Makes one complete segment appear at once (L-23). */
+    /** Makes one complete segment appear at once. */
     private void publish(Block batch, int length, int envelopes) {
         String name = Names.segmentName(generation, segment + 1);
         try {
@@ -142,8 +142,8 @@ public final class LaneWriter {
     }
 
     /**
-     * Whether so many more bytes may be written (L-6); the receiver's cursor is read only when not. Without room the
-     * next segment is begun before anybody waits: what was torn in the last one is free only behind it (L-5).
+     * Whether so many more bytes may be written; the receiver's cursor is read only when not. Without room the
+     * next segment is begun before anybody waits: what was torn in the last one is free only behind it.
      */
     public boolean hasRoom(long bytes) {
         if (directory == null) {
@@ -185,7 +185,7 @@ public final class LaneWriter {
         return null;
     }
 
-    /** What makes all that was appended survive a power cut (L-7). */
+    /** What makes all that was appended survive a power cut. */
     public Flush beginFlush() throws PosixException {
         Flush flush = new Flush(Posix.duplicate(descriptor), created ? path : null);
         created = false;
@@ -211,7 +211,7 @@ public final class LaneWriter {
                 + flushError.getMessage() + "; " + fix, 0);
     }
 
-    /** Makes or finds the lane directory; starts anew when it is another one than before (L-2). */
+    /** Makes or finds the lane directory; starts anew when it is another one than before. */
     private void verify() {
         verified = System.nanoTime();
         try {

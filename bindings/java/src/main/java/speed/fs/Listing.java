@@ -10,8 +10,8 @@ import speed.wire.Names;
 import speed.wire.SegmentId;
 
 /**
- * What lies in a lane directory: segments in order, fences, cursors and deliveries with the newest first, foreign names
- * (L-1).
+ * What lies in a lane directory: segments in order, fences, cursors and deliveries with the newest first, foreign
+ * names.
  */
 record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cursors, List<Integer> deliveries,
         List<String> foreign) {
@@ -49,8 +49,8 @@ record Listing(List<SegmentId> segments, List<Integer> fences, List<Integer> cur
     }
 
     /**
-     * A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again (L-15). Throws where the
-     * system failed: then it is neither missing nor damaged (L-10).
+     * A valid cursor, or null; a torn read (the writer is just rewriting it) is tried again. Throws where the
+     * system failed: then it is neither missing nor damaged.
      */
     static Cursor readCursor(Directory lane, int generation, LaneMac mac) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {

@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import speed.wire.SegmentId;
 
-/** Bytes written and not committed, per segment, in lane order (L-6). Not thread-safe. */
+/** Bytes written and not committed, per segment, in lane order. Not thread-safe. */
 final class Outstanding {
     private record Share(long size, long freed) {}
 

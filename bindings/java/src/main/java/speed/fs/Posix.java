@@ -22,6 +22,8 @@ import speed.wire.Block;
  */
 public final class Posix {
     static final int AT_FDCWD = -100;
+    static final int PRIVATE_DIRECTORY = 0700;
+    static final int PRIVATE_FILE = 0600;
     static final int O_RDONLY = 0;
     static final int O_WRONLY = 1;
     static final int O_RDWR = 2;
@@ -98,7 +100,7 @@ public final class Posix {
         return Libc.getpid();
     }
 
-    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
+    /** CLOCK_MONOTONIC: one clock for all processes of a boot. */
     public static long monotonicNanos() {
         return System.nanoTime() + MONOTONIC_OFFSET;
     }
@@ -107,12 +109,12 @@ public final class Posix {
         return monotonicNanos() / 1_000_000;
     }
 
-    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept (S-4). */
+    /** CLOCK_BOOTTIME: what CLOCK_MONOTONIC shows, and the time that the machine slept. */
     public static long bootMs() {
         return clock(CLOCK_BOOTTIME) / 1_000_000;
     }
 
-    /** Whether a process exists that only another user may signal. */
+    /** Whether a process exists that only another user may signal. */
     static boolean isForeignProcess(long pid) {
         return pid <= Integer.MAX_VALUE && Libc.kill((int) pid, 0) < 0 && Native.getLastError() == PosixException.EPERM;
     }
@@ -303,11 +305,11 @@ public final class Posix {
     }
 
     static void makeDirectory(String path) throws PosixException {
-        check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), Directory.PRIVATE_DIRECTORY), path);
+        check(Libc.mkdirat(AT_FDCWD, spelled(AT_FDCWD, path), PRIVATE_DIRECTORY), path);
     }
 
     static void makeFifo(String path) throws PosixException {
-        check(Libc.mkfifo(spelled(AT_FDCWD, path), Directory.PRIVATE_FILE), path);
+        check(Libc.mkfifo(spelled(AT_FDCWD, path), PRIVATE_FILE), path);
     }
 
     static void remove(int directory, String path, int flags) throws PosixException {
@@ -326,7 +328,7 @@ public final class Posix {
 
     /**
      * Renames. Only this process uses the temporary name. A network filesystem may repeat a request that was carried
-     * out, and report the failure of the repetition: opening the old name tells (L-24).
+     * out, and report the failure of the repetition: opening the old name tells.
      *
      * @throws UnclearRenameException when it could not be found out whether it took place
      */

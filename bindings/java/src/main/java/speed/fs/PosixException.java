@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.Set;
 
 /** A system call failed; the message is that of the operating system. */
-public sealed class PosixException extends IOException permits UnclearRenameException {
+public class PosixException extends IOException {
     private static final long serialVersionUID = 1L;
 
     public static final int EPERM = 1;

@@ -9,7 +9,7 @@ import speed.wire.Limits;
 import speed.wire.Names;
 
 /**
- * Where refused files and damaged bytes go: bounded in number and bytes, each with a reason (L-20). Used by the
+ * Where refused files and damaged bytes go: bounded in number and bytes, each with a reason. Used by the
  * thread that holds the protocol role.
  */
 public final class Quarantine {

@@ -4,7 +4,7 @@ import speed.wire.Block;
 import speed.wire.Header;
 
 /**
- * Memory that all lanes of a node are read into: private, before anything about the bytes is believed (L-10), and
+ * Memory that all lanes of a node are read into: private, before anything about the bytes is believed, and
  * used again, since fresh memory page-faults. Used by the one thread that holds the protocol role.
  */
 public final class ReadBuffer {

@@ -7,7 +7,7 @@ import speed.wire.Header;
  * One authentic envelope; the token finishes it.
  *
  * @param redelivered whether a former process may have handled it
- * @param uncertain whether it is marked because nothing is known about how far that process came (L-15)
+ * @param uncertain whether it is marked because nothing is known about how far that process came
  */
 public record Received(Header header, byte[] payload, boolean redelivered, boolean uncertain, Token token) {
     /** The same envelope, as if it had carried another payload. */

@@ -8,7 +8,7 @@ import speed.core.Progress;
 import speed.core.Token;
 import speed.wire.Cursor;
 
-/** What a former process had begun and not finished, as its cursor lists it: handed out first, marked (L-15). */
+/** What a former process had begun and not finished, as its cursor lists it: handed out first, marked. */
 final class Redelivery {
     private record Again(Cursor.Unfinished entry, Token token) {}
 

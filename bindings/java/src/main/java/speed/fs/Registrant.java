@@ -10,12 +10,12 @@ import speed.wire.Entry;
 import speed.wire.Names;
 
 /**
- * A process that wants a name: claiming it, then publishing its first entry, in the order of R-5.
+ * A process that wants a name: it claims the name, then publishes its first entry.
  *
  * @param lease in ms
  * @param heartbeat in ms
- * @param late ms after a change on another host within which it is seen here (R-21)
- * @param ephemeral whether the name will not come back (R-25)
+ * @param late ms after a change on another host within which it is seen here
+ * @param ephemeral whether the name will not come back
  */
 public record Registrant(Registry registry, String name, long lease, long heartbeat, long late,
         List<String> fabrics, List<String> allow, boolean ephemeral) {

@@ -13,7 +13,7 @@ import speed.wire.Keyring;
 import speed.wire.Names;
 
 /**
- * A node's own entry: publishing, heartbeats, leaving (R-5 to R-7, R-12 to R-15). Thread-safe by its own monitor;
+ * A node's own entry: publishing, heartbeats, leaving. Thread-safe by its own monitor;
  * no other lock is taken under it.
  */
 public final class Registration {
@@ -48,7 +48,7 @@ public final class Registration {
         return lease.mustStop(Posix.monotonicMs());
     }
 
-    /** LeaseLostException once the lease ran out; called before every write of an envelope, so it is quick. */
+    /** LeaseLostException once the lease ran out; called before every write of an envelope, so it is quick. */
     public void checkHeld() {
         if (isOver()) {
             throw lost("its lease ran out before it could be renewed");
@@ -56,7 +56,7 @@ public final class Registration {
     }
 
     /**
-     * Renews the lease: one write in place; nothing once the entry was removed (R-14). LeaseLostException when the name
+     * Renews the lease: one write in place; nothing once the entry was removed. LeaseLostException when the name
      * is another's.
      */
     public synchronized void heartbeat() throws PosixException {
@@ -108,12 +108,12 @@ public final class Registration {
         return shown.encode(keys, capacity);
     }
 
-    /** Whether the keys changed since the entry was written: a heartbeat mends that (W-20). */
+    /** Whether the keys changed since the entry was written: a heartbeat mends that. */
     public boolean hasNewKeys() {
         return keys != registry.keyring().now();
     }
 
-    /** Whether a path leads to this entry's file. */
+    /** Whether a path leads to this entry's file. */
     private boolean isAt(String place) {
         try {
             return Posix.status(Posix.AT_FDCWD, place).inode() == Posix.status(descriptor).inode();
@@ -160,7 +160,7 @@ public final class Registration {
         capacity = data.length;
     }
 
-    /** Leaves: removes the entry if it is still this one, releases the claim. */
+    /** Leaves: removes the entry if it is still this one, releases the claim. */
     public synchronized void remove() {
         if (descriptor < 0) {
             return;
@@ -174,7 +174,7 @@ public final class Registration {
         abandon();
     }
 
-    /** Leaves for good: the entry stays, stale for everybody, until it is swept. */
+    /** Leaves for good: the entry stays, stale for everybody, until it is swept. */
     public synchronized void expire() {
         try {
             update(Entry::expired);

@@ -16,12 +16,12 @@ import speed.wire.Keyring;
 import speed.wire.Limits;
 import speed.wire.Names;
 
-/** The registry of one root as one process sees it: entries as they are, their verdicts. Thread-safe. */
+/** The registry of one root as one process sees it: entries as they are, their verdicts. Thread-safe. */
 public final class Registry {
     /** A file read so soon after its mtime may have changed again under the same mtime (coarse clocks). */
     private static final long RACY_NANOS = 20_000_000;
     private static final int TORN_READS = 3;
-    /** How long what was seen counts as what is: a burst of sends looks once. */
+    /** How long what was seen counts as what is: a burst of sends looks once. */
     private static final long FRESH_NANOS = 1_000_000;
 
     /** An entry and whether it holds; both nothing (null, STALE) where there is no authentic one. */
@@ -95,7 +95,7 @@ public final class Registry {
 
     /**
      * The entry of a name as it is on disk now, live or stale; null if there is no authentic one. Throws where the
-     * system keeps from seeing it: then it is not absent (R-5).
+     * system keeps from seeing it: then it is not absent.
      */
     Entry read(String name) throws PosixException {
         Known found = lookNow(name);
@@ -115,7 +115,7 @@ public final class Registry {
                 : "no live node named '" + name + "' in " + root + ": start it, or see `speed nodes`";
     }
 
-    /** What cannot be seen now counts as it was seen last. */
+    /** What cannot be seen now counts as it was seen last. */
     private Known look(String name) {
         try {
             return lookNow(name);
@@ -133,7 +133,7 @@ public final class Registry {
         }
         if (!Entry.isCapacity(status.size())) {
             forget(name);
-            return new Known(status, true, null, keyring.now(), 0); // what it is not, its size tells: nothing to remember
+            return new Known(status, true, null, keyring.now(), 0); // what it is not, its size tells: nothing to remember
         }
         Known before = known.get(name);
         if (before != null && before.isStill(status) && before.keys == keyring.now()) {
@@ -179,7 +179,7 @@ public final class Registry {
         junk.remove(name);
     }
 
-    /** Entries, and of what is none so much that most registries are read once only. */
+    /** Entries, and of what is none so much that most registries are read once only. */
     private void remember(String name, Known now) {
         if (now.entry != null) {
             junk.remove(name);
@@ -204,7 +204,7 @@ public final class Registry {
         return entry;
     }
 
-    /** A heartbeat may be half written: an entry whose MAC fails is read again. */
+    /** A heartbeat may be half written: an entry whose MAC fails is read again. */
     private Entry tryEntry(String name, String path) throws PosixException {
         for (int attempt = 0; attempt < TORN_READS; attempt++) {
             try {
@@ -217,7 +217,7 @@ public final class Registry {
         return null;
     }
 
-    /** The entry of a name and whether it holds. */
+    /** The entry of a name and whether it holds. */
     public Judged judge(String name) {
         long now = Posix.monotonicMs();
         Known found = look(name);
@@ -234,7 +234,7 @@ public final class Registry {
     }
 
     /**
-     * The entry of a name if it was live and allowed the sender at most 1 ms ago (R-11). Null says only that somebody
+     * The entry of a name if it was live and allowed the sender at most 1 ms ago. Null says only that somebody
      * must look more closely before refusing.
      */
     public Entry granting(String name, String sender) {
@@ -265,7 +265,7 @@ public final class Registry {
         return entry == null || ThisProcess.isGone(entry.process());
     }
 
-    /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */
+    /** Entries of nodes that may be alive, sorted by name; StorageException where they cannot be listed. */
     public List<Entry> liveEntries() {
         List<Entry> entries = new ArrayList<>();
         Set<String> seen = new HashSet<>();
@@ -284,7 +284,7 @@ public final class Registry {
         return entries;
     }
 
-    /** Whether an entry has been stale for a lease. */
+    /** Whether an entry has been stale for a lease. */
     boolean isAbandoned(String name) {
         long now = Posix.monotonicMs();
         Known found = look(name);
@@ -318,7 +318,7 @@ public final class Registry {
     }
 
     /**
-     * Removes entries of nodes that are gone, never their claims (R-13); returns their names. Those of names that do not
+     * Removes entries of nodes that are gone, never their claims; returns their names. Those of names that do not
      * come back stay: all that is left of such a name goes together. StorageException where they cannot be listed.
      */
     public List<String> removeStale() {

@@ -14,7 +14,7 @@ import speed.errors.StorageException;
 import speed.wire.Names;
 
 /**
- * Watches the registry for joins and leaves from a thread of its own (R-16). Creations, moves and deletions are hints;
+ * Watches the registry for joins and leaves from a thread of its own. Creations, moves and deletions are hints;
  * a scan after the watch is set, and one on a timer, find the rest. Polls where the watch cannot be had.
  */
 public final class RegistryWatch {
@@ -30,7 +30,7 @@ public final class RegistryWatch {
 
     /**
      * Sets the watch, takes the first reading without telling of it, starts the thread; StorageException where the
-     * registry cannot be listed. Later the last reading counts while that fails (R-20).
+     * registry cannot be listed. Later the last reading counts while that fails.
      */
     public RegistryWatch(Registry registry, String threadName, Consumer<RegistryView.Event> changed) {
         this.registry = registry;

@@ -7,7 +7,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Header;
 
 /**
- * Which envelopes a dead process may have handled already (L-15). Messages and events of one sender are handled one
+ * Which envelopes a dead process may have handled already. Messages and events of one sender are handled one
  * at a time: of those that lay in the lane, only the first of each type can be repeated. Segments do not count: all of
  * them are marked.
  */
@@ -28,7 +28,7 @@ final class Repeats {
         all = true;
     }
 
-    /** Nothing is known about how far the former process came, not even which requests it began (S-8). */
+    /** Nothing is known about how far the former process came, not even which requests it began. */
     void knowNothing() {
         all = true;
         unknown = true;

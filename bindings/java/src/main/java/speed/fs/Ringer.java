@@ -5,7 +5,7 @@ import speed.wire.Limits;
 import speed.wire.NodeId;
 
 /**
- * A sender's end of another node's bell (L-9): opened write-only and non-blocking, so that a full bell never holds
+ * A sender's end of another node's bell: opened write-only and non-blocking, so that a full bell never holds
  * up the sender and a bell without a reader says so at once. Thread-safe.
  */
 public final class Ringer {

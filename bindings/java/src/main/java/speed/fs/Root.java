@@ -8,7 +8,7 @@ import speed.core.Trust;
 import speed.errors.RootException;
 import speed.wire.Names;
 
-/** A root is made private, and trusted only whole: with all that lies above it, and its registry. */
+/** A root is made private, and trusted only whole: with all that lies above it, and its registry. */
 final class Root {
     private static final int RIGHTS_OF_OTHERS = 077;
     private static final int OTHERS_WRITE = 002;

@@ -29,7 +29,7 @@ import speed.wire.NodeId;
 import speed.wire.PieceAead;
 
 /**
- * Which segments a node holds, of what, and which payloads are complete: a small SQLite file (G-14). All that tells
+ * Which segments a node holds, of what, and which payloads are complete: a small SQLite file. All that tells
  * anything is sealed; names are made with the key. The tables are those of the Python node, so that a name may move
  * from one language to the other. One process writes it. Not thread-safe. Every method may throw
  * SegmentStoreException.
@@ -64,7 +64,7 @@ final class SegmentIndex implements Closeable {
     /** Opens or makes it. The directory is private. */
     SegmentIndex(String path, String name, Keyring keyring, boolean durable) {
         this.node = NodeId.of(name).bytes();
-        this.keyring = keyring.frozen(); // it goes on with the key that it was opened with (W-20)
+        this.keyring = keyring.frozen(); // it goes on with the key that it was opened with
         database = translated(() -> DriverManager.getConnection("jdbc:sqlite:" + Path.of(path).toUri()));
         try {
             prepare(durable);

@@ -19,7 +19,7 @@ import speed.wire.Keyring;
 import speed.wire.Names;
 
 /**
- * The segments that a node received and not yet put together: sealed, beside an index (G-14). The segments of one
+ * The segments that a node received and not yet put together: sealed, beside an index. The segments of one
  * payload lie one after the other in a file, in sealed blocks that can be read each for itself. Not thread-safe;
  * {@link StoredShards} are for one thread each. Every method may throw SegmentStoreException.
  */

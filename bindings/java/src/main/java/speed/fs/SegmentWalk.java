@@ -8,10 +8,10 @@ import speed.wire.SegmentId;
 
 /**
  * Where the reader of a lane stands: its position, the segment open there, and what it knows of fences and newer
- * segments (L-10, L-17, L-18). Not thread-safe.
+ * segments. Not thread-safe.
  */
 final class SegmentWalk {
-    /** How old the knowledge of fences and newer segments may be when bytes are accepted; below any lease (L-18). */
+    /** How old the knowledge of fences and newer segments may be when bytes are accepted; below any lease. */
     private static final long LOOK_NANOS = 100_000_000;
     private static final long MAX_SEGMENT_BYTES =
             (long) Limits.LANE_WINDOW_BYTES + Limits.MAX_PAYLOAD_BYTES + Header.OVERHEAD;
@@ -105,7 +105,7 @@ final class SegmentWalk {
         }
     }
 
-    /** Goes to the next segment: all of this one was read, and nothing is written to it any more (L-17). */
+    /** Goes to the next segment: all of this one was read, and nothing is written to it any more. */
     void leave() throws PosixException {
         close();
         SegmentId successor = sureSuccessor();

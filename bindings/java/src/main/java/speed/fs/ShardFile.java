@@ -7,7 +7,7 @@ import speed.segment.Shards;
 import speed.wire.Block;
 import speed.wire.PieceAead;
 
-/** The file of one payload: segments in sealed blocks (G-14). Not thread-safe; the descriptor is not its own. */
+/** The file of one payload: segments in sealed blocks. Not thread-safe; the descriptor is not its own. */
 final class ShardFile {
     private static final int BLOCK_BYTES = Shards.COLUMN_UNIT;
     private static final int SEALED_BYTES = BLOCK_BYTES + PieceAead.OVERHEAD;

@@ -7,7 +7,7 @@ import speed.wire.Cursor;
 import speed.wire.Limits;
 import speed.wire.SegmentId;
 
-/** Where a former process stopped reading a lane, and what it may have handled already (L-15). */
+/** Where a former process stopped reading a lane, and what it may have handled already. */
 final class Succession {
     private final LaneFiles files;
     private final LaneCounts counts;
@@ -15,7 +15,7 @@ final class Succession {
     private final Cursor cursor;
 
     /** A newer process at the lane means that this one was replaced. */
-    Succession(LaneFiles files, LaneCounts counts, LaneReader.Link link) throws PosixException {
+    Succession(LaneFiles files, LaneCounts counts, Link link) throws PosixException {
         int generation = link.generation();
         this.files = files;
         this.counts = counts;
@@ -29,7 +29,7 @@ final class Succession {
         }
     }
 
-    private Cursor newestCursor(LaneReader.Link link) throws PosixException {
+    private Cursor newestCursor(Link link) throws PosixException {
         for (int former : files.listing().cursors()) {
             Cursor found = files.readCursor(former);
             if (found != null) {
@@ -42,7 +42,7 @@ final class Succession {
     }
 
     /** Where a lane without a cursor begins: with the first life above what was forgotten. */
-    private SegmentId firstSegment(LaneReader.Link link) throws PosixException {
+    private SegmentId firstSegment(Link link) throws PosixException {
         int above = FloorFile.forgottenUpTo(link.root(), link.source(), link.keyring());
         return files.segments().stream().filter(segment -> segment.generation() > above).findFirst()
                 .orElse(new SegmentId(above + 1, 0));

@@ -8,7 +8,7 @@ import speed.errors.NameTakenException;
 import speed.wire.Names;
 
 /**
- * What nodes that are gone left in a root, removed by whoever comes by (R-26, R-27). What cannot be done now, for which
+ * What nodes that are gone left in a root, removed by whoever comes by. What cannot be done now, for which
  * there is an exception, is done another time, from wherever it ended.
  */
 public final class Sweep {
@@ -93,7 +93,7 @@ public final class Sweep {
 
     // --- what to look at ---
 
-    /** Has the floor made by the first key, so that an older one can be retired. */
+    /** Has the floor made by the first key, so that an older one can be retired. */
     public static void sealFloor(Registry registry) throws PosixException {
         FloorFile.sealAnew(registry.root(), registry.keyring());
     }

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import speed.wire.Block;
 import speed.wire.Entry;
 
-/** Who this process is, and whether another one lives. */
+/** Who this process is, and whether another one lives. */
 public final class ThisProcess {
     private static final int GONE = -1;
     private static final int UNKNOWN = -2;

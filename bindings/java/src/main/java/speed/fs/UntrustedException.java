@@ -1,6 +1,6 @@
 package speed.fs;
 
-/** What was found on the way to a root or a key file, and the command that mends it, if one does. */
+/** What was found on the way to a root or a key file, and the command that mends it, if one does. */
 final class UntrustedException extends Exception {
     private static final long serialVersionUID = 1L;
 

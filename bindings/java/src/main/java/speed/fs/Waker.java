@@ -9,7 +9,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import speed.wire.Block;
 
-/** Waits until the own bell rings or the reader of another node's bell dies (L-9): one epoll object. */
+/** Waits until the own bell rings or the reader of another node's bell dies: one epoll object. */
 public final class Waker {
     private static final int ADD = 1;
     private static final int DELETE = 2;

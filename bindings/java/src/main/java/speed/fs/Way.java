@@ -8,7 +8,7 @@ import java.util.Deque;
 import java.util.List;
 import speed.core.Trust;
 
-/** The way to a root or a key file: each step of it is one that no other user can change. */
+/** The way to a root or a key file: each step of it is one that no other user can change. */
 final class Way {
     private static final int MAX_LINKS = 40; // as many as Linux follows
     private static final int SETGID = 02000;

@@ -9,7 +9,7 @@ import speed.errors.UnknownAlgorithmException;
 import speed.errors.WeakAlgorithmException;
 
 /**
- * The algorithms of the contract (M-17, M-19, M-24). A row is type, cipher, bytes of the encapsulated key or signature,
+ * The algorithms of the contract. A row is type, cipher, bytes of the encapsulated key or signature,
  * of the secret and of the public part (-1 where the key's own structure says it), and whether NIST approves it.
  */
 public enum Algorithm {
@@ -124,7 +124,7 @@ public enum Algorithm {
         return found;
     }
 
-    /** Returns it if a mode allows it, else WeakAlgorithmException (M-24). */
+    /** Returns it if a mode allows it, else WeakAlgorithmException. */
     Algorithm allowedBy(FipsMode mode) {
         if (mode == FipsMode.STRICT && !strict) {
             throw new WeakAlgorithmException(label + " is not approved by NIST, and the FIPS mode is strict");

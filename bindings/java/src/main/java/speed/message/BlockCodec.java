@@ -13,7 +13,7 @@ import java.util.Arrays;
 import speed.errors.CompressionException;
 
 /** One block of lz4 or snappy, or one frame of zstd: only this class names aircompressor. */
-final class BlockCodec implements Compression.Codec {
+final class BlockCodec implements Codec {
     private final String name;
     private final Compressor compressor;
     private final Decompressor decompressor;
@@ -56,6 +56,6 @@ final class BlockCodec implements Compression.Codec {
         } catch (MalformedInputException | IndexOutOfBoundsException | IllegalArgumentException broken) {
             throw new CompressionException("payload: is not " + name + " of " + size + " bytes");
         }
-        throw Compression.otherSize(size);
+        throw Codec.otherSize(size);
     }
 }

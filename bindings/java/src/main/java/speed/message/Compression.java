@@ -5,25 +5,13 @@ import speed.errors.NotAvailableException;
 import speed.wire.Limits;
 
 /**
- * Payloads compressed and decompressed, with a bound that holds before anything is allocated (M-23). gzip is the JDK's;
+ * Payloads compressed and decompressed, with a bound that holds before anything is allocated. gzip is the JDK's;
  * zstd, lz4 and snappy are those of aircompressor, which is optional.
  */
 final class Compression {
     static final String NONE = "none";
 
-    /** One encoding. */
-    interface Codec {
-        byte[] compress(byte[] data);
-
-        /** Exactly so many bytes, else CompressionException. */
-        byte[] decompress(byte[] data, int size);
-    }
-
     private Compression() {}
-
-    static CompressionException otherSize(int size) {
-        return new CompressionException("payload: does not decompress to the " + size + " bytes that it says");
-    }
 
     static byte[] compress(String encoding, byte[] data) {
         if (data.length > Limits.MAX_PAYLOAD_BYTES) {
@@ -41,7 +29,7 @@ final class Compression {
         return codec(encoding).decompress(data, (int) size);
     }
 
-    /** Whether payloads of this encoding are decompressed here; others are handed out as they are (M-9). */
+    /** Whether payloads of this encoding are decompressed here; others are handed out as they are. */
     static boolean isRead(String encoding) {
         return switch (encoding) {
             case "gzip", "zstd", "lz4", "snappy" -> true;

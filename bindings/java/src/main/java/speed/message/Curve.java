@@ -14,7 +14,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Set;
 
-/** Keys of Ed25519 and X25519 as 32 bytes (M-26); the JDK has them in DER, behind a fixed beginning (RFC 8410). */
+/** Keys of Ed25519 and X25519 as 32 bytes; the JDK has them in DER, behind a fixed beginning (RFC 8410). */
 enum Curve {
     ED25519("Ed25519", 0x70),
     X25519("X25519", 0x6e);
@@ -57,7 +57,7 @@ enum Curve {
         return generator.generateKeyPair().getPublic();
     }
 
-    /** Whether this point of Ed25519 has an order of 8 at most (M-26). */
+    /** Whether this point of Ed25519 has an order of 8 at most. */
     static boolean isOfSmallOrder(byte[] point) {
         byte[] bigEndian = new byte[BYTES];
         for (int i = 0; i < BYTES; i++) {

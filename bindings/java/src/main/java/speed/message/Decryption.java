@@ -11,7 +11,7 @@ import speed.wire.Encrypted.Recipient;
 import speed.wire.MessageView;
 
 /**
- * Opens the encrypted payload of one message (M-20 to M-22). EncryptionException, NoRecipientKeyException,
+ * Opens the encrypted payload of one message. EncryptionException, NoRecipientKeyException,
  * AlgorithmException, and KeyRefusedException for a key that is not for that message.
  */
 final class Decryption {

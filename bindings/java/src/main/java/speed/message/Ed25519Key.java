@@ -39,7 +39,7 @@ final class Ed25519Key implements LoadedKey.Signer {
         return signature.sign();
     }
 
-    /** The JDK ignores bytes behind the 64 of a signature, and takes an R of small order; neither holds here (M-17). */
+    /** The JDK ignores bytes behind the 64 of a signature, and takes an R of small order; neither holds here. */
     @Override
     public boolean holds(byte[] made, byte[] covered) {
         if (made.length != Algorithm.ED25519.outputBytes || Curve.isOfSmallOrder(Arrays.copyOf(made, POINT_BYTES))) {

@@ -10,7 +10,7 @@ import speed.errors.PayloadTooLargeException;
 import speed.wire.Encrypted;
 import speed.wire.Encrypted.Recipient;
 
-/** A payload encrypted for its readers, bound to the message that carries it (M-20 to M-22). */
+/** A payload encrypted for its readers, bound to the message that carries it. */
 final class Encryption {
     private static final int OAEP_OVERHEAD = 66;
     private static final byte[] NONE = {};
@@ -25,8 +25,8 @@ final class Encryption {
         Algorithm algorithm = commonAlgorithm(keys);
         List<String> ids = keys.stream().map(MessageKey::id).toList();
         byte[] bound = context.hash(algorithm, ids);
-        byte[] dataKey = KeyLoader.random(Algorithm.DATA_KEY_BYTES);
-        byte[] iv = KeyLoader.random(Algorithm.IV_BYTES);
+        byte[] dataKey = RandomBytes.of(Algorithm.DATA_KEY_BYTES);
+        byte[] iv = RandomBytes.of(Algorithm.IV_BYTES);
         try {
             List<Recipient> recipients = new ArrayList<>();
             for (MessageKey key : keys) {
@@ -39,7 +39,7 @@ final class Encryption {
         }
     }
 
-    /** RSA-OAEP of a small payload itself (M-22). PayloadTooLargeException above the key's bound. */
+    /** RSA-OAEP of a small payload itself. PayloadTooLargeException above the key's bound. */
     static Made encryptDirectly(byte[] data, List<MessageKey> keys, PayloadContext context) {
         if (keys.size() != 1) {
             throw new ConfigurationException("direct RSA is for one recipient: give one key to encrypt to");

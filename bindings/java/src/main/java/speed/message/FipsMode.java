@@ -1,6 +1,6 @@
 package speed.message;
 
-/** Which algorithms are allowed (M-24). It restricts; whether a module is validated cannot be known from a program. */
+/** Which algorithms are allowed. It restricts; whether a module is validated cannot be known from a program. */
 public enum FipsMode {
     /** All of the contract. */
     OFF,

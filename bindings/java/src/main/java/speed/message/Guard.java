@@ -12,6 +12,7 @@ import speed.wire.Schema;
 import speed.wire.Security;
 
 /** Applies a {@link MessageSecurity} to what a node sends and receives; only a node makes one. Thread-safe. */
+@SuppressWarnings("exports") // some methods are for the node alone
 public final class Guard {
     private final MessageSecurity security;
     private final TrustedKeys trusted;
@@ -33,7 +34,7 @@ public final class Guard {
     // --- sending ---
 
     /**
-     * The bytes of one message, compressed, encrypted, then signed (M-25).
+     * The bytes of one message, compressed, encrypted, then signed.
      *
      * @param draft its metadata
      * @param payload its value
@@ -63,7 +64,7 @@ public final class Guard {
         return protection.signer() == null ? message : fitting(Signing.sign(message, protection.signer()));
     }
 
-    /** What would go in segments of its own accord is refused, also if only its signature makes it so long (M-16). */
+    /** What would go in segments of its own accord is refused, also if only its signature makes it so long. */
     private static byte[] fitting(byte[] message) {
         if (message.length > Limits.MAX_PAYLOAD_BYTES) {
             throw tooLarge();
@@ -104,7 +105,7 @@ public final class Guard {
     // --- receiving ---
 
     /**
-     * A received message, checked in the order of M-25: nothing is decrypted for who is not trusted.
+     * A received message, checked in such an order that nothing is decrypted for who is not trusted.
      *
      * @param received as it came
      * @param nowMs Unix ms of this node's clock
@@ -123,7 +124,7 @@ public final class Guard {
         return opened(view, signer);
     }
 
-    /** Who looks at no signature refuses what it says of itself as well (M-24). */
+    /** Who looks at no signature refuses what it says of itself as well. */
     private static void checkSignatureAlgorithm(Security said, FipsMode mode) {
         if (!said.signatureAlgorithm().isEmpty()) {
             Algorithm.of(said.signatureAlgorithm()).allowedBy(mode);
@@ -131,7 +132,7 @@ public final class Guard {
     }
 
     /**
-     * What also a node asks that verifies and decrypts nothing (M-24, M-28).
+     * What also a node asks that verifies and decrypts nothing.
      *
      * @param view as it came
      * @throws speed.errors.MessageException when it is refused
@@ -165,7 +166,7 @@ public final class Guard {
         return new OpenedMessage(view, plain, signer, opener);
     }
 
-    /** What lies in the store is brought into memory if it claims to be protected: all of it counts (M-16). */
+    /** What lies in the store is brought into memory if it claims to be protected: all of it counts. */
     private MessageView whole(MessageView view) {
         boolean claims = view.isSigned() || view.isEncrypted() || !view.contentEncoding().equals(Compression.NONE);
         if (view.isHeld() || !claims && security.policy() != SignaturePolicy.REQUIRE) {

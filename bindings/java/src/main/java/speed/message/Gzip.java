@@ -13,7 +13,7 @@ import java.util.zip.Inflater;
 import speed.errors.CompressionException;
 
 /** One member of RFC 1952; the JDK's own reader goes on with a second one. */
-final class Gzip implements Compression.Codec {
+final class Gzip implements Codec {
     private static final int MAGIC = 0x8b1f;
     private static final int DEFLATE = 8;
     private static final int HEADER_CRC = 2;
@@ -46,7 +46,7 @@ final class Gzip implements Compression.Codec {
                 throw notGzip();
             }
             if (in.hasRemaining()) {
-                throw Compression.otherSize(size);
+                throw Codec.otherSize(size);
             }
             return plain;
         } catch (BufferUnderflowException | DataFormatException broken) {
@@ -97,7 +97,7 @@ final class Gzip implements Compression.Codec {
                 got = inflater.inflate(plain, done, size - done);
             }
             if (done != size || !inflater.finished() && inflater.inflate(new byte[1]) > 0 || !inflater.finished()) {
-                throw Compression.otherSize(size);
+                throw Codec.otherSize(size);
             }
             return plain;
         } finally {

@@ -8,7 +8,7 @@ import java.util.Arrays;
 import speed.wire.Hashes;
 
 /**
- * HPKE (RFC 9180) in base mode, one message under each context: X-Wing, HKDF-SHA256, AES-256-GCM (M-21).
+ * HPKE (RFC 9180) in base mode, one message under each context: X-Wing, HKDF-SHA256, AES-256-GCM.
  *
  * @param key of the one message
  * @param nonce of the one message

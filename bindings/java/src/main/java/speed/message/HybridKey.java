@@ -3,7 +3,7 @@ package speed.message;
 import java.security.GeneralSecurityException;
 import java.util.Arrays;
 
-/** X25519 and ML-KEM-1024 side by side: who breaks one of them has nothing (M-21). */
+/** X25519 and ML-KEM-1024 side by side: who breaks one of them has nothing. */
 record HybridKey(X25519Key x25519, MlKemKey mlKem) implements LoadedKey.Kem {
     static HybridKey ofSecret(byte[] secret) throws GeneralSecurityException {
         return new HybridKey(X25519Key.ofSecret(first(secret)), MlKemKey.ofSecret(Algorithm.ML_KEM_1024, rest(secret)));

@@ -5,7 +5,7 @@ import speed.errors.KeyRefusedException;
 import speed.wire.Names;
 
 /**
- * What a key may be used for (M-26). Immutable.
+ * What a key may be used for. Immutable.
  *
  * @param namespaces exact, or {@code *} for all
  * @param topics patterns such as {@code orders.*}; {@code *} for all

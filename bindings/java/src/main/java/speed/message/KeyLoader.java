@@ -2,15 +2,12 @@ package speed.message;
 
 import java.security.GeneralSecurityException;
 import java.security.InvalidKeyException;
-import java.security.SecureRandom;
 import speed.errors.KeyRefusedException;
 import speed.errors.NotAvailableException;
 import speed.wire.SodiumArrays;
 
-/** The bytes of M-26 as keys of a library. */
+/** Makes keys of a library from the bytes of a record. */
 final class KeyLoader {
-    static final SecureRandom RANDOM = new SecureRandom();
-
     private KeyLoader() {}
 
     /** One of the two parts may be null. KeyRefusedException for bytes that are no such key. */
@@ -59,15 +56,9 @@ final class KeyLoader {
 
     static byte[] newSecret(Algorithm algorithm) {
         try {
-            return algorithm.isRsa() ? RsaKey.newSecret(algorithm) : random(algorithm.secretBytes);
+            return algorithm.isRsa() ? RsaKey.newSecret(algorithm) : RandomBytes.of(algorithm.secretBytes);
         } catch (GeneralSecurityException impossible) {
             throw new IllegalStateException("the JDK cannot make RSA keys", impossible);
         }
-    }
-
-    static byte[] random(int bytes) {
-        byte[] made = new byte[bytes];
-        RANDOM.nextBytes(made);
-        return made;
     }
 }

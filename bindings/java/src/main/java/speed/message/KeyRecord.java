@@ -6,13 +6,15 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import speed.errors.KeyRefusedException;
 import speed.wire.Json;
 
-/** A key as it is written down (M-26); KeyRefusedException names the field that is malformed, and never its value. */
+/** A key as it is written down; KeyRefusedException names the field that is malformed, and never its value. */
 record KeyRecord(Map<?, ?> fields) {
     private static final Set<String> FIELDS = Set.of(
             "id", "algorithm", "secret", "public", "namespaces", "topics", "publishers", "not_before_ms", "not_after_ms");
+    private static final Pattern ID = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]*");
     private static final int MAX_KEYS = 64;
 
     /** The records of a set: one object, or a list of them. */
@@ -37,31 +39,52 @@ record KeyRecord(Map<?, ?> fields) {
         return found;
     }
 
-    MessageKey key() {
-        String id = MessageKey.checkId(fields.get("id") instanceof String text ? text : "");
+    /** Returns the id, once nothing else about the names of its fields is wrong. */
+    String id() {
+        String id = checkId(fields.get("id") instanceof String text ? text : "");
         fields.keySet().stream().filter(name -> !FIELDS.contains(name)).findFirst().ifPresent(name -> {
             throw refused("has an unknown field '" + Shown.text(String.valueOf(name)) + "'");
         });
-        Algorithm algorithm = Algorithm.of(String.valueOf(fields.get("algorithm")));
-        KeyBounds bounds = new KeyBounds(texts("namespaces", KeyBounds.NONE.namespaces()),
+        return id;
+    }
+
+    Algorithm algorithm() {
+        return Algorithm.of(String.valueOf(fields.get("algorithm")));
+    }
+
+    KeyBounds bounds() {
+        return new KeyBounds(texts("namespaces", KeyBounds.NONE.namespaces()),
                 texts("topics", KeyBounds.NONE.topics()), texts("publishers", KeyBounds.NONE.publishers()),
                 time("not_before_ms", KeyBounds.NONE.notBeforeMs()), time("not_after_ms", KeyBounds.NONE.notAfterMs()));
-        return new MessageKey(id, algorithm, bytes("secret"), bytes("public"), bounds);
+    }
+
+    /** Returns an id that may become part of a file name. */
+    static String checkId(String id) {
+        boolean isId = id != null && id.length() <= Algorithm.MAX_KEY_ID_BYTES && ID.matcher(id).matches();
+        if (!isId || id.contains("..")) {
+            throw new KeyRefusedException("'" + Shown.text(String.valueOf(id)) + "' is no key id: use 1 to "
+                    + Algorithm.MAX_KEY_ID_BYTES + " of [A-Za-z0-9._-]");
+        }
+        return id;
     }
 
     /** What {@link #parse} reads. */
-    static Map<String, Object> fields(MessageKey key) {
+    static KeyRecord of(String id, Algorithm algorithm, byte[] secret, byte[] publicBytes, KeyBounds bounds) {
         Map<String, Object> fields = new LinkedHashMap<>();
-        fields.put("id", key.id());
-        fields.put("algorithm", key.algorithm().label());
-        fields.put(key.hasSecret() ? "secret" : "public", key.hasSecret() ? key.encodedSecret() : key.encodedPublic());
-        KeyBounds bounds = key.bounds();
+        fields.put("id", id);
+        fields.put("algorithm", algorithm.label());
+        fields.put(secret != null ? "secret" : "public",
+                Base64.getEncoder().encodeToString(secret != null ? secret : publicBytes));
         putUnless(fields, "namespaces", bounds.namespaces(), KeyBounds.NONE.namespaces());
         putUnless(fields, "topics", bounds.topics(), KeyBounds.NONE.topics());
         putUnless(fields, "publishers", bounds.publishers(), KeyBounds.NONE.publishers());
         putUnless(fields, "not_before_ms", bounds.notBeforeMs(), KeyBounds.NONE.notBeforeMs());
         putUnless(fields, "not_after_ms", bounds.notAfterMs(), KeyBounds.NONE.notAfterMs());
-        return fields;
+        return new KeyRecord(fields);
+    }
+
+    String toJson() {
+        return Json.write(fields);
     }
 
     private static void putUnless(Map<String, Object> fields, String name, Object value, Object usual) {
@@ -70,7 +93,8 @@ record KeyRecord(Map<?, ?> fields) {
         }
     }
 
-    private byte[] bytes(String name) {
+    /** Of {@code secret} or {@code public}; null where the record has none. */
+    byte[] bytes(String name) {
         if (!fields.containsKey(name)) {
             return null;
         }

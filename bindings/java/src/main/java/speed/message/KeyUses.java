@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import speed.errors.KeyExhaustedException;
 
-/** How often each key was used to write in this process (M-26). Thread-safe. */
+/** How often each key was used to write in this process. Thread-safe. */
 final class KeyUses {
     private final Map<String, AtomicLong> uses = new ConcurrentHashMap<>();
     private final long most;

@@ -2,12 +2,12 @@ package speed.message;
 
 import java.security.GeneralSecurityException;
 
-/** A key as a library has it: made from the bytes of M-26, once. Thread-safe. */
+/** A key as a library has it: made once, from the bytes of its record. Thread-safe. */
 interface LoadedKey {
     /** The bytes of its public part; empty for a shared key. */
     byte[] publicBytes();
 
-    /** Makes and checks signatures (M-17). */
+    /** Makes and checks signatures. */
     interface Signer extends LoadedKey {
         byte[] sign(byte[] covered) throws GeneralSecurityException;
 
@@ -15,7 +15,7 @@ interface LoadedKey {
         boolean holds(byte[] signature, byte[] covered);
     }
 
-    /** How one recipient gets a secret: the column <i>encapsulation</i> of M-19. */
+    /** How one recipient gets a secret: what the table of algorithms in messages.md calls encapsulation. */
     interface Kem extends LoadedKey {
         /** What travels, and the secret that it gives. */
         record Encapsulated(byte[] key, byte[] secret) {}

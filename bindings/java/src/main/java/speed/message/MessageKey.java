@@ -3,12 +3,10 @@ package speed.message;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
-import java.util.regex.Pattern;
 import speed.errors.KeyRefusedException;
-import speed.wire.Json;
 
 /**
- * One key of messages, with its bounds (M-26). Immutable; its text form shows id and algorithm only.
+ * One key of messages, with its bounds. Immutable; its text form shows id and algorithm only.
  *
  * <pre>{@code
  * MessageKey signing = MessageKey.parse(Files.readString(path));  // what `speed keys` writes
@@ -17,8 +15,6 @@ import speed.wire.Json;
  * }</pre>
  */
 public final class MessageKey {
-    private static final Pattern ID = Pattern.compile("[A-Za-z0-9_][A-Za-z0-9._-]*");
-
     private final String id;
     private final Algorithm algorithm;
     private final byte[] secret;
@@ -28,7 +24,7 @@ public final class MessageKey {
 
     /** Null for what is not known: the secret, or the public part. */
     MessageKey(String id, Algorithm algorithm, byte[] secret, byte[] publicBytes, KeyBounds bounds) {
-        this.id = checkId(id);
+        this.id = KeyRecord.checkId(id);
         this.algorithm = algorithm;
         this.secret = secret;
         this.bounds = bounds;
@@ -41,6 +37,14 @@ public final class MessageKey {
         this.publicBytes = publicBytes != null ? publicBytes : loaded.publicBytes();
     }
 
+    private MessageKey(KeyRecord record) {
+        this(record.id(), record.algorithm(), record, record.bounds());
+    }
+
+    private MessageKey(String id, Algorithm algorithm, KeyRecord record, KeyBounds bounds) {
+        this(id, algorithm, record.bytes("secret"), record.bytes("public"), bounds);
+    }
+
     private MessageKey(MessageKey other, byte[] secret, KeyBounds bounds, LoadedKey loaded) {
         id = other.id;
         algorithm = other.algorithm;
@@ -51,7 +55,7 @@ public final class MessageKey {
     }
 
     /**
-     * The key of one record of M-26.
+     * The key of one record, as {@code speed keys} writes it.
      *
      * @param json an object with {@code id}, {@code algorithm}, {@code secret} or {@code public}, and bounds
      * @return the key
@@ -75,18 +79,18 @@ public final class MessageKey {
      * @throws speed.errors.AlgorithmException for an algorithm that is weak, unknown, or not available here
      */
     public static List<MessageKey> parseAll(String json) {
-        return KeyRecord.parse(json).stream().map(KeyRecord::key).toList();
+        return KeyRecord.parse(json).stream().map(MessageKey::new).toList();
     }
 
     /**
      * The key of a record that was read already, such as by another library for JSON.
      *
-     * @param fields those of M-26
+     * @param fields those of such a record
      * @return the key
      * @throws KeyRefusedException for a malformed one
      */
     public static MessageKey of(Map<?, ?> fields) {
-        return new KeyRecord(fields).key();
+        return new MessageKey(new KeyRecord(fields));
     }
 
     /**
@@ -124,12 +128,12 @@ public final class MessageKey {
     }
 
     /**
-     * The record of M-26. It holds the secret, if this does.
+     * The record, as {@link #parse} reads it. It holds the secret, if this does.
      *
      * @return one JSON object
      */
     public String toJson() {
-        return Json.write(KeyRecord.fields(this));
+        return KeyRecord.of(id, algorithm, secret, publicBytes, bounds).toJson();
     }
 
     /**
@@ -187,16 +191,6 @@ public final class MessageKey {
 
     void checkUse(String namespace, String topic, long atMs) {
         bounds.check(id, namespace, topic, atMs);
-    }
-
-    /** Returns an id that may become part of a file name. */
-    static String checkId(String id) {
-        boolean isId = id != null && id.length() <= Algorithm.MAX_KEY_ID_BYTES && ID.matcher(id).matches();
-        if (!isId || id.contains("..")) {
-            throw new KeyRefusedException("'" + Shown.text(String.valueOf(id)) + "' is no key id: use 1 to "
-                    + Algorithm.MAX_KEY_ID_BYTES + " of [A-Za-z0-9._-]");
-        }
-        return id;
     }
 
     private void checkSize(String part, byte[] bytes, int size) {

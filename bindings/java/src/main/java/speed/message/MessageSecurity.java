@@ -5,7 +5,7 @@ import java.util.List;
 import speed.errors.ConfigurationException;
 
 /**
- * What a node does to its messages, and what it believes of others' (M-18, M-24, M-28, M-32). Immutable.
+ * What a node does to its messages, and what it believes of others'. Immutable.
  *
  * @param keys opens what is encrypted to them
  * @param policy what is asked of signatures

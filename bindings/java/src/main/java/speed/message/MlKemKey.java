@@ -36,7 +36,7 @@ record MlKemKey(MLKEMPrivateKeyParameters secretKey, MLKEMPublicKeyParameters pu
 
     @Override
     public Encapsulated encapsulate() {
-        SecretWithEncapsulation made = new MLKEMGenerator(KeyLoader.RANDOM).generateEncapsulated(publicKey);
+        SecretWithEncapsulation made = new MLKEMGenerator(RandomBytes.SOURCE).generateEncapsulated(publicKey);
         return new Encapsulated(made.getEncapsulation(), made.getSecret());
     }
 

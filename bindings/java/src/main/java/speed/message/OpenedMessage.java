@@ -12,6 +12,7 @@ import speed.wire.MessageView;
  * @param signer the key that signed it, or null
  * @param opener the key that opened it, or null
  */
+@SuppressWarnings("exports") // some methods are for the node alone
 public record OpenedMessage(MessageView view, byte[] plain, MessageKey signer, MessageKey opener) {
     /**
      * The payload as the publisher had it.

@@ -9,7 +9,7 @@ import javax.crypto.spec.IvParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 import speed.wire.SodiumArrays;
 
-/** AES-256-GCM by the JDK, or ChaCha20-Poly1305 by libsodium or the JDK, under one key; the tag of 16 bytes follows the ciphertext (M-19). */
+/** AES-256-GCM by the JDK, or ChaCha20-Poly1305 by libsodium or the JDK, under one key; the tag of 16 bytes follows the ciphertext. */
 record PayloadCipher(String name, byte[] key, boolean isNative) {
     private static final int TAG_BITS = 8 * Algorithm.TAG_BYTES;
 

@@ -8,7 +8,7 @@ import speed.wire.MessageDraft;
 import speed.wire.MessageView;
 import speed.wire.Schema;
 
-/** What of a message its encrypted payload is bound to (M-20). */
+/** What of a message its encrypted payload is bound to. */
 record PayloadContext(
         String messageId,
         String topic,

@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 
-/** Bytes that are hashed or signed, each part behind its length: no two lists of parts give the same (M-16, M-20). */
+/** Bytes that are hashed or signed, each part behind its length: no two lists of parts give the same. */
 final class Prefixed {
     private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 

@@ -3,7 +3,7 @@ package speed.message;
 import java.util.List;
 
 /**
- * What is done to one message that is sent: compressed, encrypted, then signed (M-25). Immutable; what is null is left to
+ * What is done to one message that is sent: compressed, encrypted, then signed. Immutable; what is null is left to
  * the node's {@link MessageSecurity}.
  *
  * <pre>{@code
@@ -14,9 +14,9 @@ import java.util.List;
  * @param recipients keys of those who may read it, all of one algorithm
  * @param signer a secret key for signatures
  * @param compression {@code none}, {@code gzip}, {@code zstd}, {@code lz4} or {@code snappy}
- * @param level {@code public}, {@code internal}, {@code confidential} or {@code restricted} (M-28)
+ * @param level {@code public}, {@code internal}, {@code confidential} or {@code restricted}
  * @param containsPii whether it holds personal data
- * @param direct whether RSA encrypts the payload itself (M-22)
+ * @param direct whether RSA encrypts the payload itself
  * @param aad further bytes that are authenticated and travel in the clear
  */
 public record Protection(

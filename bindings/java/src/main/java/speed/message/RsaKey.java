@@ -17,7 +17,7 @@ import javax.crypto.spec.OAEPParameterSpec;
 import javax.crypto.spec.PSource;
 import speed.errors.WeakAlgorithmException;
 
-/** RSA-OAEP with SHA-256 throughout, by the JDK (M-19, M-22). The secret is null where only the public part is known. */
+/** RSA-OAEP with SHA-256 throughout, by the JDK. The secret is null where only the public part is known. */
 record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements LoadedKey.Kem {
     private static final byte[] NO_LABEL = {};
 
@@ -40,7 +40,7 @@ record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements Loaded
 
     static byte[] newSecret(Algorithm algorithm) throws GeneralSecurityException {
         KeyPairGenerator generator = KeyPairGenerator.getInstance("RSA");
-        generator.initialize(Byte.SIZE * algorithm.outputBytes, KeyLoader.RANDOM);
+        generator.initialize(Byte.SIZE * algorithm.outputBytes, RandomBytes.SOURCE);
         return generator.generateKeyPair().getPrivate().getEncoded();
     }
 
@@ -62,7 +62,7 @@ record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements Loaded
 
     @Override
     public Encapsulated encapsulate() throws GeneralSecurityException {
-        byte[] secret = KeyLoader.random(Algorithm.DATA_KEY_BYTES);
+        byte[] secret = RandomBytes.of(Algorithm.DATA_KEY_BYTES);
         return new Encapsulated(encrypt(secret, NO_LABEL), secret);
     }
 
@@ -77,7 +77,7 @@ record RsaKey(RSAPrivateKey secretKey, RSAPublicKey publicKey) implements Loaded
 
     byte[] encrypt(byte[] data, byte[] label) throws GeneralSecurityException {
         Cipher cipher = Cipher.getInstance("RSA/ECB/OAEPPadding");
-        cipher.init(Cipher.ENCRYPT_MODE, publicKey, oaep(label), KeyLoader.RANDOM);
+        cipher.init(Cipher.ENCRYPT_MODE, publicKey, oaep(label), RandomBytes.SOURCE);
         return cipher.doFinal(data);
     }
 

@@ -6,7 +6,7 @@ import speed.wire.Hashes;
 import speed.wire.Schema;
 
 /**
- * Names the schema of a payload, for receivers that have it (M-29). Absent texts are empty.
+ * Names the schema of a payload, for receivers that have it. Absent texts are empty.
  *
  * @param name of the schema
  * @param version of the schema

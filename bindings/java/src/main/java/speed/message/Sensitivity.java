@@ -5,7 +5,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.NotClearedException;
 import speed.errors.NotEncryptedException;
 
-/** Who may see what (M-28): absent is internal, a text of a later version counts as the highest. */
+/** Who may see what: absent is internal, a text of a later version counts as the highest. */
 final class Sensitivity {
     private static final List<String> LEVELS = List.of("public", "internal", "confidential", "restricted");
     private static final int INTERNAL = LEVELS.indexOf("internal");

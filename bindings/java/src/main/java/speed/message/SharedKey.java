@@ -1,6 +1,6 @@
 package speed.message;
 
-/** A shared key: 32 random bytes stand beside it, so that each message has a wrapping key of its own (M-21). */
+/** A shared key: 32 random bytes stand beside it, so that each message has a wrapping key of its own. */
 record SharedKey(byte[] secret) implements LoadedKey.Kem {
     @Override
     public byte[] publicBytes() {
@@ -9,7 +9,7 @@ record SharedKey(byte[] secret) implements LoadedKey.Kem {
 
     @Override
     public Encapsulated encapsulate() {
-        return new Encapsulated(KeyLoader.random(Algorithm.DATA_KEY_BYTES), secret);
+        return new Encapsulated(RandomBytes.of(Algorithm.DATA_KEY_BYTES), secret);
     }
 
     @Override

@@ -1,6 +1,6 @@
 package speed.message;
 
-/** What a node asks of signatures (M-18). */
+/** What a node asks of signatures. */
 public enum SignaturePolicy {
     /** Looks at none. */
     OFF,

@@ -5,7 +5,7 @@ import speed.errors.KeyRefusedException;
 import speed.message.LoadedKey.Signer;
 import speed.wire.SignedParts;
 
-/** Signs the exact bytes of a message (M-16). */
+/** Signs the exact bytes of a message. */
 final class Signing {
     private Signing() {}
 

@@ -12,7 +12,7 @@ import speed.wire.MessageView;
 import speed.wire.Security;
 import speed.wire.SignedParts;
 
-/** The keys whose signatures a receiver believes; each says its publishers (M-17). Immutable. */
+/** The keys whose signatures a receiver believes; each says its publishers. Immutable. */
 final class TrustedKeys {
     private final Map<String, MessageKey> byId = new HashMap<>();
 
@@ -20,7 +20,7 @@ final class TrustedKeys {
         keys.forEach(key -> byId.put(key.id(), key));
     }
 
-    /** Holds a message to a policy (M-18); the key that signed it, or null if none was looked at. */
+    /** Holds a message to a policy; the key that signed it, or null if none was looked at. */
     MessageKey check(MessageView view, SignaturePolicy policy, FipsMode mode) {
         if (policy == SignaturePolicy.OFF) {
             return null;

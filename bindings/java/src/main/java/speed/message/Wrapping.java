@@ -8,11 +8,11 @@ import speed.wire.Encrypted.Recipient;
 import speed.wire.Hashes;
 
 /**
- * One way to give one recipient the data key, whatever the algorithm (M-21).
+ * One way to give one recipient the data key, whatever the algorithm.
  *
  * @param key of the recipient
  * @param iv of the message
- * @param contextHash SHA-256 of the context (M-20)
+ * @param contextHash SHA-256 of the context
  */
 record Wrapping(MessageKey key, byte[] iv, byte[] contextHash) {
     private static final byte[] NONE = {};

@@ -38,7 +38,7 @@ record X25519Key(PrivateKey secretKey, PublicKey publicKey) implements LoadedKey
         return agreed(secretKey, Curve.X25519.publicKey(encapsulated));
     }
 
-    /** InvalidKeyException for a result of zeros, which a point of small order gives (M-21). */
+    /** InvalidKeyException for a result of zeros, which a point of small order gives. */
     private static byte[] agreed(PrivateKey ours, PublicKey theirs) throws GeneralSecurityException {
         KeyAgreement agreement = KeyAgreement.getInstance(Curve.X25519.jdkName);
         agreement.init(ours);

@@ -4,7 +4,7 @@ import java.util.Arrays;
 import speed.wire.Limits;
 
 /**
- * What a frame of Zstandard must be beside decodable (M-23; RFC 8878, section 3.1.1). Its decoders read several frames
+ * What a frame of Zstandard must be beside decodable (RFC 8878, section 3.1.1). Its decoders read several frames
  * for one and pass over some, and not all of them look at reserved bits, at the size that a frame states, and at its
  * window.
  */

@@ -13,7 +13,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 
 /**
- * Answers of services on their way out (S-10). Who finds no room in a caller's inbox leaves the waiting to a worker, so
+ * Answers of services on their way out. Who finds no room in a caller's inbox leaves the waiting to a worker, so
  * that the thread that reads lanes never waits. An envelope is committed after its answer was appended. Thread-safe.
  */
 final class Answers {
@@ -33,7 +33,7 @@ final class Answers {
         this.pool = pool;
     }
 
-    /** The largest answer that can go to a caller (G-18). */
+    /** The largest answer that can go to a caller. */
     long mostBytes(String caller) {
         Splitter splitter = links.splitter(caller);
         if (splitter != null) {
@@ -54,7 +54,7 @@ final class Answers {
         if (small && sent(lane, generation, payloads, tokens, false)) {
             return;
         }
-        if (Worker.workFor(pool) != null) {
+        if (pool.isAtWork()) {
             wait(lane, generation, payloads, tokens);
         } else {
             pool.submit(() -> wait(lane, generation, payloads, tokens));
@@ -67,7 +67,7 @@ final class Answers {
 
     /**
      * Sends the answers of requests of one caller that never begin, those of one lane in one write. They are committed
-     * before it, so that the next life of this node does not begin them either (S-8).
+     * before it, so that the next life of this node does not begin them either.
      */
     void sendTogether(List<Running> requests, Function<Running, byte[]> answer) {
         List<Running> left = new ArrayList<>(requests);

@@ -32,6 +32,11 @@ final class Arrival implements Job {
         Content content();
     }
 
+    /** What takes it to the program. */
+    interface Handler {
+        void handle(Arrival arrival, Work<Job> work);
+    }
+
     /** How senders are answered. */
     interface Replies {
         void acknowledge(String source, Received received, boolean waiting);
@@ -42,7 +47,7 @@ final class Arrival implements Job {
     final Lane lane;
     final Received received;
     final boolean isEvent;
-    private final Delivery delivery;
+    private final Handler handler;
     private final Replies replies;
     private final Assembly assembly;
     private Content content;
@@ -53,8 +58,8 @@ final class Arrival implements Job {
     private int failures;
 
     /** One whose content is known already, unless it is null: then the assembly gives it. */
-    Arrival(Delivery delivery, Replies replies, Lane lane, Received received, Content content, Assembly assembly) {
-        this.delivery = delivery;
+    Arrival(Handler handler, Replies replies, Lane lane, Received received, Content content, Assembly assembly) {
+        this.handler = handler;
         this.replies = replies;
         this.lane = lane;
         this.received = received;
@@ -66,7 +71,7 @@ final class Arrival implements Job {
 
     @Override
     public void run(Work<Job> work) {
-        delivery.handle(this, work);
+        handler.handle(this, work);
     }
 
     String source() {
@@ -99,7 +104,7 @@ final class Arrival implements Job {
 
     // --- how often it was begun ---
 
-    /** It is begun once more; one that came again is counted where the next process finds it (L-25). */
+    /** It is begun once more; one that came again is counted where the next process finds it. */
     int begin() {
         deliveries = received.redelivered() ? lane.begin(received.token()) : deliveries + 1;
         return deliveries;

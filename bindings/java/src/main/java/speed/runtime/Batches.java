@@ -16,7 +16,7 @@ import speed.wire.Names;
 import speed.wire.Values;
 
 /**
- * Messages and events handed over many at a time: what waits is one batch, a lone message does not wait (L-15).
+ * Messages and events handed over many at a time: what waits is one batch, a lone message does not wait.
  *
  * <p>A batch is acknowledged and committed after its handler returned: one commit a lane. One whose handler threw is
  * handed over again, until the handler takes it or the node leaves; then it waits in its lanes for the next start.
@@ -103,7 +103,7 @@ final class Batches {
         return batch;
     }
 
-    /** Those that are not refused, as the handler may have them (M-18). */
+    /** Those that are not refused, as the handler may have them. */
     private List<Opened> opened(List<Arrival> batch) {
         List<Opened> opened = new ArrayList<>();
         for (Arrival arrival : batch) {

@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import speed.core.CallErrors;
 import speed.core.Log;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.Key;
@@ -34,19 +35,19 @@ import speed.wire.SpcRequest;
 import speed.wire.SpcResponse;
 
 /**
- * The caller's side: calls, pings, questions and acknowledgements that wait for an answer (S-6 to S-10, S-16).
+ * The caller's side: calls, pings, questions and acknowledgements that wait for an answer.
  * Thread-safe.
  *
  * <p>A request is entered into the table before it is written, so no answer can come too early. It ends exactly once:
  * by the answer, by its deadline, because the other node left, or because this node stops.
  */
-public final class Calls {
-    /** How long after the deadline the caller still waits for the server's own verdict (S-4). */
+final class Calls {
+    /** How long after the deadline the caller still waits for the server's own verdict. */
     private static final long GRACE_NANOS = 250_000_000;
 
     private static final Log LOG = new Log("speed.segments");
     private static final Log MESSAGES = new Log("speed.messages");
-    /** What a journal answers to events that it does not record (J-9). */
+    /** What a journal answers to events that it does not record. */
     private static final Set<String> UNRECORDED = Set.of("JOURNAL_FULL", "JOURNAL_REFUSED");
     /** Codes that do not say themselves what is to be done. */
     private static final Set<String> ADVISED = Set.of("TIMEOUT", "INTERNAL_ERROR", "WITHDRAWN");
@@ -176,7 +177,7 @@ public final class Calls {
         }
     }
 
-    /** On a link with a segment size an ERROR under any of the request's sequences ends the call (G-19). */
+    /** On a link with a segment size an ERROR under any of the request's sequences ends the call. */
     private void trackSegment(OutgoingLink link, Load load, String requestId, long sequence) {
         track(new Call(new SequenceKey(link.target, sequence), load.deadlineNanos(), link.target, outcome -> {
             if (!(outcome.error() instanceof NotAcknowledgedException)) {
@@ -213,7 +214,7 @@ public final class Calls {
         }
     }
 
-    /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once (G-19). */
+    /** Sends a message and waits for its acknowledgement; one that is cut is acknowledged once. */
     public void sendAcknowledged(String target, byte[] message, Duration timeout) {
         OutgoingLink link = links.granted(target);
         long deadline = System.nanoTime() + timeout.toNanos();
@@ -253,7 +254,7 @@ public final class Calls {
 
     // --- what the protocol thread brings ---
 
-    /** Only the node that was asked can answer (S-6); what nobody waits for is counted. */
+    /** Only the node that was asked can answer; what nobody waits for is counted. */
     private void complete(Key key, String source, Outcome outcome) {
         if (!context.pending.complete(key, source, outcome)) {
             unexpected(outcome);
@@ -312,8 +313,8 @@ public final class Calls {
         }
         Map<String, Object> named = new LinkedHashMap<>();
         details.forEach((key, value) -> named.put(String.valueOf(key), value));
-        CallException error = CallException.of(code, text, named);
-        return ADVISED.contains(error.code()) ? CallException.of(code, error.getMessage() + advice(error), named) : error;
+        CallException error = CallErrors.of(code, text, named);
+        return ADVISED.contains(error.code()) ? CallErrors.of(code, error.getMessage() + advice(error), named) : error;
     }
 
     private static String advice(CallException error) {

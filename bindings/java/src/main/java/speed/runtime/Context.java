@@ -6,6 +6,7 @@ import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.Options;
 import speed.core.PendingCalls;
 import speed.errors.SpeedException;
 import speed.fs.KeySource;
@@ -15,7 +16,7 @@ import speed.wire.Entry;
 import speed.wire.NodeId;
 
 /** What all parts of one running node share: identity, registry access, grants and counters. */
-public final class Context {
+final class Context {
     /** What a lane holds open to be read, and a link to be written: directory and segment, and cursor or bell. */
     private static final int FILES_EACH = 3;
     private static final int MIN_AWAKE = 4;
@@ -28,7 +29,7 @@ public final class Context {
     public final Registration registration;
     public final AccessPolicy policy;
     public final int generation;
-    /** Whether lanes are polled and written by renaming, since bells cannot be had here (L-22). */
+    /** Whether lanes are polled and written by renaming, since bells cannot be had here. */
     public final boolean polling;
     public final PendingCalls pending = new PendingCalls();
     public final Stats stats = new Stats();
@@ -50,7 +51,7 @@ public final class Context {
         generation = registration.entry().generation();
     }
 
-    /** How many lanes may hold files open: two thirds of the files are for them (L-26). */
+    /** How many lanes may hold files open: two thirds of the files are for them. */
     int mostLanes() {
         return Math.max(MIN_AWAKE, (int) (2L * options.openFiles() / 3 / FILES_EACH));
     }
@@ -111,7 +112,7 @@ public final class Context {
         heed = notice;
     }
 
-    /** Nobody hears the bell of a node that was written to: perhaps it is gone (L-9). */
+    /** Nobody hears the bell of a node that was written to: perhaps it is gone. */
     void unheard(String target) {
         unheard.accept(target);
     }
@@ -120,7 +121,7 @@ public final class Context {
         unheard = notice;
     }
 
-    /** Of a sender that will not come back this node has no lane any more (L-27). */
+    /** Of a sender that will not come back this node has no lane any more. */
     void laneRemoved(String source) {
         laneRemoved.accept(source);
     }
@@ -129,7 +130,7 @@ public final class Context {
         laneRemoved = notice;
     }
 
-    /** Whether a node says that it takes payloads in segments (G-18). */
+    /** Whether a node says that it takes payloads in segments. */
     boolean takesSegments(String target) {
         Entry entry = registry.live(target);
         return entry != null && entry.has(Entry.SEGMENTS);

@@ -19,11 +19,11 @@ import speed.wire.Names;
 import speed.wire.Values;
 
 /**
- * Received messages and events on their way to handlers and {@code receive} (S-5, S-11, S-17). Who is handled next is
+ * Received messages and events on their way to handlers and {@code receive}. Who is handled next is
  * the {@link WorkerPool}'s affair. What nothing in the program takes yet waits, uncommitted, until something does.
  * Thread-safe.
  */
-public final class Delivery {
+final class Delivery implements Arrival.Handler {
     private static final Log LOG = new Log("speed.messages");
 
     private record Subscription(String pattern, Consumer<Message> handler) {}
@@ -132,7 +132,8 @@ public final class Delivery {
     // --- handlers ---
 
     /** Handles one; what fails is tried again, kept or dropped. */
-    void handle(Arrival arrival, Work<Job> work) {
+    @Override
+    public void handle(Arrival arrival, Work<Job> work) {
         Batches many = batches;
         if (many != null) {
             many.add(arrival);

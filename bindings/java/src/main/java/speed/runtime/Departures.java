@@ -10,7 +10,7 @@ import speed.core.PendingCalls;
 import speed.core.PendingCalls.Call;
 
 /**
- * Nodes that left, until those who wait for them are told (S-7). Thread-safe; {@link #tell} is for one thread at a time.
+ * Nodes that left, until those who wait for them are told. Thread-safe; {@link #tell} is for one thread at a time.
  *
  * <p>Told are those who waited when the node was found gone. Who begins to wait later may wait for a successor, which
  * can publish its entry at any time, also between the look at the entry and the telling.

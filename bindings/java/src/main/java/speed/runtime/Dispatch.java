@@ -13,7 +13,7 @@ import speed.wire.Header;
 import speed.wire.Limits;
 
 /**
- * From an opened envelope to the part that handles it: one switch over the eight types (W-4, S-11). Runs under the
+ * From an opened envelope to the part that handles it: one switch over the eight types. Runs under the
  * protocol role. Messages, events and requests are finished by the worker that handled them, or here when they are
  * refused; all other types are done when they are read.
  */
@@ -43,7 +43,7 @@ final class Dispatch {
         this.left = left;
     }
 
-    /** Whether a lane is to be read: a published grant covers its sender, or it owes this node an answer (L-21). */
+    /** Whether a lane is to be read: a published grant covers its sender, or it owes this node an answer. */
     boolean mayRead(String source) {
         return context.policy.publishes(source) || links.knows(source);
     }
@@ -74,11 +74,11 @@ final class Dispatch {
         }
     }
 
-    /** Discarded; only a request is told, since its caller waits. */
+    /** Discarded; only a request is told, since its caller waits. */
     private void refuseUnauthorised(Lane lane, Received received) {
         context.stats.count("unauthorised");
         if (received.header().type() == EnvelopeType.SPC_REQUEST) {
-            lane.finish(List.of(received.token())); // before its caller is told that it was not begun (S-8)
+            lane.finish(List.of(received.token())); // before its caller is told that it was not begun
             serving.refuse(lane, received);
         } else {
             lane.drop(received.token());

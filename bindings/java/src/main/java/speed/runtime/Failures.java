@@ -6,7 +6,7 @@ import speed.core.Work;
 import speed.errors.WireException;
 import speed.wire.Limits;
 
-/** What becomes of messages that failed: tried again, kept as dead letters, or dropped (S-17). Thread-safe. */
+/** What becomes of messages that failed: tried again, kept as dead letters, or dropped. Thread-safe. */
 final class Failures {
     private static final Log LOG = new Log("speed.messages");
     private static final long FIRST_NANOS = (long) (Limits.RETRY_FIRST_SECONDS * 1e9);

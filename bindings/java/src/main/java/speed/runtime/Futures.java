@@ -11,7 +11,7 @@ import speed.core.Log;
 
 /**
  * What ends futures, and what the program hung on them: in the order in which they came, on threads of its own, never
- * under the protocol role and without a free worker (S-7). One thread does it all, unless it is held up in what hangs on
+ * under the protocol role and without a free worker. One thread does it all, unless it is held up in what hangs on
  * one, which may wait for the next: then the reader, who looks, has another one help. Thread-safe.
  */
 final class Futures {

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import speed.Options;
 import speed.core.Log;
 import speed.errors.SegmentStoreException;
 import speed.errors.WireException;
@@ -19,7 +20,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 
 /**
- * What a node holds in segments, and which payloads it knows to be complete (G-12 to G-16, G-19): the decisions of
+ * What a node holds in segments, and which payloads it knows to be complete: the decisions of
  * {@link Reassembly}, kept in a {@link SegmentStore}. Thread-safe; its lock is held while the store is written.
  */
 final class HeldPayloads {
@@ -40,7 +41,7 @@ final class HeldPayloads {
         WHOLE,
         /** Its payload can be put together. */
         READY,
-        /** Likewise, and it is so small that the thread that reads may do it (T-11). */
+        /** Likewise, and it is so small that the thread that reads may do it. */
         READY_AND_SMALL
     }
 
@@ -86,7 +87,7 @@ final class HeldPayloads {
 
     // --- segments as they come ---
 
-    /** Takes a segment. WireException when it is refused; its sender is told where G-19 says so. */
+    /** Takes a segment. WireException when it is refused; its sender is told if it asked for an acknowledgement. */
     synchronized Taken take(PayloadKey key, Segment segment, long sequence) {
         if (closed) {
             return Taken.KEPT; // so are its lanes: it comes again

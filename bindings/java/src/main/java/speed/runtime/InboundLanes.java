@@ -26,7 +26,7 @@ import speed.wire.NodeId;
 
 /**
  * All lanes of an inbox, by the id that their sender rings with: which are known, which hold files open, and which are
- * looked at next (L-21, L-26). For the thread that reads; anybody may ask for the numbers.
+ * looked at next. For the thread that reads; anybody may ask for the numbers.
  *
  * <p>A lane that was read to its end, and whose sender is gone, costs a name and a time; one that holds files open goes
  * to rest when others need them.
@@ -148,7 +148,7 @@ final class InboundLanes implements Introspection.Lanes {
         }
     }
 
-    /** Then no lane may keep a cursor under a key that will be retired: each is looked at (W-20). */
+    /** Then no lane may keep a cursor under a key that will be retired: each is looked at. */
     private boolean haveKeysChanged() {
         Keyring.Keys before = keys;
         keys = context.registry.keyring().now();
@@ -224,7 +224,7 @@ final class InboundLanes implements Introspection.Lanes {
         }
     }
 
-    /** One whose sender will not come back is removed (L-27). */
+    /** One whose sender will not come back is removed. */
     private void end(InboundLane lane) {
         try {
             if (!Sweep.isEphemeral(context.registry, lane.source)) {

@@ -7,8 +7,8 @@ import speed.core.ServiceTable;
 import speed.wire.Entry;
 import speed.wire.NodeId;
 
-/** Answers to DISCOVERY questions (S-12): what a node tells of itself to a node that it allows. */
-public final class Introspection {
+/** Answers to DISCOVERY questions: what a node tells of itself to a node that it allows. */
+final class Introspection {
     /** What only the protocol part knows. */
     interface Lanes {
         int openLanes();

@@ -17,6 +17,6 @@ interface Lane {
     /** Whether it was closed or failed: what is finished here is not committed any more. */
     boolean isClosed();
 
-    /** How often a message that came again has been begun, this time included: written before it is (L-25). */
+    /** How often a message that came again has been begun, this time included: written before it is. */
     int begin(Token token);
 }

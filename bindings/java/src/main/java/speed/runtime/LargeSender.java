@@ -8,7 +8,6 @@ import speed.Progress;
 import speed.SendOptions;
 import speed.core.PendingCalls.Call;
 import speed.core.PendingCalls.SequenceKey;
-import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
 import speed.segment.Segment;
 import speed.segment.Source;
@@ -17,12 +16,9 @@ import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 
 /**
- * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once (G-18 to
- * G-20). Thread-safe.
+ * Sends payloads in segments because no envelope holds them: streamed in bounded memory, acknowledged once. Thread-safe.
  */
 final class LargeSender {
-    /** Segments of a payload at most, where the sender chooses their size (G-18). */
-    private static final int MOST_SEGMENTS = 240;
     private static final Duration LONGEST = Duration.ofSeconds((long) Limits.RECONSTRUCTION_SECONDS);
 
     private final Context context;
@@ -37,23 +33,6 @@ final class LargeSender {
         this.calls = calls;
     }
 
-    /** How a payload is cut on a link without a segment size. */
-    static Splitter splitter(long payloadBytes) {
-        long least = (payloadBytes + MOST_SEGMENTS - 1) / MOST_SEGMENTS;
-        long whole = (least + Segment.SHARD_UNIT - 1) / Segment.SHARD_UNIT * Segment.SHARD_UNIT;
-        return new Splitter((int) Math.max(Limits.DATA_SEGMENT_BYTES, whole), 0);
-    }
-
-    /** What cuts all that goes out on a link; ConfigurationException for a size that no envelope holds. */
-    static Splitter linkSplitter(int segmentSize, double parityRate) {
-        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
-        if (segmentSize > most) {
-            throw new ConfigurationException(
-                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
-        }
-        return new Splitter(segmentSize, parityRate);
-    }
-
     /** Sends one payload; each segment waits for room as long as the timeout. */
     void send(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
@@ -65,7 +44,7 @@ final class LargeSender {
         }
     }
 
-    /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on (G-19). */
+    /** The same, then waits for the acknowledgement, as long as the timeout from the last segment on. */
     void sendAcknowledged(String target, EnvelopeType type, Source source, SendOptions options) {
         checkSize(target, source.size());
         OutgoingLink link = links.granted(target);
@@ -108,7 +87,7 @@ final class LargeSender {
 
     private static Iterable<Segment> segments(OutgoingLink link, Source source) {
         Splitter ofLink = link.splitter();
-        return (ofLink != null ? ofLink : splitter(source.size())).split(source);
+        return (ofLink != null ? ofLink : Splitter.ofPayload(source.size())).split(source);
     }
 
     private static Load load(EnvelopeType type, int flags, Segment segment, SendOptions options) {

@@ -33,7 +33,7 @@ final class Links {
         opened = notice;
     }
 
-    /** The link to a live node that allows this one; nothing is written before this returns. */
+    /** The link to a live node that allows this one; nothing is written before this returns. */
     OutgoingLink granted(String target) {
         Entry recent = context.registry.granting(target, context.name());
         if (recent != null && !recent.isLeaving()) {
@@ -56,7 +56,7 @@ final class Links {
         return open(target, entry.generation());
     }
 
-    /** The link to a target whatever it grants: for replies, to which the request gave the right (S-10). */
+    /** The link to a target whatever it grants: for replies, to which the request gave the right. */
     OutgoingLink open(String target, int generation) {
         OutgoingLink link = links.get(target);
         if (link != null && met.getOrDefault(target, 0) >= generation) {
@@ -72,7 +72,7 @@ final class Links {
         return link;
     }
 
-    /** A link is about to be used: those that were used longest ago rest for it (L-26). */
+    /** A link is about to be used: those that were used longest ago rest for it. */
     private void used(OutgoingLink link) {
         List<String> oldest;
         synchronized (awake) {
@@ -84,7 +84,7 @@ final class Links {
         }
     }
 
-    /** Cuts all that goes to a target from now on; null ends it (G-18). */
+    /** Cuts all that goes to a target from now on; null ends it. */
     void cut(String target, Splitter splitter) {
         if (splitter == null) {
             splitters.remove(target);
@@ -102,7 +102,7 @@ final class Links {
         return splitters.get(target);
     }
 
-    /** Whether this process ever wrote to a node, so that answers may come from there (L-21). */
+    /** Whether this process ever wrote to a node, so that answers may come from there. */
     boolean knows(String name) {
         return links.containsKey(name);
     }

@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import speed.core.PendingCalls.Outcome;
 
-/** A place for an answer that many sequences lead to: the first outcome counts (G-19). */
+/** A place for an answer that many sequences lead to: the first outcome counts. */
 final class OneAnswer implements Consumer<Outcome>, AutoCloseable {
     private final Waiter waiter;
     private final AtomicBoolean given = new AtomicBoolean();

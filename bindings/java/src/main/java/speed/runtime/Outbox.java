@@ -16,8 +16,8 @@ import speed.wire.MessageDraft;
 import speed.wire.MessageIds;
 import speed.wire.Names;
 
-/** Outgoing messages and events: ids, times and the trace at hand are filled in (M-2, M-5). Thread-safe. */
-public final class Outbox {
+/** Outgoing messages and events: ids, times and the trace at hand are filled in. Thread-safe. */
+final class Outbox {
     private static final int ID_BYTES = 10;
     /** What goes in one write at most; a large message goes alone. */
     private static final int BATCH_MESSAGES = 64;
@@ -59,7 +59,7 @@ public final class Outbox {
         return draft.messageId();
     }
 
-    /** Bytes that are read while they are sent, in segments if one envelope does not hold them (G-18). */
+    /** Bytes that are read while they are sent, in segments if one envelope does not hold them. */
     private void sendBytes(String target, MessageDraft draft, Source bytes, SendOptions options) {
         if (!goesInSegments(bytes.size(), options)) {
             byte[] all = new byte[(int) bytes.size()];
@@ -72,7 +72,7 @@ public final class Outbox {
         sendLarge(target, Source.joined(front, bytes), options);
     }
 
-    /** Whether a payload is sent as it is read; NotAvailableException for one that is to be protected (M-16). */
+    /** Whether a payload is sent as it is read; NotAvailableException for one that is to be protected. */
     private boolean goesInSegments(long bytes, SendOptions options) {
         if (bytes > Limits.MAX_PAYLOAD_BYTES && messages.protects(options)) {
             throw new NotAvailableException(
@@ -105,7 +105,7 @@ public final class Outbox {
         options.progress().written(message.length, message.length);
     }
 
-    /** Sends messages in their order, some in one write (L-4). */
+    /** Sends messages in their order, some in one write. */
     public void sendAll(String target, Iterable<?> payloads, SendOptions options) {
         if (options.acknowledged()) {
             throw new ConfigurationException("sendAll gets no acknowledgements: ask for one with a send behind it");

@@ -9,6 +9,7 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
+import speed.Options;
 import speed.errors.Execution;
 import speed.errors.InboxFullException;
 import speed.errors.NodeClosedException;
@@ -32,7 +33,7 @@ import speed.wire.NodeId;
 import speed.wire.Sequence;
 
 /**
- * The link from this node to a target: one sequence, one lane, one ringer (L-2 to L-9, W-8). Thread-safe. At rest it holds
+ * The link from this node to a target: one sequence, one lane, one ringer. Thread-safe. At rest it holds
  * no file open.
  */
 final class OutgoingLink {
@@ -67,7 +68,7 @@ final class OutgoingLink {
     private int targetGeneration;
     /** Whether it was only ever for one life of an ephemeral target. */
     private volatile boolean isOfOneLife;
-    /** Cuts what goes out on a link that has a segment size (G-18); null on others. */
+    /** Cuts what goes out on a link that has a segment size; null on others. */
     private volatile Splitter splitter;
     private volatile boolean rests = true;
     private boolean hasEnded;
@@ -100,7 +101,7 @@ final class OutgoingLink {
         return transmit(load, track);
     }
 
-    /** Says that this node left, after everything else has ended. */
+    /** Says that this node left, after everything else has ended. */
     void sendNotice(byte[] notice) {
         lock.lock();
         try {
@@ -125,7 +126,7 @@ final class OutgoingLink {
         return cutting(load) != null;
     }
 
-    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same (G-18). */
+    /** What cuts a load: the link's splitter, or none; a call that no envelope holds is cut all the same. */
     private Splitter cutting(Load load) {
         boolean mayBeCut = load.type().mayCarry(EnvelopeType.SEGMENT) && (load.flags() & EnvelopeType.SEGMENT) == 0;
         Splitter ofLink = splitter;
@@ -133,7 +134,7 @@ final class OutgoingLink {
             return mayBeCut ? ofLink : null;
         }
         int largest = load.payloads().stream().mapToInt(payload -> payload.length).max().orElse(0);
-        return largest > Limits.MAX_PAYLOAD_BYTES ? LargeSender.splitter(largest) : null;
+        return largest > Limits.MAX_PAYLOAD_BYTES ? Splitter.ofPayload(largest) : null;
     }
 
     private long transmit(Load load, LongConsumer track) {
@@ -239,7 +240,7 @@ final class OutgoingLink {
         return total;
     }
 
-    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending (L-3). */
+    /** The order in the file is the order of the sequence: one lock covers counting, sealing and appending. */
     private long append(Load load, int total, LongConsumer track) {
         Block block = room(total);
         long now = System.currentTimeMillis();
@@ -275,7 +276,7 @@ final class OutgoingLink {
 
     /**
      * Waits until the receiver has committed enough; the order of senders is kept, and each waits until its own deadline
-     * at most (L-6). Meanwhile the link is free for those that do not send.
+     * at most. Meanwhile the link is free for those that do not send.
      */
     private void awaitRoom(long bytes, Load load) {
         if (load.isUrgent()) {
@@ -322,7 +323,7 @@ final class OutgoingLink {
     }
 
     /**
-     * Makes the lane durable up to a counter (L-7). Who waits meanwhile shares the next flush; one that fails is told to
+     * Makes the lane durable up to a counter. Who waits meanwhile shares the next flush; one that fails is told to
      * all who appended before it, since a device tells of a loss only once.
      */
     private void sync(long wanted, int failedBefore) {
@@ -386,7 +387,7 @@ final class OutgoingLink {
         return isOfOneLife;
     }
 
-    /** The generation of a target that is ephemeral, else 0 (W-10). */
+    /** The generation of a target that is ephemeral, else 0. */
     private int lifeOfTarget() {
         Entry entry = context.registry.live(target);
         return entry != null && entry.ephemeral() ? entry.generation() : 0;
@@ -429,7 +430,7 @@ final class OutgoingLink {
         envelopes = null;
     }
 
-    /** What is being written is the last, but for the leave notice: a successor may fence off the rest (L-18). */
+    /** What is being written is the last, but for the leave notice: a successor may fence off the rest. */
     void end() {
         lock.lock();
         try {

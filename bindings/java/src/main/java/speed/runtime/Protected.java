@@ -10,7 +10,7 @@ import speed.message.MessageSecurity;
 import speed.wire.MessageDraft;
 
 /**
- * The way of messages that are signed, encrypted or described: written before, and opened behind, the lanes (M-25). A
+ * The way of messages that are signed, encrypted or described: written before, and opened behind, the lanes. A
  * node without a {@link MessageSecurity} opens none, and refuses what every node refuses. Thread-safe.
  */
 final class Protected {
@@ -36,7 +36,7 @@ final class Protected {
         return guard.protects(options.protection(), options.schema());
     }
 
-    /** A message as a handler may have it; WireException with the code of the refusal for others (M-18). */
+    /** A message as a handler may have it; WireException with the code of the refusal for others. */
     Message open(Message message) {
         try {
             return looked(message);

@@ -14,12 +14,12 @@ import speed.wire.Limits;
 import speed.wire.NodeId;
 
 /**
- * The protocol role: wait on the bell, read lanes, check, dispatch (L-8 to L-21, T-11). Owns bell, inbox and inbound
+ * The protocol role: wait on the bell, read lanes, check, dispatch. Owns bell, inbox and inbound
  * lanes. The {@link Reader} holds the role; {@link #turn} is everything that it does once.
  */
 final class Protocol {
     private static final Log LOG = new Log("speed.protocol");
-    /** Bounds per lane and wake-up: no lane starves the others (L-19). */
+    /** Bounds per lane and wake-up: no lane starves the others. */
     private static final int READ_ENVELOPES = 64;
     private static final int READ_BYTES = 4 << 20;
     private static final long SCAN_NANOS = (long) (Limits.FULL_SCAN_SECONDS * 1e9);
@@ -50,7 +50,7 @@ final class Protocol {
     private volatile long nextScan = NOW;
     private volatile long waitsUntil = Long.MAX_VALUE;
 
-    /** A protocol; without a bell lanes are polled (L-22). */
+    /** A protocol; without a bell lanes are polled. */
     Protocol(Context context, Bell bell, Inbox inbox, Dispatch dispatch) throws PosixException {
         this.context = context;
         this.bell = bell;
@@ -149,7 +149,7 @@ final class Protocol {
 
     /**
      * Tells those who wait for nodes that left before the present scan, once their lanes were read to the end. Where
-     * one stands still (L-19) they wait like all behind it; a successor answers what waits (S-7).
+     * one stands still they wait like all behind it; a successor answers what waits.
      */
     private void failDeparted() {
         for (String name : unheard) {
@@ -172,7 +172,7 @@ final class Protocol {
     /** Source ids that rang; empty after a timer; null if everything must be looked at. */
     private Set<NodeId> await() throws PosixException {
         if (bell == null) {
-            context.awaitStop(pollNanos); // no bell here: look often after activity, seldom when idle (L-22)
+            context.awaitStop(pollNanos); // no bell here: look often after activity, seldom when idle
             pollNanos = Math.min(pollNanos + pollNanos / 2, LONGEST_POLL_NANOS);
             return null;
         }
@@ -235,7 +235,7 @@ final class Protocol {
 
     private void drain(InboundLane lane, long now, boolean scan) {
         if (context.registration.isOver()) {
-            return; // a successor may read already
+            return; // a successor may read already
         }
         try {
             LaneReader.Batch batch = lane.read(READ_ENVELOPES, READ_BYTES, now, scan);

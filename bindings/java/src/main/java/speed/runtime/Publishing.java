@@ -19,7 +19,7 @@ import speed.wire.Names;
 
 /**
  * Events on their way to those who subscribe to them: first to all who have room, then to the others, within one bound
- * for all (A-3). Thread-safe.
+ * for all. Thread-safe.
  */
 final class Publishing {
     private static final Log LOG = new Log("speed.messages");

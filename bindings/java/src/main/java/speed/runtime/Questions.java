@@ -6,8 +6,8 @@ import java.util.Map;
 import speed.errors.WireException;
 import speed.wire.EnvelopeType;
 
-/** What a node asks others about themselves (S-12). An odd answer is a WireException, never another failure. */
-public final class Questions {
+/** What a node asks others about themselves. An odd answer is a WireException, never another failure. */
+final class Questions {
     private static final Duration TIMEOUT = Duration.ofSeconds(5);
 
     private final Calls calls;

@@ -16,7 +16,7 @@ import speed.fs.RegistryWatch;
 import speed.wire.Entry;
 
 /** The registry thread: renews the lease, watches joins and leaves, notices nodes that died (R-n). Thread-safe. */
-public final class Registrar {
+final class Registrar {
     private static final Log LOG = new Log("speed.registry");
     /** How often nodes with open calls are looked at, where the kernel does not tell of their death. */
     private static final long LIVENESS_NANOS = 1_000_000_000;
@@ -168,7 +168,7 @@ public final class Registrar {
         return true;
     }
 
-    /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended (W-20). */
+    /** Takes keys that changed; what is wrong with their file is said once, and again after it was mended. */
     private void lookAtKeys() {
         String wrong = context.keys.look();
         if (wrong != null) {

@@ -8,7 +8,7 @@ import speed.wire.EnvelopeType;
 import speed.wire.Sequence;
 
 /**
- * What is sent back at once by who reads lanes or handles messages: acknowledgements, errors, replies (S-11). It never
+ * What is sent back at once by who reads lanes or handles messages: acknowledgements, errors, replies. It never
  * waits: a sender that left or does not read loses it, counted. Thread-safe.
  */
 final class Replies implements Arrival.Replies {

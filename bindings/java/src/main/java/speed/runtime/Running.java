@@ -3,15 +3,19 @@ package speed.runtime;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import speed.Cancellation;
+import speed.core.Log;
 import speed.core.Token;
 import speed.core.Work;
 import speed.fs.Received;
 import speed.wire.Sequence;
 import speed.wire.SpcHead;
 
-/** One accepted request until it is answered, by whoever takes the answer first (S-3, S-8). Thread-safe. */
+/** One accepted request until it is answered, by whoever takes the answer first. Thread-safe. */
 final class Running implements Job {
+    private static final Log LOG = new Log("speed.spc");
+
     /** How far it came. */
     enum Phase {
         QUEUED,
@@ -33,14 +37,14 @@ final class Running implements Job {
     final Cancellation cancellation = new Cancellation();
     private static final long LOOK_NANOS = 100_000_000;
 
-    private final Serving serving;
+    private final Consumer<Running> service;
     private final AtomicReference<Phase> phase = new AtomicReference<>(Phase.QUEUED);
     private volatile boolean withdrawn;
     private volatile boolean isCommitted;
     private volatile Place place;
 
-    Running(Serving serving, Lane lane, Received received, SpcHead head, long deadline) {
-        this.serving = serving;
+    Running(Consumer<Running> service, Lane lane, Received received, SpcHead head, long deadline) {
+        this.service = service;
         this.head = head;
         this.deadline = deadline;
         payload = received.payload();
@@ -51,7 +55,7 @@ final class Running implements Job {
 
     @Override
     public void run(Work<Job> work) {
-        serving.serve(this);
+        service.accept(this);
     }
 
     String source() {
@@ -116,7 +120,11 @@ final class Running implements Job {
     /** Nobody wants its answer any more, for whatever reason. */
     void withdraw() {
         withdrawn = true;
-        serving.raise(cancellation);
+        try {
+            cancellation.raise();
+        } catch (RuntimeException failure) {
+            LOG.error("what a service does when a call is withdrawn failed", failure);
+        }
     }
 
     /** Gives the right to answer to the first who asks, and says how far it came; null to all others. */

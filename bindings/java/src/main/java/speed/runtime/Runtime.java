@@ -6,6 +6,8 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.function.Supplier;
 import speed.AccessPolicy;
+import speed.Options;
+import speed.errors.DurabilityException;
 import speed.errors.NodeClosedException;
 import speed.errors.RootException;
 import speed.errors.SpeedException;
@@ -19,13 +21,14 @@ import speed.fs.Registrant;
 import speed.fs.Registration;
 import speed.fs.Registry;
 import speed.fs.Won;
+import speed.segment.Splitter;
 import speed.wire.Control;
 import speed.wire.Entry;
 import speed.wire.Names;
 import speed.wire.NodeId;
 
-/** One running node: its parts, started in the order of R-5 and stopped in the order of R-15. */
-public final class Runtime {
+/** One running node: its parts, and the order in which they start and stop. */
+final class Runtime {
     private static final long READER_NANOS = 5_000_000_000L;
 
     private final Parts parts;
@@ -125,7 +128,7 @@ public final class Runtime {
         Registry registry = new Registry(options.root(), keys.keyring());
         registry.prepare();
         Filesystem filesystem = Filesystem.of(options.root());
-        options.check(filesystem);
+        checkDurable(options, filesystem);
         boolean polling = options.polling() || filesystem.isRemote() || !filesystem.supportsFifo();
         Prepared prepared = new Prepared();
         Registrant registrant = new Registrant(registry, options.name(), options.lease().toMillis(),
@@ -147,6 +150,13 @@ public final class Runtime {
             prepared.release();
             throw failure instanceof RuntimeException known ? known
                     : new RootException("cannot wait on the bell of '" + options.name() + "': " + failure.getMessage());
+        }
+    }
+
+    private static void checkDurable(Options options, Filesystem filesystem) {
+        if (options.durable() && filesystem.isMemory()) {
+            throw new DurabilityException(options.root()
+                    + " lies in memory: it cannot survive a power cut; use a root on a disk, or not durable()");
         }
     }
 
@@ -189,9 +199,9 @@ public final class Runtime {
         return parts.pool().blocking(waiting);
     }
 
-    /** Cuts all that goes to a target from now on; a size of 0 ends it (G-18). */
+    /** Cuts all that goes to a target from now on; a size of 0 ends it. */
     public void cut(String target, int segmentSize, double parityRate) {
-        parts.links().cut(target, segmentSize == 0 ? null : LargeSender.linkSplitter(segmentSize, parityRate));
+        parts.links().cut(target, segmentSize == 0 ? null : Splitter.ofLink(segmentSize, parityRate));
     }
 
     /** A grant may have opened a lane that waits. */
@@ -247,7 +257,7 @@ public final class Runtime {
         abort(reason);
     }
 
-    /** The name is lost: ends at once and writes nothing more. */
+    /** The name is lost: ends at once and writes nothing more. */
     private void abort(Supplier<SpeedException> reason) {
         end(reason);
         parts.links().shut();
@@ -278,7 +288,7 @@ public final class Runtime {
         }
     }
 
-    /** Tells every node that this one wrote to and that still allows it; the registry tells the rest. */
+    /** Tells every node that this one wrote to and that still allows it; the registry tells the rest. */
     private void sayLeft() {
         byte[] notice = Control.encode(Map.of("op", "LEAVE"));
         for (OutgoingLink link : parts.links().all()) {

@@ -21,7 +21,7 @@ import speed.wire.MessageFront;
 import speed.wire.MessageView;
 
 /**
- * Segments as they arrive: held, put together, handed on as what an envelope without them would carry (G-12 to G-19).
+ * Segments as they arrive: held, put together, handed on as what an envelope without them would carry.
  * They are taken under the protocol role; large payloads, and messages, are put together by others. Thread-safe.
  */
 final class Segments {
@@ -143,7 +143,7 @@ final class Segments {
 
     /**
      * A message takes its place among its sender's now; who handles it puts it together. A small request does so too: what
-     * comes behind it, its withdrawal as well, does not overtake it (S-5, S-16).
+     * comes behind it, its withdrawal as well, does not overtake it.
      */
     private void ready(InHand one, boolean unordered, boolean small) {
         if (HeldPayloads.isMessage(one.key)) {

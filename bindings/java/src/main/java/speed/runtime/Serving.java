@@ -3,15 +3,14 @@ package speed.runtime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import speed.Cancellation;
 import speed.Request;
 import speed.Response;
+import speed.core.CallErrors;
 import speed.core.Log;
 import speed.core.Scheduler;
 import speed.core.ServiceTable;
 import speed.core.Token;
 import speed.core.Work;
-import speed.errors.CallException;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 import speed.fs.Posix;
@@ -21,10 +20,10 @@ import speed.wire.SpcHead;
 import speed.wire.SpcResponse;
 
 /**
- * The serving side of SPC: the ten steps of S-3. The thread that reads lanes does the first two, and reads no more than
+ * The serving side of SPC: ten steps, as spc.md counts them. The thread that reads lanes does the first two, and reads no more than
  * the head; a worker does the others. A request is answered exactly once: by whoever asks {@link Running#answer} first.
  */
-public final class Serving {
+final class Serving {
     private static final Log LOG = new Log("speed.spc");
     private static final int LARGE_BYTES = 1 << 20;
     private static final long LONGEST_MS = 365L * 24 * 3600 * 1000;
@@ -56,7 +55,7 @@ public final class Serving {
             reject(lane, received, "INVALID_ARGUMENTS", broken.getMessage());
             throw broken;
         }
-        Running accepted = new Running(this, lane, received, head, deadline(head));
+        Running accepted = new Running(this::serve, lane, received, head, deadline(head));
         Scheduler.Admitted<Job> admitted =
                 pool.request(lane.source(), head.requestId(), accepted, accepted.deadline);
         switch (admitted.admission()) {
@@ -66,7 +65,7 @@ public final class Serving {
         }
     }
 
-    /** Monotonic. On one boot no jump of the wall clock moves it (S-4). */
+    /** Monotonic. On one boot no jump of the wall clock moves it. */
     private static long deadline(SpcHead head) {
         boolean sameBoot = !head.bootId().isEmpty() && head.bootId().equals(ThisProcess.bootId());
         long left = sameBoot ? head.bootDeadlineMs() - Posix.bootMs() : head.deadlineMs() - System.currentTimeMillis();
@@ -86,13 +85,13 @@ public final class Serving {
         }
     }
 
-    /** Step 2 failed: ACCESS_DENIED without looking at services. */
+    /** Step 2 failed: ACCESS_DENIED without looking at services. */
     void refuse(Lane lane, Received received) {
         String text = "'" + context.name() + "' does not allow '" + lane.source() + "'";
         reject(lane, received, "ACCESS_DENIED", text);
     }
 
-    /** Tells the caller of a request that was not accepted, if its id can be read (S-2). */
+    /** Tells the caller of a request that was not accepted, if its id can be read. */
     void reject(Lane lane, Received received, String code, String text) {
         String requestId = SpcHead.readableId(received.payload());
         if (requestId != null) {
@@ -101,7 +100,7 @@ public final class Serving {
         }
     }
 
-    /** The caller withdraws requests: those that wait never begin, those that run are told (S-16). */
+    /** The caller withdraws requests: those that wait never begin, those that run are told. */
     void withdraw(String source, List<String> requestIds) {
         List<Running> ended = new ArrayList<>();
         for (String requestId : requestIds) {
@@ -122,7 +121,7 @@ public final class Serving {
         return Response.error("WITHDRAWN", "the call was withdrawn while " + phase, Map.of("phase", phase));
     }
 
-    /** A caller left or died: nobody waits for its answers (T-8). */
+    /** A caller left or died: nobody waits for its answers. */
     void forget(String source) {
         for (Work<Job> work : pool.forget(source)) {
             Running one = (Running) work.item;
@@ -144,7 +143,7 @@ public final class Serving {
         answer(late, timeout(late, "queued"));
     }
 
-    /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped (S-4). */
+    /** TIMEOUT for one that runs: it is told, goes on, and its result is dropped. */
     void expireRunning(Running late) {
         Running.Phase phase = late.answer();
         if (phase != null) {
@@ -170,21 +169,12 @@ public final class Serving {
         pool.requests().forEach(work -> ((Running) work.item).withdraw());
     }
 
-    /** Tells a running service that nobody waits; what it does then is its own affair. */
-    void raise(Cancellation cancellation) {
-        try {
-            cancellation.raise();
-        } catch (RuntimeException failure) {
-            LOG.error("what a service does when a call is withdrawn failed", failure);
-        }
-    }
-
     // --- by a worker ---
 
     /** Steps 3 to 10. */
-    void serve(Running accepted) {
+    private void serve(Running accepted) {
         if (accepted.cancellation.isCancelled()) {
-            answer(accepted, withdrawn("queued")); // looked at once more, between queue and start (T-10)
+            answer(accepted, withdrawn("queued")); // looked at once more, between queue and start
             return;
         }
         if (System.nanoTime() >= accepted.deadline) {
@@ -257,7 +247,7 @@ public final class Serving {
         long took = System.nanoTime() - began;
         String error = response[0].errorCode();
         context.stats.served(head.service(), took,
-                error == null ? "" : CallException.of(error, "", Map.of()).code());
+                error == null ? "" : CallErrors.of(error, "", Map.of()).code());
         answer(accepted, response[0]);
     }
 

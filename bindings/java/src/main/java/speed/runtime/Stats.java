@@ -6,8 +6,8 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Counters of one node (S-14). They never hold payloads or arguments. Thread-safe. */
-public final class Stats {
+/** Counters of one node. They never hold payloads or arguments. Thread-safe. */
+final class Stats {
     private final Map<String, LongAdder> counts = new ConcurrentHashMap<>();
     private final Map<String, ServiceStats> services = new ConcurrentHashMap<>();
 

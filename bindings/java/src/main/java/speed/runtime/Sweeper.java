@@ -13,7 +13,7 @@ import speed.fs.PosixException;
 import speed.fs.Sweep;
 
 /**
- * A node's share of sweeping: what others left in the root, a little at a time (R-27). It looks through the registry about
+ * A node's share of sweeping: what others left in the root, a little at a time. It looks through the registry about
  * once a lease, and soon at names that are said to be gone. {@link #heard} is for any thread, {@link #turn} for the one
  * that renews the lease.
  */

@@ -1,6 +1,6 @@
 package speed.runtime;
 
-/** The trace context of the work at hand: set around services and handlers, read by calls and sends (S-13). */
+/** The trace context of the work at hand: set around services and handlers, read by calls and sends. */
 final class Trace {
     private static final ThreadLocal<String> CURRENT = new ThreadLocal<>();
 

@@ -12,7 +12,7 @@ import speed.wire.Entry;
 import speed.wire.EnvelopeType;
 import speed.wire.Limits;
 
-/** Calls that this node's program no longer wants: their servers are told, many at a time (S-16). Thread-safe. */
+/** Calls that this node's program no longer wants: their servers are told, many at a time. Thread-safe. */
 final class Withdrawals {
     private final Context context;
     private final Links links;

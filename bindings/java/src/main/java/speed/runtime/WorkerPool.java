@@ -25,8 +25,8 @@ final class WorkerPool {
     private boolean calling;
     private boolean stopping;
     /**
-     * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in order
-     * (S-5), however their threads are scheduled.
+     * The request that was taken and has not begun yet: until it has, nothing else is taken. So requests start in
+     * order, however their threads are scheduled.
      */
     private Work<Job> turn;
     private int draining;
@@ -97,18 +97,18 @@ final class WorkerPool {
         } else if (threads <= workers + scheduler.blockedWorkers()) {
             calling = true;
             threads++;
-            new Worker(this, "speed-" + name + "-worker-" + threads).start();
+            new Worker("speed-" + name + "-worker-" + threads).start();
         }
     }
 
     /** The first work of a new thread; null when it should end. */
-    synchronized Work<Job> first() {
+    private synchronized Work<Job> first() {
         calling = false;
         return await();
     }
 
     /** Ends one work of a thread, null for one that it gave back; the next one, or null when it should end. */
-    synchronized Work<Job> next(Work<Job> ended) {
+    private synchronized Work<Job> next(Work<Job> ended) {
         if (ended != null) {
             scheduler.done(ended);
         }
@@ -145,7 +145,7 @@ final class WorkerPool {
 
     /** The request that the calling thread took has begun, or never will: others may be taken. */
     void begun() {
-        Work<Job> work = Worker.workFor(this);
+        Work<Job> work = work();
         synchronized (this) {
             if (work != null && turn == work) {
                 turn = null;
@@ -156,7 +156,7 @@ final class WorkerPool {
 
     /** Does one work; its exceptions are logged, never thrown. */
     @SuppressWarnings("ResultOfMethodCallIgnored")
-    void run(Work<Job> work) {
+    private void run(Work<Job> work) {
         try {
             work.item.run(work);
         } catch (RuntimeException | Error failure) {
@@ -168,13 +168,15 @@ final class WorkerPool {
 
     /** The present work is tried once more at a time; what comes after it in its order waits. */
     synchronized void again(Work<Job> work, long at) {
-        Worker.giveBack(this);
+        if (Thread.currentThread() instanceof Worker worker && worker.pool() == this) {
+            worker.gaveBack = true;
+        }
         scheduler.again(work, at);
     }
 
     /** Waits for another node, or for room; the place of the calling worker is given to others meanwhile. */
     <T> T blocking(Supplier<T> waiting) {
-        Work<Job> work = Worker.workFor(this);
+        Work<Job> work = work();
         boolean gave = false;
         if (work != null) {
             begun(); // nobody waits for who waits
@@ -282,7 +284,7 @@ final class WorkerPool {
 
     /** Waits until nothing waits for a worker and nothing is at work, but for the work of the calling thread. */
     synchronized void drain(long nanos) {
-        Work<Job> own = Worker.workFor(this);
+        Work<Job> own = work();
         long deadline = System.nanoTime() + nanos;
         draining++;
         try {
@@ -304,5 +306,42 @@ final class WorkerPool {
         stopping = true;
         notifyAll();
         return scheduler.close();
+    }
+
+    /** Whether the calling thread is one of this pool's, at work. */
+    boolean isAtWork() {
+        return work() != null;
+    }
+
+    /** The work that the calling thread does for this pool; null if it does none. */
+    private Work<Job> work() {
+        return Thread.currentThread() instanceof Worker worker && worker.pool() == this ? worker.work : null;
+    }
+
+    /** One daemon thread. */
+    private final class Worker extends Thread {
+        /** What it does now; only its own thread reads it. */
+        private Work<Job> work;
+        /** Its work is tried again later, perhaps by another: it is not done when this thread is. */
+        private boolean gaveBack;
+
+        Worker(String name) {
+            super(name);
+            setDaemon(true);
+        }
+
+        private WorkerPool pool() {
+            return WorkerPool.this;
+        }
+
+        @Override
+        public void run() {
+            work = first();
+            while (work != null) {
+                gaveBack = false;
+                WorkerPool.this.run(work);
+                work = next(gaveBack ? null : work);
+            }
+        }
     }
 }

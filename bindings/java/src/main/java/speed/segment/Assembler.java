@@ -13,7 +13,7 @@ import speed.errors.WireException;
 public final class Assembler {
     private static final int MESSAGE = 1;
 
-    /** What became of a segment (G-13). */
+    /** What became of a segment. */
     public enum Verdict {
         /** It is held. */
         KEPT,
@@ -28,7 +28,7 @@ public final class Assembler {
     /**
      * What became of a segment.
      *
-     * @param verdict of G-13
+     * @param verdict whether it was kept, and whether its payload is whole
      * @param payload with COMPLETE, else null
      */
     public record Outcome(Verdict verdict, byte[] payload) {}

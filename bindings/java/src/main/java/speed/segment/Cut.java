@@ -71,7 +71,7 @@ final class Cut implements Iterator<Segment> {
         return shards;
     }
 
-    /** The last data segment counts as filled with zeros (G-5). */
+    /** The last data segment counts as filled with zeros. */
     private void read(byte[][] columns, int begin, int count) {
         for (int index = 0; index < columns.length; index++) {
             long from = (long) index * shape.segmentSize() + begin;

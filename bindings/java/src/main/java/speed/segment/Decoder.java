@@ -4,7 +4,7 @@ import static speed.segment.Segment.SHARD_UNIT;
 
 import java.util.Arrays;
 
-/** Finds the missing data shards of one shape from as many parity shards (G-10). Not thread-safe. */
+/** Finds the missing data shards of one shape from as many parity shards. Not thread-safe. */
 final class Decoder {
     private final Encoder encoder;
     private final Field field;
@@ -54,7 +54,7 @@ final class Decoder {
         }
     }
 
-    /** The part of the generator that leads from the missing shards to the parity at hand (G-9). */
+    /** The part of the generator that leads from the missing shards to the parity at hand. */
     private int[][] matrix(int dataCount, int[] missing) {
         int wordsAUnit = field.isWide() ? SHARD_UNIT / 2 : SHARD_UNIT;
         int columns = (dataCount + wordsAUnit - 1) / wordsAUnit * SHARD_UNIT;

@@ -7,7 +7,7 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * Makes the parity of one shape (G-6, G-9): the bytes of Leopard-RS. Every unit of columns stands for itself, so a
+ * Makes the parity of one shape: the bytes of Leopard-RS. Every unit of columns stands for itself, so a
  * payload of any size is encoded in slices, in bounded memory. Not thread-safe.
  */
 final class Encoder {

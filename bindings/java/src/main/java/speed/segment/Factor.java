@@ -56,7 +56,7 @@ final class Factor {
         }
     }
 
-    /** Each unit holds the low bytes of its words, then their high bytes (G-6). */
+    /** Each unit holds the low bytes of its words, then their high bytes. */
     private static void addWideProduct(char[] low, char[] high, byte[] target, byte[] shard, int columns) {
         for (int unit = 0; unit < columns; unit += SHARD_UNIT) {
             for (int at = unit; at < unit + HALF_UNIT; at++) {

@@ -1,7 +1,7 @@
 package speed.segment;
 
 /**
- * One of the two fields of the parity, with the tables that everything else is made from (G-7, G-8). Immutable.
+ * One of the two fields of the parity, with the tables that everything else is made from. Immutable.
  * {@code order} is the logarithm that stands for the factor 0.
  */
 final class Field {
@@ -40,7 +40,7 @@ final class Field {
         skew = skews();
     }
 
-    /** The field in which the parity of a shape is made (G-6). */
+    /** The field in which the parity of a shape is made. */
     static Field of(int dataCount, int parityCount) {
         return runOf(parityCount) + dataCount <= 1 << BYTE_BITS ? Bytes.FIELD : Wide.FIELD;
     }

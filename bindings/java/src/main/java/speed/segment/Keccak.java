@@ -5,7 +5,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/** Keccak-256 as it was before SHA-3 changed its padding (G-3), fed in parts. Not thread-safe. */
+/** Keccak-256 as it was before SHA-3 changed its padding, fed in parts. Not thread-safe. */
 public final class Keccak {
     /** Size of a hash. */
     public static final int HASH_BYTES = 32;

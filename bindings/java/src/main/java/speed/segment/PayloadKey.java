@@ -3,7 +3,7 @@ package speed.segment;
 import java.util.Arrays;
 
 /**
- * Whose payload it is (G-12).
+ * Whose payload it is.
  *
  * @param sender authenticated name of the sender
  * @param kind type of its envelopes

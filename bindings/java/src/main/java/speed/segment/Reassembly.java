@@ -10,8 +10,7 @@ import java.util.Map;
 import speed.errors.WireException;
 
 /**
- * All payloads of one receiver that are being put together: which segments are kept, of whom and for how long (G-12,
- * G-13, G-15). Pure; times are of one clock, in ms. For one thread at a time.
+ * All payloads of one receiver that are being put together: which segments are kept, of whom and for how long. Pure; times are of one clock, in ms. For one thread at a time.
  */
 public final class Reassembly {
     /** What becomes of a segment; refusals are exceptions. */
@@ -140,7 +139,7 @@ public final class Reassembly {
      *
      * @param key whose payload it is
      * @param nowMs when
-     * @return deliveries that were forgotten for it (G-15)
+     * @return deliveries that were forgotten for it
      */
     public List<PayloadKey> complete(PayloadKey key, long nowMs) {
         discard(key);

@@ -5,7 +5,7 @@ import java.util.stream.IntStream;
 import speed.errors.WireException;
 import speed.wire.Limits;
 
-/** One payload put together from enough of its segments, and proven by its hash (G-10, G-11). */
+/** One payload put together from enough of its segments, and proven by its hash. */
 public final class Rebuild {
     /** Data read at a time to decode, about. */
     private static final int COLUMN_BYTES = 1 << 22;

@@ -3,7 +3,7 @@ package speed.segment;
 import java.util.HashMap;
 import java.util.Map;
 
-/** One payload that is being put together: which of its slots are held (G-12). For one thread at a time. */
+/** One payload that is being put together: which of its slots are held. For one thread at a time. */
 public final class Reconstruction {
     private final PayloadKey key;
     private final int dataCount;
@@ -46,7 +46,7 @@ public final class Reconstruction {
         touchedMs = Math.max(touchedMs, nowMs);
     }
 
-    /** Whether it cannot be a segment of this payload (G-12). */
+    /** Whether it cannot be a segment of this payload. */
     boolean contradicts(Segment segment) {
         int size = segment.payload().length;
         if (segment.dataCount() != dataCount || segment.parityCount() != parityCount) {

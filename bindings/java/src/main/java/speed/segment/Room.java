@@ -9,7 +9,7 @@ import java.util.function.ToLongFunction;
 import speed.errors.WireException;
 
 /**
- * Which payloads are given up for a new segment (G-16): those of its own sender where that one's limit is reached, else
+ * Which payloads are given up for a new segment: those of its own sender where that one's limit is reached, else
  * of the sender who holds most. So nobody who holds less than an equal share loses anything through others.
  */
 final class Room {

@@ -10,9 +10,9 @@ import speed.wire.Limits;
 import speed.wire.RecordWalk;
 
 /**
- * One segment: {@code SegmentMessageProto} (G-1) and what makes one valid (G-2).
+ * One segment: {@code SegmentMessageProto} and what makes one valid.
  *
- * @param hash of the whole payload (G-3)
+ * @param hash of the whole payload
  * @param dataCount how many data segments the payload has, the k of the rules
  * @param parityCount how many parity segments it has, the m of the rules
  * @param index among its kind
@@ -22,9 +22,9 @@ import speed.wire.RecordWalk;
  */
 public record Segment(
         byte[] hash, int dataCount, int parityCount, int index, boolean isParity, byte[] payload, boolean unordered) {
-    /** Shards that have parity are whole units of so many bytes (G-2, G-6). */
+    /** Shards that have parity are whole units of so many bytes. */
     public static final int SHARD_UNIT = 64;
-    /** All fields but the payload's bytes (G-1). */
+    /** All fields but the payload's bytes. */
     public static final int MAX_HEAD_BYTES = 62;
 
     private static final int HASH = 1;
@@ -79,7 +79,7 @@ public record Segment(
     }
 
     /**
-     * Its bytes (G-1).
+     * Its bytes.
      *
      * @return one serialized message
      */
@@ -125,7 +125,7 @@ public record Segment(
      *
      * @param data one serialized message
      * @return a valid segment with its own copy of the payload
-     * @throws WireException BAD_SEGMENT, naming the first field that breaks G-2
+     * @throws WireException BAD_SEGMENT, naming the first field that is wrong
      */
     public static Segment read(byte[] data) {
         Fields fields = new Fields();

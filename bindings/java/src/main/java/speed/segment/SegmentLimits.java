@@ -4,7 +4,7 @@ import java.time.Duration;
 import speed.wire.Limits;
 
 /**
- * Bounds of what is kept of payloads that come in segments (G-15).
+ * Bounds of what is kept of payloads that come in segments.
  *
  * @param payloadBytes largest payload
  * @param reconstructions payloads that are put together at a time

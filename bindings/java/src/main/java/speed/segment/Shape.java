@@ -1,7 +1,7 @@
 package speed.segment;
 
 /**
- * How a payload is cut (G-4, G-5).
+ * How a payload is cut.
  *
  * @param payloadBytes size of the payload
  * @param segmentSize most bytes of it in one segment

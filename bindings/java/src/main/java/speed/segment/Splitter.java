@@ -4,8 +4,11 @@ import speed.errors.ConfigurationException;
 import speed.errors.PayloadTooLargeException;
 import speed.wire.Limits;
 
-/** Cuts payloads into segments (G-3 to G-5). Keeps nothing between them; thread-safe. */
+/** Cuts payloads into segments. Keeps nothing between them; thread-safe. */
 public final class Splitter {
+    /** Segments of a payload at most, where nobody said how large they are to be. */
+    private static final int USUAL_SEGMENTS = 240;
+
     private final int segmentSize;
     private final double parityRate;
 
@@ -36,6 +39,35 @@ public final class Splitter {
         }
         this.segmentSize = segmentSize;
         this.parityRate = parityRate;
+    }
+
+    /**
+     * Cuts a payload that no envelope holds, for a link that has no segment size.
+     *
+     * @param payloadBytes its size
+     * @return a splitter without parity: a link loses nothing
+     */
+    public static Splitter ofPayload(long payloadBytes) {
+        long least = (payloadBytes + USUAL_SEGMENTS - 1) / USUAL_SEGMENTS;
+        long whole = (least + Segment.SHARD_UNIT - 1) / Segment.SHARD_UNIT * Segment.SHARD_UNIT;
+        return new Splitter((int) Math.max(Limits.DATA_SEGMENT_BYTES, whole), 0);
+    }
+
+    /**
+     * Cuts all that goes out on a link.
+     *
+     * @param segmentSize most bytes of a payload in one segment
+     * @param parityRate parity segments for each data segment, 0 for none
+     * @return a splitter whose segments fit into envelopes
+     * @throws ConfigurationException for a size that no envelope holds, or a rate that cannot be used
+     */
+    public static Splitter ofLink(int segmentSize, double parityRate) {
+        int most = Limits.MAX_PAYLOAD_BYTES - Segment.MAX_HEAD_BYTES;
+        if (segmentSize > most) {
+            throw new ConfigurationException(
+                    "segmentSize " + segmentSize + " cannot be used: an envelope holds at most " + most);
+        }
+        return new Splitter(segmentSize, parityRate);
     }
 
     /**
@@ -110,7 +142,7 @@ public final class Splitter {
      *
      * @param payload as large as the shape says
      * @param shape with at most 255 segments
-     * @param hash of the payload (G-3)
+     * @param hash of the payload
      * @return data first; each is made when it is asked for
      */
     public static Iterable<Segment> cut(Source payload, Shape shape, byte[] hash) {

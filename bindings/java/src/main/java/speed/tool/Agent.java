@@ -4,14 +4,12 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletionException;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.errors.CallException;
 import speed.errors.SpeedException;
 import speed.wire.Limits;
@@ -38,7 +36,7 @@ public final class Agent {
     }
 
     private static Node open(Arguments arguments) {
-        NodeBuilder builder = builder(arguments, arguments.get("--name"))
+        Node.Builder builder = arguments.builder(arguments.get("--name"))
                 .workers(Integer.parseInt(arguments.get("--workers", "4")))
                 .laneBytes(Long.parseLong(arguments.get("--lane-bytes", "" + Limits.LANE_WINDOW_BYTES)))
                 .lease(seconds(arguments.get("--lease", "" + Limits.LEASE_SECONDS)),
@@ -72,11 +70,6 @@ public final class Agent {
         say(failure("event", "failed", error));
         System.exit(CANNOT_START);
         return error;
-    }
-
-    /** The beginning of a node in the agent's root. */
-    static NodeBuilder builder(Arguments arguments, String name) {
-        return Node.builder(name).root(Path.of(arguments.get("--root"))).key(Path.of(arguments.get("--key")));
     }
 
     private static Duration seconds(String text) {

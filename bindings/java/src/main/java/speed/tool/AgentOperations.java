@@ -18,45 +18,10 @@ import speed.Node;
 import speed.NodeInfo;
 import speed.SendOptions;
 import speed.fs.Posix;
+import speed.tool.Operation.Fields;
 
 /** The operations of an agent: each takes a command's fields and returns a result. */
 final class AgentOperations {
-    /** One operation. */
-    interface Operation {
-        Object run(Fields fields) throws Exception;
-    }
-
-    /** The fields of one command. */
-    record Fields(Map<?, ?> values) {
-        Object get(String name) {
-            return values.get(name);
-        }
-
-        String text(String name) {
-            return (String) values.get(name);
-        }
-
-        int number(String name, int otherwise) {
-            return values.get(name) instanceof Number number ? number.intValue() : otherwise;
-        }
-
-        Duration seconds(String name, double otherwise) {
-            double seconds = values.get(name) instanceof Number number ? number.doubleValue() : otherwise;
-            return Duration.ofNanos((long) (seconds * 1e9));
-        }
-
-        String[] texts(String name) {
-            Object value = values.get(name);
-            return value instanceof List<?> items ? items.toArray(new String[0]) : new String[] {(String) value};
-        }
-
-        @SuppressWarnings("unchecked")
-        Map<String, Object> map(String name) {
-            Object value = values.get(name);
-            return value == null ? Map.of() : (Map<String, Object>) value;
-        }
-    }
-
     private static final Duration LATE = Duration.ofSeconds(60);
 
     private final Node node;
@@ -278,7 +243,7 @@ final class AgentOperations {
         for (long left = at - now(); left > 0; left = at - now()) {
             TimeUnit.NANOSECONDS.sleep(Math.max(0, left - 1_000_000));
         }
-        prize = Agent.builder(arguments, fields.text("name")).open();
+        prize = arguments.builder(fields.text("name")).open();
         return prize.generation();
     }
 

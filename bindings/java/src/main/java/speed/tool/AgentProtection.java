@@ -15,8 +15,7 @@ import speed.message.MessageKey;
 import speed.message.MessageSecurity;
 import speed.message.Protection;
 import speed.message.SignaturePolicy;
-import speed.tool.AgentOperations.Fields;
-import speed.tool.AgentOperations.Operation;
+import speed.tool.Operation.Fields;
 
 /** A second node of an agent, which signs and encrypts. */
 final class AgentProtection {
@@ -42,7 +41,7 @@ final class AgentProtection {
 
     private Object protect(Fields fields) {
         close();
-        node = Agent.builder(arguments, fields.text("name")).allow(fields.texts("allow")).security(security(fields)).open();
+        node = arguments.builder(fields.text("name")).allow(fields.texts("allow")).security(security(fields)).open();
         node.onMessage(handled::add);
         return node.generation();
     }

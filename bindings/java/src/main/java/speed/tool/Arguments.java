@@ -1,9 +1,11 @@
 package speed.tool;
 
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import speed.Node;
 
 /** A command line of words and {@code --name value} options; an option may be given several times. */
 public final class Arguments {
@@ -49,5 +51,10 @@ public final class Arguments {
             throw new IllegalArgumentException(option + " is missing");
         }
         return value;
+    }
+
+    /** The beginning of a node in the root that {@code --root} and {@code --key} name. */
+    Node.Builder builder(String name) {
+        return Node.builder(name).root(Path.of(get("--root"))).key(Path.of(get("--key")));
     }
 }

@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
@@ -59,7 +60,7 @@ public final class Bench {
 
     private static Map<String, Object> measure(String what, int bytes, int count, int callers, String beside) throws Exception {
         try (BenchRoot root = new BenchRoot(beside)) {
-            Process server = root.startServer();
+            Process server = root.start(Bench.class.getName(), List.of("serve", "--root", root.path().toString()));
             try (Node client = root.node(CLIENT, SERVER)) {
                 client.waitFor(SERVER, START);
                 Map<String, Object> figures = new LinkedHashMap<>();

@@ -10,7 +10,6 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.wire.Limits;
 
 /** A root with a key of its own, in memory where that can be had; gone when it is closed. */
@@ -45,7 +44,7 @@ public final class BenchRoot implements AutoCloseable {
     }
 
     /** The beginning of such a node. */
-    public NodeBuilder builder(String name, String... allowed) {
+    public Node.Builder builder(String name, String... allowed) {
         return builder(root, name, allowed);
     }
 
@@ -53,7 +52,7 @@ public final class BenchRoot implements AutoCloseable {
         return builder(root, name, allowed).open();
     }
 
-    private static NodeBuilder builder(Path root, String name, String... allowed) {
+    private static Node.Builder builder(Path root, String name, String... allowed) {
         return Node.builder(name).root(root).key(keyFile(root)).allow(allowed);
     }
 
@@ -63,10 +62,6 @@ public final class BenchRoot implements AutoCloseable {
                 "-cp", System.getProperty("java.class.path"), mainClass);
         return new ProcessBuilder(Stream.concat(java, arguments.stream()).toList())
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
-    }
-
-    Process startServer() throws IOException {
-        return start(Bench.class.getName(), List.of("serve", "--root", root.toString()));
     }
 
     @Override

@@ -72,7 +72,7 @@ final class Decoding {
         };
     }
 
-    /** As a receiver of the lane does: header, ids, length, tag (W-5, W-12). */
+    /** As a receiver of the lane does: header, ids, length, tag. */
     private static byte[] open(byte[] data) {
         Block envelope = Block.of(data.length == 0 ? new byte[1] : data);
         Header header = Header.parse(envelope.bytes, 0, data.length);

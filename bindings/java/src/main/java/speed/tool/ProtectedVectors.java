@@ -18,7 +18,7 @@ import speed.wire.MessageDraft;
 
 /**
  * Signed and encrypted messages for other languages to verify and open: one for each algorithm and encoding. A line has
- * {@code keys} as well, the records of the reader (M-26).
+ * {@code keys} as well, the records of the reader.
  */
 final class ProtectedVectors {
     /** One message and the keys that its reader needs. */

@@ -16,7 +16,7 @@ import speed.message.SignaturePolicy;
 import speed.wire.Json;
 import speed.wire.MessageView;
 
-/** Opens protected messages as a node that has the keys of the vectors: those which every build has (M-24). */
+/** Opens protected messages as a node that has the keys of the vectors: those which every build has. */
 public final class VectorGuard {
     private static final Set<String> OPENS =
             Set.of("aes-256-gcm", "chacha20-poly1305", "x25519-chacha20-poly1305");

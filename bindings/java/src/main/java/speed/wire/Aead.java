@@ -1,7 +1,7 @@
 package speed.wire;
 
 /**
- * ChaCha20-Poly1305 (RFC 8439) under one key, applied to whole envelopes (W-7): the 88 header bytes, nonce
+ * ChaCha20-Poly1305 (RFC 8439) under one key, applied to whole envelopes: the 88 header bytes, nonce
  * included, are the associated data. libsodium where it can be loaded, else the JDK: the same bytes, slower.
  */
 interface Aead {
@@ -15,9 +15,4 @@ interface Aead {
      * Opens an envelope in place: its payload stands where its ciphertext stood. Where one bit differs nothing is changed.
      */
     boolean openInPlace(Block envelope, int at, int payloadBytes);
-
-    /** The fastest one that this machine has. */
-    static Aead of(byte[] key) {
-        return Sodium.AVAILABLE ? new SodiumAead(key) : new JdkAead(key);
-    }
 }

@@ -12,7 +12,7 @@ import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
 /**
- * A payload to be framed (M-8 to M-10).
+ * A payload to be framed.
  *
  * @param type number of the content type
  * @param custom its text, or null

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import speed.errors.WireException;
 
-/** Payloads of ACK, HEARTBEAT, DISCOVERY and ERROR envelopes: small msgpack maps (S-11, S-12). */
+/** Payloads of ACK, HEARTBEAT, DISCOVERY and ERROR envelopes: small msgpack maps. */
 public final class Control {
     private Control() {}
 
@@ -25,7 +25,7 @@ public final class Control {
         return encode(body);
     }
 
-    /** The requests that a WITHDRAW names (S-16). */
+    /** The requests that a WITHDRAW names. */
     public static List<String> requestIds(Map<Object, Object> body) {
         boolean isList = body.get("requestIds") instanceof List<?> ids && !ids.isEmpty()
                 && ids.size() <= Limits.MAX_WITHDRAWN_IDS

@@ -6,7 +6,7 @@ import java.util.List;
 import speed.errors.WireException;
 
 /**
- * A receiver's committed position in one lane (L-14): every envelope before it was dispatched, and all of
+ * A receiver's committed position in one lane: every envelope before it was dispatched, and all of
  * those are finished but the listed ones.
  *
  * <pre>

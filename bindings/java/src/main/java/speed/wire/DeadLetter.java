@@ -6,7 +6,7 @@ import java.util.Map;
 import speed.errors.WireException;
 
 /**
- * What is known of a message or event that could not be handled (S-18).
+ * What is known of a message or event that could not be handled.
  *
  * @param type MESSAGE or EVENT
  * @param sequence of its envelope, unsigned

@@ -6,7 +6,7 @@ import java.util.TreeMap;
 import speed.errors.WireException;
 
 /**
- * How often messages that came again were begun, by their sequence (L-25).
+ * How often messages that came again were begun, by their sequence.
  *
  * <pre>
  *  0 "SPDD"  4 version  5 zero  6 count  8 count × (sequence 8, deliveries 4)  mac(16)

@@ -3,7 +3,7 @@ package speed.wire;
 import java.util.List;
 
 /**
- * How a payload was encrypted for its readers: {@code EncryptionMetadata} of the contract (M-19 to M-22). Absent texts
+ * How a payload was encrypted for its readers: {@code EncryptionMetadata} of the contract. Absent texts
  * and bytes are empty.
  *
  * @param keyId only of direct RSA

@@ -15,10 +15,10 @@ import speed.errors.InvalidNameException;
 import speed.errors.WireException;
 
 /**
- * What a node publishes about itself (R-2, R-3): one JSON line, its MAC, padding to a fixed capacity.
+ * What a node publishes about itself: one JSON line, its MAC, padding to a fixed capacity.
  *
  * <p>Times are ms; {@code heartbeatMonotonicMs} compares on one boot only. Nodes of earlier releases write no
- * {@code features}: then there are none. The name of an {@code ephemeral} node will not come back (R-25).
+ * {@code features}: then there are none. The name of an {@code ephemeral} node will not come back.
  */
 public record Entry(
         String name,
@@ -39,14 +39,14 @@ public record Entry(
         boolean ephemeral) {
     public static final String ONLINE = "online";
     public static final String LEAVING = "leaving";
-    /** Feature of a node that takes every payload in segments (G-18). */
+    /** Feature of a node that takes every payload in segments. */
     public static final String SEGMENTS = "segments";
-    /** Feature of a node that knows what withdrawing a request is (S-12). */
+    /** Feature of a node that knows what withdrawing a request is. */
     public static final String WITHDRAW = "withdraw";
     private static final Set<String> STATUSES = Set.of(ONLINE, LEAVING);
     private static final int MAX_GENERATION = (1 << Limits.GENERATION_BITS) - 1;
 
-    /** Who a process is, for good: pid alone is reused and means nothing in another namespace. */
+    /** Who a process is, for good: pid alone is reused and means nothing in another namespace. */
     public record Process(long pid, long start, String namespace, String host, String bootId) {}
 
     /** Returns this entry with another heartbeat. */
@@ -61,13 +61,13 @@ public record Entry(
                 heartbeatInterval, newStatus, fabrics, newAllow, newSubscriptions, language, version, features, ephemeral);
     }
 
-    /** Returns this entry as one that everybody finds stale. */
+    /** Returns this entry as one that everybody finds stale. */
     public Entry expired() {
         return new Entry(name, generation, process, startupTimestamp, lastHeartbeat, 0, 1, 1, LEAVING, fabrics, allow,
                 subscriptions, language, version, features, ephemeral);
     }
 
-    /** Whether its published grants cover a sender. */
+    /** Whether its published grants cover a sender. */
     public boolean grants(String sender) {
         for (String pattern : allow) {
             if (Names.matches(pattern, sender)) {
@@ -88,7 +88,7 @@ public record Entry(
 
     // --- writing ---
 
-    /** Whether a file of an entry may be that large. */
+    /** Whether a file of an entry may be that large. */
     public static boolean isCapacity(long size) {
         return size >= Limits.MIN_ENTRY_BYTES && size <= Limits.MAX_ENTRY_BYTES && Long.bitCount(size) == 1;
     }

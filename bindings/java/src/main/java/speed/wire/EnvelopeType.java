@@ -1,6 +1,6 @@
 package speed.wire;
 
-/** What a payload is (W-4), and which flags it may carry (W-6). */
+/** What a payload is, and which flags it may carry. */
 public enum EnvelopeType {
     MESSAGE(3),
     SPC_REQUEST(2),
@@ -13,7 +13,7 @@ public enum EnvelopeType {
 
     public static final int ACK_REQUESTED = 1;
     public static final int SEGMENT = 2;
-    /** Passes without a grant (S-10), so no MESSAGE, EVENT or SPC_REQUEST may carry it. */
+    /** Passes without a grant, so no MESSAGE, EVENT or SPC_REQUEST may carry it. */
     public static final int REPLY = 4;
 
     private static final EnvelopeType[] ALL = values();
@@ -38,7 +38,7 @@ public enum EnvelopeType {
         return (flags & ~allowedFlags) == 0;
     }
 
-    /** Types that are finished after they were handled; all others are done when they are read (L-15). */
+    /** Types that are finished after they were handled; all others are done when they are read. */
     public boolean isWork() {
         return this == MESSAGE || this == SPC_REQUEST || this == EVENT;
     }

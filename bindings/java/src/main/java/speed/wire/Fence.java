@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import speed.errors.WireException;
 
 /**
- * The end of all that older generations of a sender wrote by right (L-18).
+ * The end of all that older generations of a sender wrote by right.
  *
  * <pre>
  * 0 "SPDF"  4 version  5 zero  8 new generation  12 old generation  16 segment  20 zero  24 size  mac(16)

@@ -7,7 +7,7 @@ import java.util.List;
 import speed.errors.WireException;
 
 /**
- * The floor of generations: below it lives were forgotten, above it every new claim begins (R-24). Immutable.
+ * The floor of generations: below it lives were forgotten, above it every new claim begins. Immutable.
  *
  * <pre>
  * 0 "SPDR"  4 version  5 zero  8 256 × generation  mac(16)

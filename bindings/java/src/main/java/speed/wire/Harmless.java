@@ -1,6 +1,6 @@
 package speed.wire;
 
-/** Text of others as a terminal or a log may have it: what would act there is shown by its number (W-19). */
+/** Text of others as a terminal or a log may have it: what would act there is shown by its number. */
 public final class Harmless {
     /** First and last code point of each range of what acts. */
     private static final int[] ACTING = {

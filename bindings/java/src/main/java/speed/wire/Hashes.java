@@ -1,27 +1,17 @@
 package speed.wire;
 
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 
-/** SHA-256, HMAC-SHA256 and the HKDF built from it (W-9 to W-11). */
+/** SHA-256, HMAC-SHA256 and the HKDF built from it. */
 public final class Hashes {
     private static final byte[] ZERO_SALT = new byte[32];
 
     private Hashes() {}
 
-    /** A digest to be fed. */
-    static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException impossible) {
-            throw new AssertionError(impossible);
-        }
-    }
-
     /** The digest of all parts, one after the other. */
     public static byte[] sha256(byte[]... parts) {
-        MessageDigest digest = sha256();
+        MessageDigest digest = Sha256.digest();
         for (byte[] part : parts) {
             digest.update(part);
         }
@@ -33,7 +23,7 @@ public final class Hashes {
         return new Hmac(key).of(data, data.length);
     }
 
-    /** HKDF-SHA256 (RFC 5869) with an empty salt and 32 bytes of output (W-10). */
+    /** HKDF-SHA256 (RFC 5869) with an empty salt and 32 bytes of output. */
     public static byte[] hkdf(byte[] key, byte[] info) {
         byte[] labelled = Arrays.copyOf(info, info.length + 1);
         labelled[info.length] = 1;

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer;
 import speed.errors.WireException;
 
 /**
- * Both headers of one envelope (W-4), checked (W-5). All integers are big-endian.
+ * Both headers of one envelope, checked. All integers are big-endian.
  *
  * <pre>
  *  0 version  1 type  2 flags  4 header length = 64  8 sequence  16 timestamp ms  24 payload bytes
@@ -52,7 +52,7 @@ public record Header(
     }
 
     /**
-     * Reads and checks the headers at an offset, in the order of W-5. Nothing is authentic before the tag
+     * Reads and checks the headers at an offset, in the order in which wire.md lists the checks. Nothing is authentic before the tag
      * was verified; only the bounds are.
      *
      * @param available bytes that may be looked at from {@code at} on

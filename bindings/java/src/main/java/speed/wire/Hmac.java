@@ -16,7 +16,7 @@ final class Hmac {
     private final MessageDigest outer;
 
     Hmac(byte[] key) {
-        byte[] block = Arrays.copyOf(key.length > BLOCK_BYTES ? Hashes.sha256(key) : key, BLOCK_BYTES);
+        byte[] block = Arrays.copyOf(key.length > BLOCK_BYTES ? Sha256.digest().digest(key) : key, BLOCK_BYTES);
         inner = padded(block, INNER);
         outer = padded(block, OUTER);
     }
@@ -26,7 +26,7 @@ final class Hmac {
         for (int index = 0; index < BLOCK_BYTES; index++) {
             padded[index] = (byte) (block[index] ^ pad);
         }
-        MessageDigest digest = Hashes.sha256();
+        MessageDigest digest = Sha256.digest();
         digest.update(padded);
         return digest;
     }

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * JSON as entries, claims and payloads use it (R-2, M-10): null, Boolean, Long (BigInteger beyond), Double, String,
+ * JSON as entries, claims and payloads use it: null, Boolean, Long (BigInteger beyond), Double, String,
  * List, Map.
  *
  * <p>Strict (RFC 8259), with bounded nesting; of a key that occurs twice the last value counts.
@@ -199,7 +199,7 @@ public final class Json {
         if (value.bitLength() < Long.SIZE) {
             return value.longValue();
         }
-        fraction(digits); // beyond a double, it is no number either
+        fraction(digits); // beyond a double, it is no number either
         return value;
     }
 

@@ -7,7 +7,7 @@ import java.util.Base64;
 import java.util.List;
 import speed.errors.KeyFileException;
 
-/** The text of a key file (W-14): {@code SPEED-KEY-V1}, a blank line, Base64 keys, the sealing one first. */
+/** The text of a key file: {@code SPEED-KEY-V1}, a blank line, Base64 keys, the sealing one first. */
 public final class KeyFile {
     public static final int MAX_BYTES = 4096;
     private static final String FIRST_LINE = "SPEED-KEY-V1";

@@ -10,7 +10,7 @@ import speed.errors.ConfigurationException;
 import speed.errors.WireException;
 
 /**
- * The accepted pre-shared keys; the first one seals (W-9 to W-12). Never shows a key. Thread-safe: they are replaced as a
+ * The accepted pre-shared keys; the first one seals. Never shows a key. Thread-safe: they are replaced as a
  * whole when they change, and who keeps what was derived from them compares the object of {@link #now}.
  */
 public final class Keyring {
@@ -29,7 +29,7 @@ public final class Keyring {
             registryKeys = this.keys.stream().map(key -> Hashes.hkdf(key, ascii("speed/1 registry"))).toList();
         }
 
-        /** The MAC key of entries to write with (W-11). */
+        /** The MAC key of entries to write with. */
         public byte[] registryKey() {
             return registryKeys.get(0);
         }
@@ -49,7 +49,7 @@ public final class Keyring {
         }
 
         Aead sealing(NodeId source, NodeId target, int generation, int targetLife) {
-            return Aead.of(linkKey(keys.get(0), source, target, generation, targetLife));
+            return aead(linkKey(keys.get(0), source, target, generation, targetLife));
         }
 
         private byte[] find(long id) {
@@ -96,13 +96,13 @@ public final class Keyring {
         look.run();
     }
 
-    /** The public name of a key (W-9), as a big-endian number. */
+    /** The public name of a key, as a big-endian number. */
     public static long keyId(byte[] key) {
         return ByteBuffer.wrap(Hashes.sha256(ascii("speed/1 key id"), key)).getLong();
     }
 
     /**
-     * The key of one link in one generation of its sender (W-10).
+     * The key of one link in one generation of its sender.
      *
      * @param targetLife the generation of a receiver that is ephemeral: it keeps no record of what it handled, so what was
      *     sealed for one life of its name must not open in the next; 0 for a receiver that is not
@@ -116,7 +116,7 @@ public final class Keyring {
         return Hashes.hkdf(key, info.array());
     }
 
-    /** MAC keys of the cursors and fences of one link, the one to write with first (W-11). */
+    /** MAC keys of the cursors and fences of one link, the one to write with first. */
     public List<byte[]> laneKeys(NodeId source, NodeId target) {
         return laneKeys(now, source, target);
     }
@@ -127,14 +127,14 @@ public final class Keyring {
         return keys.keys.stream().map(key -> Hashes.hkdf(key, info.array())).toList();
     }
 
-    /** MAC keys of entries, the one to write with first (W-11). */
+    /** MAC keys of entries, the one to write with first. */
     public List<byte[]> registryKeys() {
         return now.registryKeys;
     }
 
-    /** The key is chosen by its id, never by trial (W-12). */
+    /** The key is chosen by its id, never by trial. */
     Aead opening(long keyId, NodeId source, NodeId target, int generation, int targetLife) {
-        return Aead.of(linkKey(key(keyId), source, target, generation, targetLife));
+        return aead(linkKey(key(keyId), source, target, generation, targetLife));
     }
 
     /** The key that seals what is kept, by its id. */
@@ -142,18 +142,18 @@ public final class Keyring {
         return now.id();
     }
 
-    /** 16 bytes that tell nothing about a name without the key (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    /** 16 bytes that tell nothing about a name without the key. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] segmentsId(byte[] keyId, byte[] name) {
         byte[] mac = Hashes.hmac(Hashes.hkdf(key(keyId), ascii("speed/1 segments name")), name);
         return Arrays.copyOf(mac, Limits.NODE_ID_BYTES);
     }
 
-    /** The key of what a node keeps in segments (G-14). UNKNOWN_KEY for one that is not in the ring. */
+    /** The key of what a node keeps in segments. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] segmentsKey(byte[] keyId, byte[] info) {
         return Hashes.hkdf(key(keyId), joined(ascii("speed/1 segments"), info));
     }
 
-    /** The key of a node's dead letters (S-18). UNKNOWN_KEY for one that is not in the ring. */
+    /** The key of a node's dead letters. UNKNOWN_KEY for one that is not in the ring. */
     public byte[] deadLettersKey(byte[] keyId, NodeId node) {
         return Hashes.hkdf(key(keyId), joined(ascii("speed/1 dead letters"), node.bytes()));
     }
@@ -194,5 +194,10 @@ public final class Keyring {
     @Override
     public String toString() {
         return "Keyring of " + now.keys.size() + " keys";
+    }
+
+    /** The fastest one that this machine has. */
+    static Aead aead(byte[] linkKey) {
+        return Sodium.AVAILABLE ? new SodiumAead(linkKey) : new JdkAead(linkKey);
     }
 }

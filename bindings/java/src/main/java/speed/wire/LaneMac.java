@@ -4,7 +4,7 @@ import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.List;
 
-/** The MAC at the end of cursors and fences: the first 16 bytes of HMAC-SHA256 (L-14). Thread-safe. */
+/** The MAC at the end of cursors and fences: the first 16 bytes of HMAC-SHA256. Thread-safe. */
 public final class LaneMac {
     public static final int BYTES = 16;
 

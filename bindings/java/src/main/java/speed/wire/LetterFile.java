@@ -6,7 +6,7 @@ import java.util.function.Consumer;
 import speed.errors.WireException;
 
 /**
- * The file of a dead letter (S-18): a header, then sealed chunks, the first of which says what is known of the message.
+ * The file of a dead letter: a header, then sealed chunks, the first of which says what is known of the message.
  *
  * <pre>
  *  0 "SPDL"  4 version  5 zero  8 key id  16 random   24 chunks × (length 4, nonce 12, ciphertext, tag 16)

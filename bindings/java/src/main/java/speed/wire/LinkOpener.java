@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import speed.errors.WireException;
 
-/** Opens envelopes of one link, of any generation and any key of the ring (W-12). Not thread-safe. */
+/** Opens envelopes of one link, of any generation and any key of the ring. Not thread-safe. */
 public final class LinkOpener {
     private final Keyring keyring;
     private final NodeId source;
@@ -23,7 +23,7 @@ public final class LinkOpener {
     /**
      * An opener.
      *
-     * @param targetLife the receiver's generation if it is ephemeral, else 0 (W-10)
+     * @param targetLife the receiver's generation if it is ephemeral, else 0
      */
     public LinkOpener(Keyring keyring, NodeId source, NodeId target, int targetLife) {
         this.keyring = keyring;

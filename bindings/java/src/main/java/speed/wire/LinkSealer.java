@@ -2,7 +2,7 @@ package speed.wire;
 
 import java.util.function.Consumer;
 
-/** Seals envelopes of one link in one generation (W-7, W-8). Not thread-safe: the link's lock guards it. */
+/** Seals envelopes of one link in one generation. Not thread-safe: the link's lock guards it. */
 public final class LinkSealer {
     private static final int NONCE_BATCH = 256;
 
@@ -20,7 +20,7 @@ public final class LinkSealer {
     /**
      * A sealer.
      *
-     * @param random fills an array from a cryptographic generator (W-13)
+     * @param random fills an array from a cryptographic generator
      */
     public LinkSealer(Keyring keyring, NodeId source, NodeId target, int generation, Consumer<byte[]> random) {
         this.keyring = keyring;
@@ -36,7 +36,7 @@ public final class LinkSealer {
         aead = newKeys.sealing(source, target, generation, targetLife);
     }
 
-    /** Seals for this life of an ephemeral receiver from now on (W-10); 0 for a receiver that is not ephemeral. */
+    /** Seals for this life of an ephemeral receiver from now on; 0 for a receiver that is not ephemeral. */
     public void sealFor(int life) {
         if (life != targetLife) {
             targetLife = life;
@@ -47,7 +47,7 @@ public final class LinkSealer {
     /** Writes one whole envelope into the block at an offset; returns its bytes. */
     public int seal(Block into, int at, EnvelopeType type, int flags, long counter, long timestampMs, byte[] payload) {
         if (counter < 1 || counter > Sequence.MAX_COUNTER) {
-            throw new IllegalStateException("the counter is used up: the node needs a new generation (W-8)");
+            throw new IllegalStateException("the counter is used up: the node needs a new generation");
         }
         if (keys != keyring.now()) {
             take(keyring.now());

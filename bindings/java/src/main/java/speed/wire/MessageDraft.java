@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Map;
 
-/** A message to be written (M-2, M-5, M-6): null, 0 and empty maps are not written. Times in Unix ms. */
+/** A message to be written: null, 0 and empty maps are not written. Times in Unix ms. */
 public record MessageDraft(
         String messageId,
         String topic,
@@ -35,7 +35,7 @@ public record MessageDraft(
         return encoded(content, content.data().length, security, schema);
     }
 
-    /** All of a message that stands before a payload of so many bytes, which are sent behind it (G-18). */
+    /** All of a message that stands before a payload of so many bytes, which are sent behind it. */
     public byte[] encodeFront(int payloadBytes) {
         return encoded(Content.of(new byte[0]), payloadBytes, Security.ofPublisher(publisherId), Schema.NONE);
     }
@@ -122,7 +122,7 @@ public record MessageDraft(
         }
     }
 
-    /** The payload record stands last, its value is always written (M-2). */
+    /** The payload record stands last, its value is always written. */
     private static void putPayload(CodedOutputStream out, Content content, int bytes) throws IOException {
         int length = CodedOutputStream.computeTagSize(2) + CodedOutputStream.computeUInt32SizeNoTag(bytes) + bytes;
         if (content.typeUrl() != null) {

@@ -5,8 +5,7 @@ import java.util.Arrays;
 import speed.errors.WireException;
 
 /**
- * The beginning of a message that is too large to be held: everything that stands before its payload's value (G-18,
- * M-2). BAD_MESSAGE unless the payload comes last and begins within the first bytes.
+ * The beginning of a message that is too large to be held: everything that stands before its payload's value. BAD_MESSAGE unless the payload comes last and begins within the first bytes.
  */
 public final class MessageFront {
     private static final int PAYLOAD = 99;

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.UUID;
 import speed.errors.WireException;
 
-/** Ids of messages (M-13). */
+/** Ids of messages. */
 public final class MessageIds {
     private static final int NUMBER_BITS = 48;
 

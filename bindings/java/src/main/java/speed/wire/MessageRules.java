@@ -3,7 +3,7 @@ package speed.wire;
 import java.nio.charset.StandardCharsets;
 import speed.errors.WireException;
 
-/** What the metadata of a message must look like; the same check on both sides (M-5, M-6, M-8, M-9). */
+/** What the metadata of a message must look like; the same check on both sides. */
 final class MessageRules {
     private static final int MAX_PRIORITY = 10;
     private static final int MAX_ID_BYTES = 128;

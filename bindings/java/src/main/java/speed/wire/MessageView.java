@@ -42,12 +42,12 @@ public final class MessageView {
         return new MessageView(data, null, null);
     }
 
-    /** A message that is too large to be held: its payload's value is fetched by who asks for it (G-18). */
+    /** A message that is too large to be held: its payload's value is fetched by who asks for it. */
     public static MessageView of(MessageFront front, Supplier<byte[]> value) {
         return new MessageView(front.withoutValue(), front, value);
     }
 
-    /** Of repeated records the last of each field counts (M-4). */
+    /** Of repeated records the last of each field counts. */
     private void findPayload(RecordWalk any) {
         while (any.advance()) {
             if (any.is(2)) {
@@ -99,7 +99,7 @@ public final class MessageView {
         return Content.encodingName((int) metadata.number(8), metadata.text(12));
     }
 
-    /** 1 to 10; absent or zero reads as 5 (M-6). */
+    /** 1 to 10; absent or zero reads as 5. */
     public int priority() {
         int priority = (int) metadata.number(6);
         return priority == 0 ? Limits.DEFAULT_PRIORITY : priority;
@@ -110,7 +110,7 @@ public final class MessageView {
         return metadata.number(7);
     }
 
-    /** Whether its time to live has passed at a Unix time in ms (M-7). */
+    /** Whether its time to live has passed at a Unix time in ms. */
     public boolean isExpired(long nowMs) {
         return ttlSeconds() > 0 && (nowMs - publishedAtMs()) / 1000 >= ttlSeconds();
     }
@@ -125,7 +125,7 @@ public final class MessageView {
         return metadata.text(10);
     }
 
-    /** Who the publisher says it is; the authenticated name is the envelope's source (M-14). Null when absent. */
+    /** Who the publisher says it is; the authenticated name is the envelope's source. Null when absent. */
     public String publisherId() {
         return envelope.message(2).text(1);
     }
@@ -135,7 +135,7 @@ public final class MessageView {
         return Security.of(envelope.message(2));
     }
 
-    /** Whether it says that its payload is encrypted for its readers (M-9). */
+    /** Whether it says that its payload is encrypted for its readers. */
     public boolean isEncrypted() {
         return envelope.message(2).has(6);
     }
@@ -145,27 +145,27 @@ public final class MessageView {
         return envelope.message(2).has(4);
     }
 
-    /** Its signatures, and what they cover; nothing of its payload is copied (M-16). */
+    /** Its signatures, and what they cover; nothing of its payload is copied. */
     public SignedParts signedParts() {
         return new SignedParts(front == null ? data : bytes());
     }
 
-    /** What it says of its payload's schema (M-29). */
+    /** What it says of its payload's schema. */
     public Schema schema() {
         return Schema.of(envelope.message(4));
     }
 
-    /** Of the payload before its compression, as the publisher says; 0 if absent (M-23). */
+    /** Of the payload before its compression, as the publisher says; 0 if absent. */
     public long uncompressedBytes() {
         return metadata.number(13);
     }
 
-    /** Of a protobuf payload, else empty (M-10). */
+    /** Of a protobuf payload, else empty. */
     public String typeUrl() {
         return typeUrl;
     }
 
-    /** W3C traceparent, null when absent or not valid (M-11). */
+    /** W3C traceparent, null when absent or not valid. */
     public String traceparent() {
         Records trace = envelope.message(3);
         if (!trace.has(1) || !trace.has(2)) {
@@ -232,7 +232,7 @@ public final class MessageView {
         return front == null ? data.length : front.total();
     }
 
-    /** Exactly the bytes received, unknown fields included (M-12). */
+    /** Exactly the bytes received, unknown fields included. */
     public byte[] bytes() {
         if (front == null) {
             return data.clone();

@@ -5,7 +5,7 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import speed.errors.InvalidNameException;
 
-/** Names, and every path SPEED uses (W-1, W-2, A-2, L-1, R-1). No other class builds a path. */
+/** Names, and every path SPEED uses. No other class builds a path. */
 public final class Names {
     public static final String REGISTRY = "speed_registry";
     public static final String CLAIMS = ".claims";
@@ -26,7 +26,7 @@ public final class Names {
 
     // --- names ---
 
-    /** Returns the name if it is a node name (W-1). */
+    /** Returns the name if it is a node name. */
     public static String checkNode(String name) {
         if (name != null && RESERVED.contains(name)) {
             throw new InvalidNameException("node name '" + name + "' is reserved: choose another");
@@ -34,32 +34,32 @@ public final class Names {
         return check(name, "node name", Limits.MAX_NAME_BYTES, false);
     }
 
-    /** Whether it is a node name (W-1). */
+    /** Whether it is a node name. */
     public static boolean isNode(String name) {
         return name != null && !RESERVED.contains(name) && isDotted(name, Limits.MAX_NAME_BYTES, false);
     }
 
-    /** Returns the name if it is a service name (W-1). */
+    /** Returns the name if it is a service name. */
     public static String checkService(String name) {
         return check(name, "service name", Limits.MAX_NAME_BYTES, false);
     }
 
-    /** Whether it is a service name (W-1). */
+    /** Whether it is a service name. */
     public static boolean isService(String name) {
         return name != null && isDotted(name, Limits.MAX_NAME_BYTES, false);
     }
 
-    /** Returns the topic if events can be published on it (W-2). */
+    /** Returns the topic if events can be published on it. */
     public static String checkTopic(String topic) {
         return check(topic, "topic", Limits.MAX_TOPIC_BYTES, true);
     }
 
-    /** Whether events can be published on it (W-2). */
+    /** Whether events can be published on it. */
     public static boolean isTopic(String topic) {
         return topic != null && isDotted(topic, Limits.MAX_TOPIC_BYTES, true);
     }
 
-    /** Returns the pattern if it grants one node or a family {@code name.*}; nothing grants everyone. */
+    /** Returns the pattern if it grants one node or a family {@code name.*}; nothing grants everyone. */
     public static String checkGrant(String pattern) {
         if ("*".equals(pattern)) {
             throw new InvalidNameException(
@@ -69,7 +69,7 @@ public final class Names {
         return pattern;
     }
 
-    /** Returns the pattern if it is a topic, {@code topic.*} or {@code *} (W-2). */
+    /** Returns the pattern if it is a topic, {@code topic.*} or {@code *}. */
     public static String checkTopicPattern(String pattern) {
         if (!"*".equals(pattern)) {
             checkTopic(withoutFamily(pattern));
@@ -189,7 +189,7 @@ public final class Names {
         return root + "/" + name + "/quarantine";
     }
 
-    /** What a node received in segments (G-14). */
+    /** What a node received in segments. */
     public static String segmentsDirectory(String root, String name) {
         return root + "/" + name + "/segments";
     }
@@ -207,7 +207,7 @@ public final class Names {
         return SHARDS.matcher(filename).matches();
     }
 
-    // --- dead letters: a number and a state (S-18) ---
+    // --- dead letters: a number and a state ---
 
     /** One of a node's dead letters as its file's name says; the state is letter, retry or trying. */
     public record Letter(int number, String state) {}
@@ -236,7 +236,7 @@ public final class Names {
         return TEMPORARY_PREFIX + token;
     }
 
-    // --- files of a lane: one file, one number, one spelling (L-1) ---
+    // --- files of a lane: one file, one number, one spelling ---
 
     public static String segmentName(int generation, long segment) {
         return six(generation) + "-" + padded(segment, 8) + ".lane";

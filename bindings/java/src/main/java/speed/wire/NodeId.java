@@ -5,7 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 
 /**
- * The 16 bytes that stand for a node's name on the wire: a UUIDv8 of the name (W-3).
+ * The 16 bytes that stand for a node's name on the wire: a UUIDv8 of the name.
  *
  * @param high the first eight bytes, big-endian
  * @param low the last eight bytes

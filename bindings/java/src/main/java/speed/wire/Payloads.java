@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import speed.errors.WireException;
 
-/** Fields that several payloads share, read with their checks (S-1, S-2, S-11). */
+/** Fields that several payloads share, read with their checks. */
 final class Payloads {
     private Payloads() {}
 

@@ -25,7 +25,7 @@ public final class PieceAead {
     /**
      * For one key.
      *
-     * @param random fills an array from a cryptographic generator (W-13)
+     * @param random fills an array from a cryptographic generator
      */
     public PieceAead(byte[] key, Consumer<byte[]> random) {
         this(key, random, Sodium.AVAILABLE);

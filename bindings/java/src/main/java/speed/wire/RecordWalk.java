@@ -3,7 +3,7 @@ package speed.wire;
 import java.util.Arrays;
 import speed.errors.WireException;
 
-/** Walks the records of one protobuf message and finds where each field lies; the rules of M-4 hold at any depth. */
+/** Walks the records of one protobuf message and finds where each field lies; a malformed record is refused at any depth. */
 public final class RecordWalk {
     public static final int VARINT = 0;
     public static final int FIXED64 = 1;

@@ -12,7 +12,7 @@ import java.util.Set;
 import speed.errors.WireException;
 
 /**
- * The known fields of one protobuf message, merged as protobuf merges them (M-4): of a singular field the last
+ * The known fields of one protobuf message, merged as protobuf merges them: of a singular field the last
  * record counts, text is UTF-8, a known number with another wire type is an unknown field.
  */
 final class Records {

@@ -3,7 +3,7 @@ package speed.wire;
 import java.util.List;
 
 /**
- * What a message says of the schema of its payload: {@code SchemaContext} of the contract (M-29). Absent texts are empty.
+ * What a message says of the schema of its payload: {@code SchemaContext} of the contract. Absent texts are empty.
  */
 public record Schema(String url, String version, String format, String hash, String name, String compatibility,
         List<String> deprecatedFields) {

@@ -1,7 +1,7 @@
 package speed.wire;
 
 /**
- * Which file of a lane: segments order as the lane does (L-1).
+ * Which file of a lane: segments order as the lane does.
  *
  * @param generation of the sender, 0 before the first segment
  * @param segment number within the generation

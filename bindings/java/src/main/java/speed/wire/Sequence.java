@@ -1,6 +1,6 @@
 package speed.wire;
 
-/** Sequence numbers: generation in the upper 24 bits, counter in the lower 40 (W-8). Compare as unsigned. */
+/** Sequence numbers: generation in the upper 24 bits, counter in the lower 40. Compare as unsigned. */
 public final class Sequence {
     public static final long MAX_COUNTER = (1L << Limits.COUNTER_BITS) - 1;
 

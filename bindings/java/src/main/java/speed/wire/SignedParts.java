@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.function.Predicate;
 
 /**
- * The security records of a message, taken apart and put together as raw bytes (M-16): nothing is parsed and written
- * again, what is kept is kept byte for byte. BAD_MESSAGE for what breaks M-4.
+ * The security records of a message, taken apart and put together as raw bytes: nothing is parsed and written
+ * again, what is kept is kept byte for byte. BAD_MESSAGE for a record that is malformed or ambiguous.
  */
 public final class SignedParts {
     private static final byte[] DOMAIN = "speed/1 message signature".getBytes(StandardCharsets.US_ASCII);
@@ -62,7 +62,7 @@ public final class SignedParts {
                 .toByteArray();
     }
 
-    /** Where a writer puts the security context (M-2). */
+    /** Where a writer puts the security context. */
     private static int afterMetadata(byte[] rest) {
         RecordWalk walk = new RecordWalk(rest, 0, rest.length);
         return walk.advance() && walk.is(METADATA) ? walk.next() : 0;

@@ -4,7 +4,7 @@ import java.util.Map;
 import speed.errors.WireException;
 
 /**
- * What stands before the arguments of an SPC_REQUEST, and all that the thread that reads lanes decodes of it (S-1).
+ * What stands before the arguments of an SPC_REQUEST, and all that the thread that reads lanes decodes of it.
  *
  * @param deadlineMs Unix ms
  * @param bootId of the boot whose clock {@code bootDeadlineMs} counts on; empty where the caller did not say
@@ -54,7 +54,7 @@ public record SpcHead(
         return Payloads.textKeys(value, "arguments");
     }
 
-    /** The id that a request or response begins with; null if it begins with anything else (S-2). */
+    /** The id that a request or response begins with; null if it begins with anything else. */
     public static String readableId(byte[] payload) {
         String requestId = ValueReader.firstText(payload, "requestId", ID_BYTES);
         return requestId == null || !Payloads.isRequestId(requestId) ? null : requestId;

@@ -5,7 +5,7 @@ import java.util.Map;
 import speed.errors.UnserialisableException;
 
 /**
- * One SPC_REQUEST payload (S-1): its head first, its arguments last.
+ * One SPC_REQUEST payload: its head first, its arguments last.
  *
  * @param deadlineMs Unix ms
  * @param bootId of the boot whose clock {@code bootDeadlineMs} counts on; empty for none

@@ -5,7 +5,7 @@ import java.util.Map;
 import speed.errors.UnserialisableException;
 import speed.errors.WireException;
 
-/** One SPC_RESPONSE payload (S-2); {@code errorCode} is null for a success, the other fields then say nothing. */
+/** One SPC_RESPONSE payload; {@code errorCode} is null for a success, the other fields then say nothing. */
 public record SpcResponse(
         String requestId, Object result, String errorCode, String errorMessage, Map<?, ?> details) {
 
@@ -13,7 +13,7 @@ public record SpcResponse(
         return new SpcResponse(requestId, result, null, "", Map.of());
     }
 
-    /** An error, whatever a program made of it: no code is INTERNAL_ERROR, a text is cut, null is nothing (S-3). */
+    /** An error, whatever a program made of it: no code is INTERNAL_ERROR, a text is cut, null is nothing. */
     public static SpcResponse error(String requestId, String code, String message, Map<?, ?> details) {
         return new SpcResponse(requestId, null, code == null || code.isEmpty() ? "INTERNAL_ERROR" : code,
                 Values.shortened(message), details == null ? Map.of() : details);

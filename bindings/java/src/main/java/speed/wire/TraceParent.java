@@ -2,7 +2,7 @@ package speed.wire;
 
 import speed.errors.WireException;
 
-/** The parts of a W3C traceparent (M-11): lower-case hexadecimal ids and the flags byte. */
+/** The parts of a W3C traceparent: lower-case hexadecimal ids and the flags byte. */
 public record TraceParent(String traceId, String spanId, int flags) {
     private static final int LENGTH = 55;
 

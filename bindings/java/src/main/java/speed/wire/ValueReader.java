@@ -21,7 +21,7 @@ import speed.columns.Column;
 import speed.errors.WireException;
 
 /**
- * msgpack bytes as values (W-15, W-16): null, Boolean, Long (BigInteger above 2^63−1), Double, String,
+ * msgpack bytes as values: null, Boolean, Long (BigInteger above 2^63−1), Double, String,
  * byte[], List, LinkedHashMap, Instant, Column. A length is believed only as far as there are bytes.
  */
 public final class ValueReader {

@@ -15,7 +15,7 @@ import speed.columns.Column;
 import speed.errors.UnserialisableException;
 
 /**
- * A program's values as msgpack, by the type table of W-15; what has no representation is refused (W-17).
+ * A program's values as msgpack, by the table of types in wire.md; what has no representation is refused.
  *
  * <p>null, Boolean, the whole numbers and BigInteger, Float and Double, String, byte[], List, Map with keys of
  * text or integer, Instant, Column. The other direction is {@link ValueReader}.

@@ -46,7 +46,7 @@ class LogTest {
 
     private static boolean namesLoggers(Path file) {
         try {
-            return Files.readString(file).contains("org.slf4j");
+            return Files.readString(file).contains("org.slf4j.");
         } catch (IOException error) {
             throw new java.io.UncheckedIOException(error);
         }

@@ -86,7 +86,7 @@ class LaneVectorsTest {
     }
 
     private LaneReader open(Path root, Contract stated) throws PosixException {
-        Inbox inbox = new Inbox(root.toString(), target, (int) stated.number("generation"), ring);
+        Inbox inbox = new Inbox(root.toString(), target, (int) stated.number("generation"), ring, false);
         inbox.prepare();
         return inbox.lane(source);
     }

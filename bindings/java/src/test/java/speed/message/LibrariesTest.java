@@ -28,11 +28,11 @@ class LibrariesTest {
     @Test
     void theSignaturesOfLibsodiumAreThoseOfTheJdk() throws Exception {
         assertTrue(SodiumArrays.AVAILABLE);
-        byte[] seed = KeyLoader.random(32);
+        byte[] seed = RandomBytes.of(32);
         SodiumEd25519Key one = SodiumEd25519Key.ofSecret(seed);
         Ed25519Key other = Ed25519Key.ofSecret(seed);
         assertArrayEquals(other.publicBytes(), one.publicBytes());
-        for (byte[] message : List.of(new byte[0], new byte[1], KeyLoader.random(10_000))) {
+        for (byte[] message : List.of(new byte[0], new byte[1], RandomBytes.of(10_000))) {
             assertArrayEquals(other.sign(message), one.sign(message));
             assertTrue(one.holds(other.sign(message), message));
         }
@@ -41,12 +41,12 @@ class LibrariesTest {
     @Test
     void theCiphertextsOfLibsodiumAreThoseOfTheJdk() throws GeneralSecurityException {
         String name = Algorithm.CHACHA20_POLY1305.label();
-        byte[] key = KeyLoader.random(32);
-        byte[] iv = KeyLoader.random(12);
+        byte[] key = RandomBytes.of(32);
+        byte[] iv = RandomBytes.of(12);
         PayloadCipher one = new PayloadCipher(name, key, true);
         PayloadCipher other = new PayloadCipher(name, key, false);
         for (int bytes : new int[] {0, 1, 10_000}) {
-            byte[] data = KeyLoader.random(bytes);
+            byte[] data = RandomBytes.of(bytes);
             byte[] sealed = one.seal(iv, data, key);
             assertArrayEquals(other.seal(iv, data, key), sealed);
             assertArrayEquals(data, other.open(iv, sealed, key));

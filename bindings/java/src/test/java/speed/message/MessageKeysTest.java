@@ -170,7 +170,7 @@ class MessageKeysTest {
         }
         assertThrows(KeyRefusedException.class,
                 () -> new MessageKey("k", Algorithm.HMAC_SHA256, null, new byte[0], KeyBounds.NONE));
-        assertThrows(KeyRefusedException.class, () -> MessageKey.checkId(null));
+        assertThrows(KeyRefusedException.class, () -> KeyRecord.checkId(null));
     }
 
     @Test

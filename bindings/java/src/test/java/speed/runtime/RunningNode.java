@@ -3,6 +3,7 @@ package speed.runtime;
 import java.time.Duration;
 import java.util.List;
 import speed.OnError;
+import speed.Options;
 import speed.errors.NodeClosedException;
 import speed.segment.SegmentLimits;
 import speed.tool.BenchRoot;
@@ -15,7 +16,7 @@ final class RunningNode implements AutoCloseable {
     RunningNode(BenchRoot root, String name, String... allowed) {
         runtime = Runtime.start(new Options(name, root.path().toString(), root.path().resolve("speed.key").toString(),
                 List.of(), List.of(allowed), Duration.ofSeconds(30), Duration.ofSeconds(5), 4, false, false,
-                Limits.LANE_WINDOW_BYTES, Options.defaultOpenFiles(), "default", SegmentLimits.DEFAULT, OnError.DEAD_LETTER, 5, false, null));
+                Limits.LANE_WINDOW_BYTES, NodeEngine.defaultOpenFiles(), "default", SegmentLimits.DEFAULT, OnError.DEAD_LETTER, 5, false, null));
     }
 
     @Override

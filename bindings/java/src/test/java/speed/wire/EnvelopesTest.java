@@ -106,7 +106,7 @@ class EnvelopesTest {
     @Test
     void oneAlteredBitIsFoundByBothCiphers() {
         byte[] key = Keyring.linkKey(new byte[32], source, target, 1, 0);
-        for (Aead aead : List.of(Aead.of(key), new JdkAead(key))) {
+        for (Aead aead : List.of(Keyring.aead(key), new JdkAead(key))) {
             Block envelope = new Block(ROOM);
             aead.seal(envelope, 0, 40);
             assertTrue(aead.open(envelope, 0, 40, new Block(ROOM)));

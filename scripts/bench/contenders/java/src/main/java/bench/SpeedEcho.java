@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import speed.Node;
-import speed.NodeBuilder;
 import speed.SendOptions;
 
 /** SPEED's blocking call, its futures and its messages: encrypted, authorised, through files. */
@@ -31,13 +30,13 @@ final class SpeedEcho implements Contender.Library {
 
     @Override
     public Client connect(Path work, String kind) {
-        NodeBuilder builder = node(work, "client").allow("crowd.*");
+        Node.Builder builder = node(work, "client").allow("crowd.*");
         Node node = (kind.contains("disk") ? builder.durable() : builder).open();
         node.waitFor(SERVER, WAIT);
         return new Calls(node);
     }
 
-    private static NodeBuilder node(Path work, String name) {
+    private static Node.Builder node(Path work, String name) {
         return Node.builder(name).root(work.resolve("root")).key(work.resolve("speed.key"))
                 .lease(LEASE, HEARTBEAT);
     }

@@ -1,0 +1,7 @@
+package speed.fs;
+
+import speed.wire.Keyring;
+
+/** From whom to whom a lane leads, and under which root; the generation is the receiver's, which may be ephemeral. */
+public record Link(
+        String root, String source, String target, int generation, Keyring keyring, boolean isEphemeral) {}

@@ -1,0 +1,29 @@
+package speed.wire;
+
+import java.time.Duration;
+import speed.errors.ConfigurationException;
+
+/** What a program gives to a node's methods, checked before anything is done with it. */
+public final class Given {
+    /** So long is for ever; a longer time would not fit into nanoseconds. */
+    private static final Duration LONGEST = Duration.ofDays(36_500);
+
+    private Given() {}
+
+    /** A time that can be counted with; ConfigurationException for null. */
+    public static Duration timeout(Duration timeout) {
+        Duration known = value("timeout", timeout);
+        if (known.compareTo(LONGEST) > 0) {
+            return LONGEST;
+        }
+        return known.isNegative() ? Duration.ZERO : known;
+    }
+
+    /** The same value; ConfigurationException for null. */
+    public static <T> T value(String name, T value) {
+        if (value == null) {
+            throw new ConfigurationException(name + " is null: give a value");
+        }
+        return value;
+    }
+}

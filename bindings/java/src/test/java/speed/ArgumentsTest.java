@@ -1,0 +1,77 @@
+package speed;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import speed.errors.ConfigurationException;
+import speed.errors.NodeClosedException;
+import speed.errors.SpeedException;
+import speed.errors.UnknownNodeException;
+import speed.errors.UnserialisableException;
+
+/** What a program gives by mistake is told as one of SPEED's errors, or does what it seems to mean. */
+class ArgumentsTest extends TwoNodes {
+    private static final Duration FOR_EVER = Duration.ofSeconds(Long.MAX_VALUE);
+
+    private static Throwable failure(CompletableFuture<Object> future) {
+        return assertThrows(ExecutionException.class, () -> future.get(20, TimeUnit.SECONDS)).getCause();
+    }
+
+    @Test
+    void aCallThatCannotBeStartedFailsItsFuture() {
+        assertInstanceOf(UnknownNodeException.class, failure(analytics.submit("absent", "one", Map.of())));
+        assertInstanceOf(UnserialisableException.class,
+                failure(analytics.submit("billing", "one", Map.of("thread", Thread.currentThread()))));
+        assertInstanceOf(ConfigurationException.class, failure(analytics.submit("billing", "one", null)));
+        analytics.close();
+        assertInstanceOf(NodeClosedException.class, failure(analytics.submit("billing", "one", Map.of())));
+    }
+
+    @Test
+    void aTimeThatIsTooLongToCountIsForEver() throws Exception {
+        billing.register("one", request -> 1);
+        assertEquals(1L, analytics.call("billing", "one", Map.of(), FOR_EVER));
+        assertNotNull(analytics.send("billing", "text", SendOptions.DEFAULT.withTimeout(FOR_EVER)));
+        assertEquals("text", billing.receive(FOR_EVER).payload());
+        assertEquals("billing", analytics.waitFor("billing", FOR_EVER).name());
+    }
+
+    @Test
+    void nullIsToldAndDoesNothing() {
+        Stream.<Executable>of(
+                () -> analytics.call("billing", "one", null),
+                () -> analytics.call("billing", "one", Map.of(), null),
+                () -> analytics.call("billing", null, Map.of()),
+                () -> analytics.call(null, "one", Map.of()),
+                () -> analytics.send("billing", 1, null),
+                () -> analytics.send(null, 1, SendOptions.DEFAULT),
+                () -> SendOptions.DEFAULT.withTimeout(null),
+                () -> analytics.waitFor(null, SOON),
+                () -> analytics.waitFor("billing", null),
+                () -> analytics.receive(null),
+                () -> analytics.publish(null, 1, SendOptions.DEFAULT),
+                () -> analytics.ping(null),
+                () -> billing.register(null, request -> 1),
+                () -> billing.allow((String) null),
+                () -> billing.subscribe(null, message -> { }),
+                () -> billing.onLost(null),
+                () -> Node.builder(null).root(root.path()).open(),
+                () -> Node.builder("other").root(null).open(),
+                () -> Node.builder("other").lease(null, SOON).root(root.path()).open())
+                .forEach(mistake -> {
+                    String said = assertThrows(SpeedException.class, mistake).getMessage();
+                    assertTrue(said.contains("null") || said.contains("empty"), said);
+                });
+    }
+}
