@@ -35,6 +35,16 @@ def test_every_code_an_exception_carries_is_published() -> None:
     assert set(errors.CALL_ERRORS) == set(codes["spc"])
 
 
+def test_every_code_has_a_cause_and_a_cure() -> None:
+    """The page of errors is made of them."""
+    codes = json.loads((SPEC / "codes.json").read_text())
+    listed = [code for kind in ("spc", "local", "journal", "message", "wire") for code in codes[kind]]
+    assert sorted(codes["explained"]) == sorted(listed)
+    for code, told in codes["explained"].items():
+        assert set(told) == {"cause", "cure"}, code
+        assert all(text.endswith(".") for text in told.values()), code
+
+
 @pytest.mark.parametrize("stem", FILES)
 def test_the_vectors_are_what_the_code_writes(stem: str) -> None:
     """A change of bytes shows here first: run scripts.vectors only if the contract changes."""
