@@ -1,0 +1,69 @@
+"""The page of all error codes, from `registry_spec/codes.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from speed.errors import SpeedError
+from speed.message import errors as _message_errors
+
+CODES = Path(__file__).resolve().parents[2] / "registry_spec" / "codes.json"
+KINDS = {
+    "spc": "Calls",
+    "local": "Nodes and delivery",
+    "journal": "Journal",
+    "message": "Protected messages",
+    "wire": "Rejected bytes",
+}
+ABOUT = {
+    "spc": "The other node answered, and the answer is an error. `error.execution` says whether the service ran.",
+    "local": "What a node says to its own program.",
+    "journal": "What a journal says to the program that reads or writes it.",
+    "message": "Why a message could not be protected, or was refused.",
+    "wire": "Why bytes in a file were rejected. Such bytes are counted, put into quarantine and never delivered: they "
+    "appear in `speed doctor` and in [counters](metrics.md), and only programs that decode files themselves see them "
+    "as an exception (`WireError.reason`).",
+}
+INTRODUCTION = """# Errors
+
+Every error has a stable code, the same in Python (`error.code`), C++ (`error.code()`) and Java (`error.code()`), in
+`speed … --json` and in logs. Its message says what happened in your case; this page says what the code means and what
+to do. The Python classes are described [here](python/errors.md).
+"""
+
+
+def page() -> str:
+    """The whole page in Markdown."""
+    codes = json.loads(CODES.read_text("utf-8"))
+    return "\n".join([INTRODUCTION, *(part for kind in KINDS for part in _kind(kind, codes))])
+
+
+def _kind(kind: str, codes: dict[str, Any]) -> Iterator[str]:
+    classes = python_classes()
+    explained = codes["explained"]
+    yield f"## {KINDS[kind]}\n\n{ABOUT[kind]}\n"
+    for code in codes[kind]:
+        raised = "" if kind == "wire" else ", ".join(f"`{name}`" for name in classes.get(code, ()))
+        yield f"### {code}\n"
+        yield f"Python: {raised}\n" if raised else ""
+        yield f"**Cause.** {explained[code]['cause']}\n\n**Cure.** {explained[code]['cure']}\n"
+
+
+def python_classes() -> dict[str, list[str]]:
+    """The names of the exceptions that carry each code."""
+    assert _message_errors  # they are subclasses once the module is there
+    found: dict[str, list[str]] = {}
+    for kind in _below(SpeedError):
+        names = found.setdefault(kind.code, [])
+        if "code" in vars(kind) and kind.__name__ not in names:
+            names.append(kind.__name__)
+    return found
+
+
+def _below(kind: type[SpeedError]) -> Iterator[type[SpeedError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _below(child)
