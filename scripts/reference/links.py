@@ -1,4 +1,4 @@
-"""Links that leave docs/: they work in a checkout as they are written; on the site they lead to the contract's pages."""
+"""Links that leave docs/: in a checkout they work as they are written, on the site they lead to the contract's pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\((?!\w+:|#|<)([^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
-def rewritten(text: str, home: str, page_uri: str, site_uri: Callable[[str], str | None], repository: str | None) -> str:
+def rewritten(
+    text: str, home: str, page_uri: str, site_uri: Callable[[str], str | None], repository: str | None
+) -> str:
     """The Markdown of a page with its links as the site needs them.
 
     Args:
@@ -27,7 +29,9 @@ def rewritten(text: str, home: str, page_uri: str, site_uri: Callable[[str], str
         there = posixpath.normpath(posixpath.join(posixpath.dirname(home), path))
         on_site = site_uri(there)
         if on_site is not None:
-            return f"{picture}[{words}]({posixpath.relpath(on_site, posixpath.dirname(page_uri) or '.')}{sharp}{anchor})"
+            return (
+                f"{picture}[{words}]({posixpath.relpath(on_site, posixpath.dirname(page_uri) or '.')}{sharp}{anchor})"
+            )
         if there.startswith("docs/") and home.startswith("docs/"):
             return found[0]  # a mistake, which the build reports
         return f"[{words}]({repository}/{there}{sharp}{anchor})" if repository else words
