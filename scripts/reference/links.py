@@ -1,4 +1,4 @@
-"""Links that leave docs/: in a checkout they work as they are written, on the site they lead to the contract's pages."""
+"""Links that leave docs/: they work in a checkout as they are, and lead to the contract's pages on the site."""
 
 from __future__ import annotations
 
