@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from speed.errors import SpeedError
+from speed.errors import Execution, SpeedError
 from speed.message import errors as _message_errors
 
 CODES = Path(__file__).resolve().parents[2] / "registry_spec" / "codes.json"
@@ -34,11 +34,26 @@ Every error has a stable code, the same in Python (`error.code`), C++ (`error.co
 to do. The Python classes are described [here](python/errors.md).
 """
 
+CLASSES = """# Error classes
+
+Every exception of SPEED derives from `SpeedError`, and can be caught by any of its bases. [Errors](../errors.md) lists
+the codes, with what causes them and what to do about them.
+"""
+OPTIONS = "    options: {inherited_members: false, show_root_full_path: false}\n"
+MODULES = ("speed.errors", "speed.message.errors")
+
 
 def page() -> str:
     """The whole page in Markdown."""
     codes = json.loads(CODES.read_text("utf-8"))
     return "\n".join([INTRODUCTION, *(part for kind in KINDS for part in _kind(kind, codes))])
+
+
+def classes_page() -> str:
+    """The page of the Python classes: a directive for each, in the order of the tree."""
+    kinds = dict.fromkeys([Execution, *_below(SpeedError)])
+    shown = (f"::: {one.__module__}.{one.__name__}\n{OPTIONS}" for one in kinds if one.__module__ in MODULES)
+    return "\n".join([CLASSES, *shown])
 
 
 def _kind(kind: str, codes: dict[str, Any]) -> Iterator[str]:

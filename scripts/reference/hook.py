@@ -18,6 +18,7 @@ MADE = {
     "reference/cli.md": cli.page,
     "reference/configuration.md": configuration.page,
     "reference/errors.md": errors.page,
+    "reference/python/errors.md": errors.classes_page,
 }
 CONTRACT = "registry_spec/"
 NO_RUN = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)
