@@ -10,7 +10,7 @@ from speed.message.errors import TokenError
 from speed.trust.audit import AuditLog, tell_refused
 from speed.wire import lazily
 from speed.wire.message import MessageView
-from speed.wire.message_splice import has_token, signed_parts, with_security, without_token
+from speed.wire.message.splice import has_token, signed_parts, with_security, without_token
 
 MAX_TOKEN_BYTES = 16384
 _ALGORITHMS = frozenset({"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"})
@@ -110,7 +110,7 @@ class TokenVerifier:
             if view.publisher_id != identity.publisher_id:
                 raise TokenError("publisher_id: is signed, and is not the token's")
             return stripped
-        context = lazily.load("speed.wire.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
+        context = lazily.load("speed.wire.message.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
         context.publisher_team = identity.publisher_team
         return with_security(stripped, context.SerializeToString())
 
