@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from speed.errors import Execution, SpeedError
-from speed.message import errors as _message_errors
+from speed.message import errors as message_errors
 
 CODES = Path(__file__).resolve().parents[2] / "registry_spec" / "codes.json"
 KINDS = {
@@ -31,7 +31,7 @@ INTRODUCTION = """# Errors
 
 Every error has a stable code, the same in Python (`error.code`), C++ (`error.code()`) and Java (`error.code()`), in
 `speed … --json` and in logs. Its message says what happened in your case; this page says what the code means and what
-to do. The Python classes are described [here](python/errors.md).
+to do. Each class is named as in Python ([more about them](python/errors.md)) and C++; Java's end in `Exception`.
 """
 
 CLASSES = """# Error classes
@@ -40,7 +40,7 @@ Every exception of SPEED derives from `SpeedError`, and can be caught by any of 
 the codes, with what causes them and what to do about them.
 """
 OPTIONS = "    options: {inherited_members: false, show_root_full_path: false}\n"
-MODULES = ("speed.errors", "speed.message.errors")
+MODULES = ("speed.errors", message_errors.__name__)
 
 
 def page() -> str:
@@ -57,25 +57,22 @@ def classes_page() -> str:
 
 
 def _kind(kind: str, codes: dict[str, Any]) -> Iterator[str]:
-    classes = python_classes()
-    explained = codes["explained"]
     yield f"## {KINDS[kind]}\n\n{ABOUT[kind]}\n"
     for code in codes[kind]:
-        raised = "" if kind == "wire" else ", ".join(f"`{name}`" for name in classes.get(code, ()))
         yield f"### {code}\n"
-        yield f"Python: {raised}\n" if raised else ""
-        yield f"**Cause.** {explained[code]['cause']}\n\n**Cure.** {explained[code]['cure']}\n"
+        if kind == "wire":
+            yield _told(codes["refusals"][code])
+        else:
+            yield from (_error(row) for row in codes["errors"] if row["code"] == code and row["name"] != "Wire")
 
 
-def python_classes() -> dict[str, list[str]]:
-    """The names of the exceptions that carry each code."""
-    assert _message_errors  # they are subclasses once the module is there
-    found: dict[str, list[str]] = {}
-    for kind in _below(SpeedError):
-        names = found.setdefault(kind.code, [])
-        if "code" in vars(kind) and kind.__name__ not in names:
-            names.append(kind.__name__)
-    return found
+def _error(row: dict[str, str]) -> str:
+    means = " ".join(filter(None, (row["means"], row.get("more"))))
+    return f"`{row['name']}Error`: {means}\n\n{_told(row)}"
+
+
+def _told(row: dict[str, str]) -> str:
+    return f"**Cause.** {row['cause']}\n\n**Cure.** {row['cure']}\n"
 
 
 def _below(kind: type[SpeedError]) -> Iterator[type[SpeedError]]:
