@@ -35,7 +35,7 @@ _NUMPY = {"int64": "<i8", "float64": "<f8", "timestamp": "<M8[us]"}
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
-    """The column of an Arrow array, without copying its values where its type is one of C-3.
+    """The column of an Arrow array, without copying its values where its type is that of a column.
 
     Narrower numbers and other units of time are widened. Raises UnserialisableError for a type without a column
     (dates, times without a zone, nested types: cast them first), or a value that would change.
@@ -153,7 +153,7 @@ def _kind_of_arrow(kind: pa.DataType) -> tuple[str, pa.DataType]:
         return "timestamp", timestamp("us", tz="UTC")
     if is_type.is_decimal128(kind) and kind.scale >= 0:
         return "decimal", kind
-    raise UnserialisableError(f"an Arrow column of {kind} has no representation: cast it first (C-3)")
+    raise UnserialisableError(f"an Arrow column of {kind} has no representation: cast it first")
 
 
 def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -1,25 +1,22 @@
-"""Every exception SPEED raises, as one tree; codes are those of ``registry_spec/codes.json``.
+"""Every exception SPEED raises, as one tree; codes, bases and texts are those of ``registry_spec/codes.json``.
 
 SpeedError
-├── ConfigurationError     the program asked for something impossible
-│   ├── KeyFileError  RootError  InvalidNameError  DurabilityError
-│   └── ServiceExistsError
-├── RegistrationError      this node has no (longer a) right to its name
-│   └── NameTakenError  LeaseLostError
-├── NodeStateError         the node object cannot be used
-│   └── NodeClosedError  ForkedNodeError
-├── DeliveryError          the envelope was not handed over; nothing was accepted
-│   ├── UnknownNodeError  NodeLeftError  InboxFullError
-│   ├── StorageError  PayloadTooLargeError  UnserialisableError  NotAcknowledgedError
-│   └── SegmentStoreError
-├── CallError              the other side answered, and the answer is an error (SPC codes)
-│   ├── ServiceNotFoundError  AccessDeniedError  InvalidArgumentsError
-│   ├── ExecutionFailedError  CallTimeoutError  InternalError
-│   └── SegmentsLostError  CallWithdrawnError  NodeLeavingError
-├── JournalError           a journal cannot be written or read
-│   └── JournalTakenError  JournalFullError  JournalRefusedError
-│       JournalExpiredError  JournalDamagedError  JournalReplacedError
-└── WireError              bytes of a peer that break a rule of ``registry_spec/``
+├── ConfigurationError
+│       KeyFileError RootError InvalidNameError DurabilityError ServiceExistsError
+├── RegistrationError
+│       NameTakenError LeaseLostError
+├── NodeStateError
+│       NodeClosedError ForkedNodeError
+├── DeliveryError
+│       UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
+│       UnserialisableError NotAcknowledgedError SegmentStoreError
+├── CallError
+│       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError InternalError
+│       SegmentsLostError CallWithdrawnError
+├── JournalError
+│       JournalTakenError JournalFullError JournalRefusedError JournalReplacedError JournalExpiredError
+│       JournalDamagedError
+└── WireError
 """
 
 from __future__ import annotations
@@ -62,6 +59,29 @@ def _made_again(kind: type[SpeedError], args: tuple[Any, ...], state: dict[str, 
     return again
 
 
+class CallError(SpeedError):
+    """A call failed. ``details`` is what the other side added (a mapping, may be empty)."""
+
+    code = "CALL_FAILED"
+
+    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details: dict[str, Any] = details or {}
+
+
+class WireError(SpeedError):
+    """Bytes of a peer break a rule; ``reason`` is a `wire` code of ``codes.json``."""
+
+    code = "INTERNAL_ERROR"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+
+
+# generated from registry_spec/codes.json by scripts/generate
+
+
 class ConfigurationError(SpeedError):
     """A setting, argument or environment is wrong; nothing was started or sent."""
 
@@ -93,7 +113,7 @@ class DurabilityError(ConfigurationError):
 
 
 class ServiceExistsError(ConfigurationError):
-    """A service of this name is already registered on this node (RFC 7.8)."""
+    """A service of this name is already registered on this node."""
 
     code = "SERVICE_EXISTS"
 
@@ -152,20 +172,16 @@ class NodeLeftError(DeliveryError):
     code = "NODE_LEFT"
 
 
+class NodeLeavingError(CallError, NodeLeftError):
+    """The other node is leaving and took nothing more: the call never began."""
+
+    code = "LEAVING"
+
+
 class InboxFullError(DeliveryError):
     """The receiver's lane stayed full for the whole timeout."""
 
     code = "INBOX_FULL"
-
-
-class StorageError(DeliveryError):
-    """The filesystem refused the write (full, quota, I/O error, permission).
-
-    ``envelopes_written`` of a batch were accepted before; it is 0 for a single envelope.
-    """
-
-    code = "STORAGE"
-    envelopes_written: int = 0
 
 
 class PayloadTooLargeError(DeliveryError, ValueError):
@@ -175,7 +191,7 @@ class PayloadTooLargeError(DeliveryError, ValueError):
 
 
 class UnserialisableError(DeliveryError, TypeError):
-    """A value has no representation in the type table of ``registry_spec/wire.md``."""
+    """A value has no representation in the type table of the contract; the message names the path to it."""
 
     code = "UNSERIALISABLE"
 
@@ -187,19 +203,9 @@ class NotAcknowledgedError(DeliveryError, TimeoutError):
 
 
 class SegmentStoreError(DeliveryError):
-    """What was received in segments cannot be kept or read: the store is locked, full or damaged (G-14)."""
+    """What was received in segments cannot be kept or read: the store is locked, full or damaged."""
 
     code = "SEGMENT_STORE"
-
-
-class CallError(SpeedError):
-    """A call failed. ``details`` is what the other side added (a mapping, may be empty)."""
-
-    code = "CALL_FAILED"
-
-    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.details: dict[str, Any] = details or {}
 
 
 class ServiceNotFoundError(CallError):
@@ -209,7 +215,7 @@ class ServiceNotFoundError(CallError):
 
 
 class AccessDeniedError(CallError, DeliveryError, PermissionError):
-    """The other node (or one of its services) does not allow this node.
+    """The other node, or one of its services, does not allow this node.
 
     Raised before any write when the published grant is missing, and when the receiver refuses.
     """
@@ -242,7 +248,7 @@ class InternalError(CallError):
 
 
 class SegmentsLostError(CallError, DeliveryError):
-    """The other side could not put a payload together from its segments: lost, expired, or no room (G-19)."""
+    """The other side could not put a payload together from its segments: lost, expired, or no room."""
 
     code = "SEGMENTS_LOST"
 
@@ -251,12 +257,6 @@ class CallWithdrawnError(CallError):
     """The caller withdrew the call; ``details["phase"]`` is ``queued`` if it never began, else ``running``."""
 
     code = "WITHDRAWN"
-
-
-class NodeLeavingError(CallError, NodeLeftError):
-    """The other node is leaving and took nothing more: the call never began."""
-
-    code = "LEAVING"
 
 
 class JournalError(SpeedError):
@@ -289,6 +289,33 @@ class JournalReplacedError(JournalError):
     code = "JOURNAL_REPLACED"
 
 
+CALL_ERRORS: dict[str, type[CallError]] = {
+    "SERVICE_NOT_FOUND": ServiceNotFoundError,
+    "ACCESS_DENIED": AccessDeniedError,
+    "INVALID_ARGUMENTS": InvalidArgumentsError,
+    "EXECUTION_FAILED": ExecutionFailedError,
+    "TIMEOUT": CallTimeoutError,
+    "INTERNAL_ERROR": InternalError,
+    "SEGMENTS_LOST": SegmentsLostError,
+    "WITHDRAWN": CallWithdrawnError,
+    "LEAVING": NodeLeavingError,
+}
+"""SPC error code -> exception raised on the caller's side."""
+
+
+# end of what is generated
+
+
+class StorageError(DeliveryError):
+    """The filesystem refused the write (full, quota, I/O error, permission).
+
+    ``envelopes_written`` of a batch were accepted before; it is 0 for a single envelope.
+    """
+
+    code = "STORAGE"
+    envelopes_written: int = 0
+
+
 class JournalExpiredError(JournalError):
     """Retention removed the records that were asked for; ``first`` is the first offset kept."""
 
@@ -314,32 +341,6 @@ class JournalDamagedError(JournalError):
     def __str__(self) -> str:
         return str(self.args[0])
 
-
-class WireError(SpeedError):
-    """Bytes of a peer break a rule; ``reason`` is a `wire` code of ``codes.json``."""
-
-    code = "INTERNAL_ERROR"
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}")
-        self.reason = reason
-
-
-CALL_ERRORS: dict[str, type[CallError]] = {
-    error.code: error
-    for error in (
-        ServiceNotFoundError,
-        AccessDeniedError,
-        InvalidArgumentsError,
-        ExecutionFailedError,
-        CallTimeoutError,
-        InternalError,
-        SegmentsLostError,
-        CallWithdrawnError,
-        NodeLeavingError,
-    )
-}
-"""SPC error code -> exception raised on the caller's side (rule S-8)."""
 
 EXIT_STATUS: dict[type[SpeedError], int] = {
     ConfigurationError: 3,

@@ -1,4 +1,7 @@
-"""The public ``Node`` (design section 9): its verbs and their documentation. An engine does the work."""
+"""The public ``Node``: its verbs and their documentation. An engine does the work.
+
+Plain messages go to the engine as they are, others through ``Protected``.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +9,45 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from speed.core.services import Service, as_service
 from speed.engine import Engine, make_engine
-from speed.errors import SpeedError
-from speed.messaging import Messaging
+from speed.errors import ConfigurationError, NodeClosedError, SpeedError
+from speed.opening import Opening
 from speed.runtime import fork
 from speed.runtime.event_loop import Awaited, EventLoop, is_async
-from speed.runtime.options import Options, in_seconds
+from speed.runtime.message import is_large
+from speed.runtime.options import ON_FULL, Options, in_seconds
+from speed.runtime.receiving import Receiving
+from speed.wire.content import Content
 from speed.wire.entry import Entry
 from speed.wire.limits import HEARTBEAT_SECONDS, LANE_WINDOW_BYTES, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from speed.aio import AsyncNode
+    from speed.message.options import PublishOptions
+    from speed.protected import Protected
+    from speed.runtime.batches import BatchHandler
+    from speed.runtime.message import Message
+    from speed.runtime.published import Published
     from speed.segment import Limits
     from speed.trust.security import MessageSecurity
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Handler = Callable[["Message"], object]
 
 DRAIN_SECONDS = 10.0  # how long ``close`` waits for work in flight
 
 
-class Node(Messaging):
+class Node:
     """One participant: found by others under its name, reached by those it allows.
 
     Args:
-        name: unique among live nodes of ``root``; 1 to 128 characters (W-1).
+        name: unique among live nodes of ``root``; 1 to 128 characters.
         root: communication directory; default ``$SPEED_ROOT``, else a directory of this user.
         key: key file; default ``$SPEED_KEY``, else ``<root>/speed.key``.
         fabrics: labels for listing and filtering; they decide nothing.
@@ -45,13 +57,13 @@ class Node(Messaging):
         allow: grants from the first moment. A node with services grants by ``allow()`` once it has them:
             ``wait_for`` then ends when they can be called.
         namespace: written into the metadata of messages.
-        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does (L-22).
-        max_lane_bytes: what may wait in a receiver's lane before a sender waits (L-6).
+        bell: ``"auto"`` rings where the filesystem can, ``"polling"`` never does.
+        max_lane_bytes: what may wait in a receiver's lane before a sender waits.
         max_open_files: descriptors that the lanes and links of others may take; default half of what the process may
             have, at most 8,192. Those that were used longest ago are closed, and opened again when they are used.
         spin_seconds: how long a reader of the native engine polls after activity before it sleeps; default 200 µs, or 0
             on a single core.
-        segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``, G-15).
+        segment_limits: what may be kept of payloads that come in segments (``speed.segment.Limits``).
         engine: ``"native"`` runs on the C++ core (built by ``scripts/native``), ``"python"`` needs nothing;
             ``"auto"`` is what ``$SPEED_ENGINE`` says, else native where it is built. ``node.engine`` tells.
         on_error: what becomes of a message whose handler raises: ``"dead-letter"`` keeps it aside for `speed dead`,
@@ -59,7 +71,7 @@ class Node(Messaging):
         max_deliveries: how often a message is begun at most, processes that died over it included.
         ephemeral: the name will not come back, as that of a worker for one job: nothing waits for the node when it is
             gone, and all that is left of it is removed.
-        security: how messages are signed, encrypted and checked (M-18); without it none is.
+        security: how messages are signed, encrypted and checked; without it none is.
 
     Raises: NameTakenError, KeyFileError, RootError, InvalidNameError, DurabilityError, ConfigurationError.
 
@@ -117,7 +129,10 @@ class Node(Messaging):
         self._loop = EventLoop(name)
         self._engine: Engine = make_engine(engine, options)
         self.name = name
-        self._protect(namespace, security)
+        self._namespace = namespace
+        self._security = security
+        self._guarded: Protected | None = None if security is None else self._make_protected()
+        self._opening: Opening = self._guarded or Opening(self._engine)
         self.root = self._engine.root
         self.engine = self._engine.kind
         fork.track(self)
@@ -132,11 +147,11 @@ class Node(Messaging):
 
     # --- access ---
     def allow(self, *patterns: str) -> None:
-        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns (A-2)."""
+        """Let nodes write here: names, or families such as ``"etl.*"``; published before this returns."""
         self._engine.allow(patterns)
 
     def deny(self, *patterns: str) -> None:
-        """Take grants back; envelopes not yet dispatched are discarded (A-4)."""
+        """Take grants back; envelopes not yet dispatched are discarded."""
         self._engine.deny(patterns)
 
     def allowed(self) -> tuple[str, ...]:
@@ -184,7 +199,7 @@ class Node(Messaging):
         timeout: float | None = None,
         traceparent: str | None = None,
     ) -> Any:
-        """Call a service of another node and return its result (RFC 7).
+        """Call a service of another node and return its result.
 
         ``timeout`` in seconds (default 30) is the deadline on both sides. Raises UnknownNodeError,
         AccessDeniedError, NodeLeftError, InboxFullError, or the CallError the other side reported.
@@ -226,6 +241,180 @@ class Node(Messaging):
             return self._engine.stats()
         return self._engine.discover(target, "STATS", in_seconds(timeout))
 
+    # --- sending ---
+
+    def send(
+        self,
+        target: str,
+        payload: Any,
+        *,
+        ack: bool = False,
+        timeout: float = 5.0,
+        options: PublishOptions | None = None,
+        on_progress: Callable[[int, int], object] | None = None,
+        unordered: bool = False,
+        **metadata: Any,
+    ) -> str:
+        """Send one message; returns its message id.
+
+        It is in the receiver's lane when this returns, as durable as the node's ``durability``. With ``ack`` it
+        waits until its handler returned, or until it waits there for the program to take it: then the id's
+        ``waiting`` is true. A crash of either side no longer loses it. ``timeout`` in seconds bounds the wait for
+        room and acknowledgement. ``metadata`` is topic, priority, ttl_seconds, correlation_id, labels, …, or
+        stands in ``options``, which also say how the message is encrypted, signed and described. Raises MessageError
+        for keys, algorithms, schema and classification; then nothing was sent.
+
+        ``payload`` may be an open binary file. What no envelope holds (64 MiB) goes in segments, in little memory; with
+        each, ``timeout`` begins anew and ``on_progress(written, total)`` is called (bytes). SegmentsLostError, with
+        ``ack``, if the receiver gave it up. What is sent after it is handled after it, unless
+        ``unordered``. It is neither signed nor encrypted: asked for, that
+        is NotAvailableError.
+        """
+        protected = self._protected_for(options, payload)
+        seconds = in_seconds(timeout)
+        if protected is None:
+            described = _merged(options, metadata)
+            if is_large(payload):
+                return self._engine.send_large(target, payload, ack, seconds, described, on_progress, unordered)
+            return self._engine.send(target, payload, ack, seconds, described, unordered)
+        message_id, data = protected.encode(payload, options, metadata)
+        self._engine.forward(target, (data,), False, ack, seconds)
+        return message_id
+
+    def send_all(self, target: str, payloads: Iterable[Any], *, timeout: float = 5.0, **metadata: Any) -> None:
+        """Send many messages in their order, up to 64 in one write and one ring.
+
+        As ``send`` without ``ack``; one ``send`` behind them can ask for it, since they are handled in order. On
+        an error the messages of the write that failed, and those after it, were not accepted, except those that
+        a StorageError counts. A payload that cannot be encoded takes at most the 63 before it with it.
+        """
+        protected = self._protected_for(None, None)
+        if protected is None:
+            self._engine.send_all(target, payloads, in_seconds(timeout), metadata)
+            return
+        encoded = [protected.encode(payload, None, metadata)[1] for payload in payloads]
+        self._engine.forward(target, encoded, False, False, in_seconds(timeout))
+
+    def send_batch(self, target: str, payloads: Iterable[Any], **how: Any) -> str:
+        """Send many payloads as one message, with one id, one acknowledgement and one handling.
+
+        ``how`` is as of ``send``. The receiver finds them in ``message.payloads``.
+        """
+        from speed.message.batch import encode_batch
+
+        return self.send(target, encode_batch(payloads), **how)
+
+    def forward(
+        self, target: str, messages: Sequence[bytes], *, event: bool = False, ack: bool = False, timeout: float = 5.0
+    ) -> None:
+        """Send encoded messages in their order exactly as they are, with the ids they have; as events or not.
+
+        As ``send_all``; with ``ack`` the last one is acknowledged as by ``send``, and so were those before it. They
+        are not looked at here, but for tokens: TokenError for one, WireError for records that cannot be read and may
+        hide one, and then none is sent. All else a receiver refuses.
+        """
+        self._opening.check_forwarded(messages)
+        self._engine.forward(target, messages, event, ack, in_seconds(timeout))
+
+    def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        timeout: float = 5.0,
+        on_full: str = "wait",
+        options: PublishOptions | None = None,
+        **metadata: Any,
+    ) -> Published:
+        """Send an event to every node that subscribes to ``topic`` and allows this one; returns how many got it.
+
+        The number knows their names (``delivered``) and why others did not get it (``failed``: name to code, those
+        that do not allow this node included). Who has room gets it at once; ``timeout`` bounds the wait for all others
+        together, and ``on_full="drop"`` does not wait for them. ``options`` and ``metadata`` are as of ``send``.
+        """
+        if on_full not in ON_FULL:
+            raise ConfigurationError(f"on_full is {on_full!r}; use 'wait' or 'drop'")
+        protected = self._protected_for(options, payload)
+        seconds = in_seconds(timeout)
+        if protected is None:
+            return self._engine.publish(topic, payload, seconds, on_full, _merged(options, metadata))
+        _, data = protected.encode(payload, options, {**metadata, "topic": topic})
+        return protected.publish(topic, data, seconds, on_full)
+
+    def publish_batch(self, topic: str, payloads: Iterable[Any], **how: Any) -> Published:
+        """Publish many payloads as one event; ``how`` is as of ``publish``."""
+        from speed.message.batch import encode_batch
+
+        return self.publish(topic, encode_batch(payloads), **how)
+
+    def segment(self, target: str, segment_size: int | None, *, parity_rate: float = 0.0) -> None:
+        """Send all payloads to ``target`` in segments of ``segment_size`` bytes at most, as a bridge may need.
+
+        With ``parity_rate`` what it loses is recovered; the size is then a multiple of 64. None ends it.
+        """
+        self._engine.cut(target, segment_size, parity_rate)
+
+    # --- receiving ---
+
+    def on_message(self, handler: Handler) -> Handler:
+        """Handle messages on the workers, in order for each sender. One handler a node, which may be ``async``.
+
+        Those that came before are handled first.
+        """
+        handle = self._loop.settled(handler)
+        self._engine.on_message(self._opening.opening(handle))
+        return handler
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message, None after ``timeout`` seconds; finishes the one that this thread was given before."""
+        return self._opening.receive(timeout)
+
+    def _receiving(self) -> Receiving:
+        """How ``node.aio`` fetches."""
+        return Receiving(self.name, self._engine, self._opening.opened)
+
+    def messages(self) -> Iterator[Message]:
+        """Messages one after the other until the node is closed; each is finished when the next is asked for."""
+        while True:
+            try:
+                message = self.receive()
+            except NodeClosedError:
+                return
+            if message is not None:
+                yield message
+
+    def subscribe(self, pattern: str, type_or_handler: Any = None, handler: Handler | None = None) -> Any:
+        """Handle events whose topic matches ``pattern`` (a topic, ``orders.*`` or ``*``); also a decorator.
+
+        With a type, as in ``subscribe("orders.*", OrderCreated, handler)``, ``message.payload`` is one: a protobuf
+        class, a dataclass, or a class with ``model_validate``. What is none is refused before the handler.
+        Publishers must be allowed as for messages. The subscription is published before this returns.
+        """
+        kind = type_or_handler if isinstance(type_or_handler, type) else None
+        chosen = handler if kind is not None or handler is not None else type_or_handler
+        if chosen is None:
+            return lambda function: self.subscribe(pattern, kind or function, function)
+        handle = chosen
+        if kind is not None:
+            from speed.typed import typed
+
+            handle = typed(kind, chosen)
+        handle = self._loop.settled(handle)
+        self._engine.subscribe(pattern, self._opening.opening(handle))
+        return chosen
+
+    def on_batch(self, handler: BatchHandler, topics: Iterable[str] = ()) -> BatchHandler:
+        """Handle messages, and events of ``topics`` (patterns), many at a time, in order for each sender.
+
+        They are acknowledged and finished when ``handler(messages)`` returned; it may return a mapping of places in
+        the batch to errors, and those are refused. If it raises, the batch is handed over again after a moment; when
+        the node is closed meanwhile, it waits for the next start. After a crash what was not finished comes again,
+        with the same ``sequence``. With it, the node has no other handler.
+        """
+        handle = self._loop.settled(handler)
+        self._engine.on_batch(tuple(topics), self._opening.opening_batches(handle))
+        return handler
+
     # --- other nodes ---
     def nodes(self, fabric: str | None = None) -> list[Entry]:
         """Live nodes, sorted by name; with ``fabric`` only those that carry the label."""
@@ -251,7 +440,7 @@ class Node(Messaging):
         return handler
 
     def remove_stale(self) -> list[str]:
-        """Remove the entries of nodes that are gone, never their claims (R-13); returns their names."""
+        """Remove the entries of nodes that are gone, never their claims; returns their names."""
         return self._engine.remove_stale()
 
     # --- life ---
@@ -266,7 +455,7 @@ class Node(Messaging):
         return self._forked or self._engine.closed
 
     def close(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Leave in the order of RFC 6.4.6: finish, remove the entry, tell others. Again, or in a fork: nothing.
+        """Leave: finish the work in hand, remove the entry, tell others. Again, or in a fork: nothing.
 
         From inside a service, handler or callback it does not wait for what it is called from: a message counts as
         handled then, and a request is not answered any more.
@@ -309,3 +498,18 @@ class Node(Messaging):
     def __repr__(self) -> str:
         state = "forked" if self._forked else "closed" if self.closed else "open"
         return f"<speed.Node {self.name!r} generation={self.generation} {self.engine} {state}>"
+
+    def _protected_for(self, options: PublishOptions | None, payload: Any) -> Protected | None:
+        """Who writes such a message; None if the engine itself can."""
+        if type(payload) is Content or (options is not None and not options.is_plain):
+            return self._guarded or self._make_protected()
+        return self._guarded if self._guarded is not None and self._guarded.protects else None
+
+    def _make_protected(self) -> Protected:
+        from speed.protected import Protected
+
+        return Protected(self._engine, self.name, self._namespace, self._security)
+
+
+def _merged(options: PublishOptions | None, metadata: dict[str, Any]) -> dict[str, Any]:
+    return metadata if options is None else {**options.metadata(), **metadata}

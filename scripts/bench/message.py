@@ -25,8 +25,9 @@ from speed.message.opened import open_view
 from speed.message.protect import Protection, protect_message
 from speed.message.signature import TrustedKeys, sign, verify
 from speed.wire.content import CONTENT_ENCODINGS, CONTENT_TYPES
-from speed.wire.message import MessageView, encode_message, parse_records
-from speed.wire.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
+from speed.wire.message import MessageView, encode_message
+from speed.wire.message.message_pb2 import MessageMetadata  # type: ignore[attr-defined]
+from speed.wire.message.view import parse_records
 
 MIB = 1 << 20
 ID = "018bcfe5-687b-7001-8203-0405060708ff"

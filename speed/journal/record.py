@@ -13,7 +13,15 @@ from speed.wire.value import pack, unpack
 
 
 class Record:
-    """One recorded message; ``offset`` counts the records of its lane from 0, ``message`` is as received."""
+    """One recorded message.
+
+    Attributes:
+        offset: its place in its lane, from 0.
+        recorded_at_ms: when it was recorded, in Unix milliseconds.
+        source: name of the node that sent it.
+        sequence: number of its envelope.
+        message: its bytes as they were received; ``view`` reads them.
+    """
 
     __slots__ = ("_view", "flags", "message", "offset", "recorded_at_ms", "sequence", "source")
 
@@ -30,14 +38,14 @@ class Record:
 
     @property
     def view(self) -> MessageView:
-        """The message's fields, parsed when they are asked for (rules M-n)."""
+        """The message's fields, parsed when they are asked for: ``record.view.payload``."""
         if self._view is None:
             self._view = MessageView(self.message)
         return self._view
 
     @property
     def redelivered(self) -> bool:
-        """Whether it came marked as perhaps handled before; what is recorded is not recorded again (J-9)."""
+        """Whether it came marked as perhaps handled before; what is recorded is not recorded again."""
         return bool(self.flags & FLAG_REDELIVERED)
 
     def __repr__(self) -> str:
@@ -45,7 +53,10 @@ class Record:
 
 
 class Block(NamedTuple):
-    """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages (J-5)."""
+    """Records of a lane that follow each other, undecoded: 24 bytes of ``table`` for each, and the messages.
+
+    For programs that read very many records; ``records`` decodes them.
+    """
 
     offset: int
     table: bytes
@@ -78,7 +89,7 @@ class Block(NamedTuple):
         return Block(start, self.table[first * RECORD_BYTES : last * RECORD_BYTES], messages)
 
     def until(self, unix_ms: int) -> Block:
-        """Those recorded up to a time; times do not decrease in a lane (J-4)."""
+        """Those recorded up to a time; times do not decrease in a lane."""
         if record_time(self.table, self.rows - 1) <= unix_ms:
             return self
         count = bisect_right(range(self.rows), unix_ms, key=lambda number: record_time(self.table, number))

@@ -170,7 +170,7 @@ def _first_held(key_ids: Sequence[str], algorithm: Algorithm, find: FindKey) -> 
 
 
 def _metadata(algorithm: Algorithm, described: Described) -> Any:
-    metadata = lazily.load("speed.wire.message_pb2").EncryptionMetadata(
+    metadata = lazily.load("speed.wire.message.message_pb2").EncryptionMetadata(
         algorithm=algorithm.name, encryption_type=algorithm.type
     )
     if described.aad:

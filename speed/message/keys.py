@@ -31,9 +31,18 @@ def check_key_id(key_id: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MessageKey:
-    """One key with its bounds. ``secret`` and ``public`` are the bytes of the table in M-26; times in Unix ms.
+    """A key that signs or encrypts messages, and what it may be used for. ``generate_key`` makes one.
 
     Raises KeyRefusedError for an id or bytes that are none, WeakAlgorithmError for an RSA key below 3072 bits.
+
+    Attributes:
+        id: its name, which messages carry; 1 to 128 letters, digits, ``.``, ``_`` and ``-``.
+        algorithm: what it is for.
+        secret: its secret bytes; None for a public part. They are never shown.
+        public: its public bytes; None for a shared key.
+        namespaces, topics: where it may be used; ``*`` is everywhere.
+        publishers: names of the nodes that may sign with it.
+        not_before_ms, not_after_ms: from when until when, in Unix milliseconds.
     """
 
     id: str
@@ -129,7 +138,16 @@ def key_of_record(record: Mapping[str, Any]) -> MessageKey:
 
 
 def generate_key(key_id: str, algorithm: str, **bounds: Any) -> MessageKey:
-    """A new key; ``bounds`` are the further fields of MessageKey."""
+    """Make a new key.
+
+    Args:
+        key_id: its name.
+        algorithm: ``ed25519`` or ``hmac-sha256`` to sign; ``x-wing`` (recommended) and others to encrypt: `speed
+            message-key algorithms` lists them.
+        bounds: further attributes of MessageKey, as ``publishers`` and ``topics``.
+
+    Raises UnknownAlgorithmError, NotAvailableError, KeyRefusedError.
+    """
     row = algorithm_of(algorithm)
     return MessageKey(key_id, row, primitives.generate_secret(row), **bounds)
 

@@ -17,12 +17,23 @@ _METADATA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
-    """Options of ``send`` and ``publish``; None leaves to the node what it does by default.
+    """Options of ``send`` and ``publish``. None leaves to the node what it does by default.
 
-    Metadata: those of M-5 to M-11, and ``trace_context``: an OpenTelemetry context instead of a ``traceparent``.
-    ``encrypt_to`` and ``sign_with`` are keys, or names of sets of the node's KeyStore; ``compression`` is gzip, zstd,
-    lz4 or snappy; ``schema`` is a name, or name and version, of the node's SchemaRegistry; one that marks personal data
-    makes ``contains_pii`` true, also if it is given as false; ``direct`` is M-22.
+    Attributes:
+        topic: of a message that is sent to one node.
+        correlation_id, causality_parent: what it belongs to, and the id of the message that led to it.
+        priority: from 0, the least urgent, to 10; 5 if nothing is said.
+        ttl_seconds: after so many seconds it is not handled any more.
+        traceparent, trace_context: the trace it belongs to, as W3C text or as an OpenTelemetry context.
+        labels, baggage, extensions: further values by name; those of extensions are bytes.
+        content_type: of bytes or text that is in a format of its own.
+        schema: name, or name and version, of a schema in the node's SchemaRegistry. The payload must fit it.
+        encrypt_to, sign_with: keys, or names of key sets in the node's KeyStore.
+        compression: ``gzip``, ``zstd``, ``lz4`` or ``snappy``.
+        classification: ``public``, ``internal``, ``confidential`` or ``restricted``.
+        contains_pii: whether there is personal data in it; always true if its schema marks some.
+        direct: encrypt the payload itself by RSA, instead of a data key; for short payloads and one recipient.
+        aad: bytes that the encryption covers, and that the reader must know.
     """
 
     topic: str | None = None

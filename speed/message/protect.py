@@ -125,7 +125,7 @@ def _encrypted(data: Any, protection: Protection, described: Described, security
 
 def _security(protection: Protection) -> Any:
     """The SecurityContext, without publisher and signature."""
-    security = lazily.load("speed.wire.message_pb2").SecurityContext()
+    security = lazily.load("speed.wire.message.message_pb2").SecurityContext()
     if protection.publisher_team:
         security.publisher_team = protection.publisher_team
     if protection.contains_pii:

@@ -16,7 +16,7 @@ from speed.message.kem import lp
 from speed.message.keys import MessageKey
 from speed.message.primitives import is_of_small_order
 from speed.wire.message import MessageView
-from speed.wire.message_splice import SignedParts, signed_parts, with_signature
+from speed.wire.message.splice import SignedParts, signed_parts, with_signature
 from speed.wire.names import matches
 
 _DOMAIN: Final = lp(b"speed/1 message signature")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from speed.runtime.large_payload import LargePayload
-from speed.wire.message_large import LargeMessageView
+from speed.wire.message.large import LargeMessageView
 
 
 class ReceivedLargePayload(LargePayload):

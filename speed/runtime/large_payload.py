@@ -12,7 +12,7 @@ from speed.errors import ConfigurationError
 from speed.fs.segment_store import StoredShards
 from speed.segment.source import Memory, Source
 from speed.wire.message import MessageView
-from speed.wire.message_large import FRONT_BYTES, Front, LargeMessageView
+from speed.wire.message.large import FRONT_BYTES, Front, LargeMessageView
 
 COPY_BYTES = 1 << 20
 

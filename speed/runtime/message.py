@@ -22,12 +22,17 @@ def is_large(payload: Any) -> bool:
 
 
 class Message:
-    """One received MESSAGE or EVENT (design section 9).
+    """One received message or event.
 
-    ``payload`` is decoded on first use. ``redelivered`` says that an earlier process of this name may
-    already have handled it, ``deliveries`` how often it was begun, this time included. ``done()`` finishes it: its
-    lane is committed past it and it is never delivered again. After ``receive`` it is called by the next ``receive``;
-    after a handler, by its return.
+    It is finished when its handler returns, when the next one is asked for with ``receive``, or by ``done()``. A
+    message that was not finished comes again when the node starts the next time.
+
+    Attributes:
+        source: name of the node that sent it, which is authenticated.
+        sequence: number of its envelope; grows from each sender, and is the same when the message comes again.
+        timestamp_ms: when it was sent, by the sender's clock, in Unix milliseconds.
+        redelivered: whether an earlier process of this name may already have handled it.
+        deliveries: how often it was begun, this time included.
     """
 
     __slots__ = ("_after", "_finish", "_view", "deliveries", "redelivered", "sequence", "source", "timestamp_ms")
@@ -54,7 +59,10 @@ class Message:
 
     @property
     def payload(self) -> Any:
-        """The value the sender gave: map, list, str, bytes, number, …"""
+        """The value that the sender gave: map, list, str, bytes, number, …, decoded when it is first asked for.
+
+        A payload that came in segments is a seekable binary file, readable until the message is finished.
+        """
         return self._view.payload
 
     @property
@@ -64,7 +72,7 @@ class Message:
 
     @property
     def payloads(self) -> list[Any]:
-        """The values of a batch (M-30), else the one payload. Raises BatchError, and WireError as ``payload`` does."""
+        """The values of a batch, else the one payload. Raises BatchError, and WireError as ``payload`` does."""
         if self._view.content_type != BATCH_TYPE:
             return [self._view.payload]
         from speed.message.batch import decode_batch
@@ -89,19 +97,22 @@ class Message:
 
     @property
     def metadata(self) -> MessageView:
-        """All fields of the message envelope, lazily parsed (rules M-n)."""
+        """What the message says beside its payload: ids, times, labels, signer; parsed when it is asked for."""
         return self._view
 
     @property
     def topic(self) -> str:
+        """The topic of an event; of a message ``message``, unless its sender gave one."""
         return self._view.topic
 
     @property
     def message_id(self) -> str:
+        """The id that ``send`` returned; it is unique, and the same when the message comes again."""
         return self._view.message_id
 
     @property
     def traceparent(self) -> str | None:
+        """The sender's trace, as a W3C ``traceparent``."""
         return self._view.traceparent
 
     def done(self) -> None:

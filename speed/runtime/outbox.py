@@ -72,7 +72,7 @@ class Outbox:
     ) -> Sent:
         """Send one message whose payload is a file or large bytes, in segments if need be; returns its id."""
         from speed.runtime.large_payload import Behind, source_of
-        from speed.wire.message_large import large_front
+        from speed.wire.message.large import large_front
 
         source = source_of(payload)
         if source.size <= MAX_PAYLOAD_BYTES - FRONT_ROOM:  # one envelope holds it

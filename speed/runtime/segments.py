@@ -31,7 +31,7 @@ from speed.segment.rebuild import rebuild
 from speed.wire.envelope import FLAG_ACK_REQUESTED, FLAG_SEGMENT, EnvelopeType
 from speed.wire.limits import FILE_BACKED_BYTES, MAX_CALL_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_large import FRONT_BYTES, Front
+from speed.wire.message.large import FRONT_BYTES, Front
 
 if TYPE_CHECKING:
     from speed.runtime.dispatch import Dispatch

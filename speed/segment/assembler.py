@@ -11,21 +11,42 @@ from speed.segment.rebuild import rebuild
 
 
 class Outcome(NamedTuple):
-    """``verdict`` is that of G-13: kept, duplicate, complete or done; ``payload`` comes with complete."""
+    """What became of one segment.
+
+    Attributes:
+        verdict: ``kept`` for later, ``duplicate`` of one that is there, ``complete`` with the payload, or ``done`` if
+            its payload was complete before.
+        payload: the whole payload, if it is complete.
+    """
 
     verdict: str
     payload: bytes | None = None
 
 
 class Assembler:
-    """Puts payloads together. For one thread at a time."""
+    """Puts payloads together in memory, within ``limits``. For one thread at a time.
+
+    Example:
+        >>> assembler = Assembler()
+        >>> assembler.receive("sender", write_segment(next(Splitter(64).split(b"whole"))), now=0.0)
+        Outcome(verdict='complete', payload=b'whole')
+    """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._reassembly = Reassembly(limits)
         self._shards: dict[Key, MemoryShards] = {}
 
     def receive(self, sender: str, data: bytes, now: float, kind: int = 1) -> Outcome:
-        """Take one segment of ``sender``. WireError: BAD_SEGMENT, SEGMENT_CONFLICT, SEGMENT_LIMIT, SEGMENT_HASH."""
+        """Take one segment.
+
+        Args:
+            sender: whose payload it belongs to; senders do not disturb each other.
+            data: the segment's bytes.
+            now: seconds of a clock that does not jump.
+            kind: tells payloads of one sender apart that are equal and yet two.
+
+        Raises WireError with reason BAD_SEGMENT, SEGMENT_CONFLICT, SEGMENT_LIMIT or SEGMENT_HASH.
+        """
         self.expire(now)
         segment = read_segment(data)
         key = Key(sender, kind, segment.hash)

@@ -33,7 +33,17 @@ class Key:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of what is kept (G-15); counts, bytes and seconds."""
+    """Bounds of what a receiver keeps of payloads that come in segments.
+
+    Attributes:
+        payload_bytes: of one payload.
+        reconstructions, sender_reconstructions: payloads that are being put together, in all and of one sender.
+        buffered_bytes, sender_buffered_bytes: of their segments, in all and of one sender.
+        completions, sender_completions: complete payloads that are remembered, so that repeated segments are known.
+        idle_seconds: after so long without a segment a payload is given up.
+        total_seconds: after so long it is given up in any case.
+        completion_seconds: how long a complete payload is remembered.
+    """
 
     payload_bytes: int = limits.MAX_SEGMENTED_BYTES
     reconstructions: int = limits.MAX_RECONSTRUCTIONS

@@ -74,7 +74,7 @@ class Splitter:
     def split(self, payload: bytes | bytearray | memoryview | Source, *, unordered: bool = False) -> Iterator[Segment]:
         """Its segments, data first; a source is read twice, and once more for each 16 MiB of parity.
 
-        ``unordered`` marks them: what comes behind the payload need not wait for it (G-14).
+        ``unordered`` marks them: what comes behind the payload need not wait for it.
         """
         source = Memory(payload) if isinstance(payload, bytes | bytearray | memoryview) else payload
         segments = cut(source, self.shape(source.size))

@@ -31,11 +31,23 @@ def _unix_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageSecurity:
-    """The settings; all have a use alone.
+    """How a node signs, encrypts and checks messages. Each setting has a use alone.
 
-    ``policy`` is M-18, ``trusted`` are names of key sets in ``keys``; ``encrypt_to``, ``sign_with`` and ``compression``
-    hold for messages whose PublishOptions say nothing; ``clearance`` is M-28; ``fips_mode`` is M-24. Raises
-    ConfigurationError for what cannot be.
+    Raises ConfigurationError for what cannot be.
+
+    Attributes:
+        keys: where keys come from.
+        policy: of signatures on what arrives: ``off`` looks at none, ``verify`` refuses wrong ones, ``require`` also
+            messages without one.
+        trusted: names of the sets in ``keys`` whose signatures are believed.
+        sign_with, encrypt_to, compression: for messages whose PublishOptions say nothing about it.
+        clearance: the highest classification that this node may read; None is no limit.
+        fips_mode: ``off``, ``rfc`` or ``strict``: which algorithms are refused.
+        schemas: where schemas of payloads are found.
+        audit: where each use of a key is written down.
+        publisher_team: is written into the messages that this node sends.
+        future_tolerance_ms: how far a sender's clock may be ahead.
+        clock_ms: gives the time in Unix milliseconds.
     """
 
     keys: KeyStore = field(default_factory=lambda: KeyStore({}))

@@ -10,7 +10,7 @@ from speed.message.errors import TokenError
 from speed.trust.audit import AuditLog, tell_refused
 from speed.wire import lazily
 from speed.wire.message import MessageView
-from speed.wire.message_splice import has_token, signed_parts, with_security, without_token
+from speed.wire.message.splice import has_token, signed_parts, with_security, without_token
 
 MAX_TOKEN_BYTES = 16384
 _ALGORITHMS = frozenset({"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"})
@@ -32,10 +32,16 @@ class TokenKey(NamedTuple):
 
 
 class TokenVerifier:
-    """Believes tokens of one issuer and audience. ``keys`` maps the token's ``kid`` to its key.
+    """Verifies JSON Web Tokens where messages enter, and puts an identity in their place.
 
-    ``leeway_seconds`` of clock difference are forgiven; what ``admit`` refuses is told to ``audit``. Raises
-    ConfigurationError for algorithms that cannot be.
+    Args:
+        keys: the key of each ``kid`` that tokens name.
+        audience, issuer: what tokens must say.
+        publisher_claim, team_claim: the claims that name the publisher and its team.
+        leeway_seconds: difference of clocks that is forgiven.
+        audit: is told what ``admit`` refuses.
+
+    Raises ConfigurationError for algorithms that cannot be.
     """
 
     def __init__(
@@ -91,7 +97,7 @@ class TokenVerifier:
         return Identity(publisher, team)
 
     def admit(self, data: bytes) -> bytes:
-        """A message as it may go on: its token verified and gone, its publisher the token's (M-27).
+        """A message as it may go on: its token verified and gone, its publisher the token's.
 
         A signed message keeps its bytes, and must name that publisher already. Raises TokenError, WireError,
         StorageError (audit).
@@ -110,7 +116,7 @@ class TokenVerifier:
             if view.publisher_id != identity.publisher_id:
                 raise TokenError("publisher_id: is signed, and is not the token's")
             return stripped
-        context = lazily.load("speed.wire.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
+        context = lazily.load("speed.wire.message.message_pb2").SecurityContext(publisher_id=identity.publisher_id)
         context.publisher_team = identity.publisher_team
         return with_security(stripped, context.SerializeToString())
 

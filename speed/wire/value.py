@@ -216,7 +216,7 @@ def find_unserialisable(value: Any, path: str, depth: int = 0) -> None:
         _check_scalar(value, path)
     else:
         raise UnserialisableError(
-            f"{path} is of type {type(value).__name__}, which has no representation: convert it first (W-15)"
+            f"{path} is of type {type(value).__name__}, which has no representation: convert it first"
         )
 
 

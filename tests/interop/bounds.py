@@ -18,7 +18,7 @@ from speed.wire import names
 from speed.wire.content import decode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_large import Front
+from speed.wire.message.large import Front
 from tests.interop import decoding
 from tests.interop.findings import SHOWN, Findings
 from tests.interop.mutations import JSON_PIECES, Mutations

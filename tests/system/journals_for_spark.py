@@ -9,7 +9,7 @@ from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.wire.journal import Subject
 from speed.wire.message import encode_message
-from speed.wire.message_series import MessageIds
+from speed.wire.message.ids import MessageIds
 
 PUBLISHED_MS = 1_700_000_000_000
 

@@ -192,7 +192,7 @@ sys.meta_path.insert(0, Slow())
 """The import of the module that is the second argument begins, and goes on when it is told to."""
 
 
-@pytest.mark.parametrize("module", ["speed.wire.message_pb2", AEAD])
+@pytest.mark.parametrize("module", ["speed.wire.message.message_pb2", AEAD])
 def test_a_fork_waits_for_what_another_thread_imports_at_first_use(root: str, child: Start, module: str) -> None:
     """R-23: the lock of a module that is being imported would stay locked in the child."""
     script = """

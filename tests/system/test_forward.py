@@ -10,7 +10,7 @@ import pytest
 import speed
 from speed.message.errors import TokenError
 from speed.wire.message import encode_message
-from speed.wire.message_splice import with_security
+from speed.wire.message.splice import with_security
 from tests.unit.wire.messages import pb, with_field
 
 MakeNode = Callable[..., speed.Node]

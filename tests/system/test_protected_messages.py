@@ -28,10 +28,9 @@ from speed.message.errors import (
 from speed.message.protect import Protection, protect_message
 from speed.trust.audit import AuditLog
 from speed.trust.tokens import TokenKey, TokenVerifier
-from speed.wire import message_pb2
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message import MessageView
-from speed.wire.message_splice import with_security
+from speed.wire.message import MessageView, message_pb2
+from speed.wire.message.splice import with_security
 from tests.unit.message.keys import BASE
 
 Make = Callable[..., speed.Node]

@@ -188,20 +188,5 @@ TEST(Keys, of_a_set_follow_each_other_and_the_newest_that_has_begun_is_used_m_26
   EXPECT_FALSE(store.find("fourth"));
 }
 
-template <class... Errors>
-std::set<std::string> codes_of() {
-  return {std::string(Errors("x").code())...};
-}
-
-TEST(Codes, of_messages_are_those_of_the_contract_m_18) {
-  const Json listed = test::spec_file("codes.json")["message"];
-  for (const std::string& code :
-       codes_of<MessageError, SignatureError, UnsignedError, UntrustedError, EncryptionError, NoRecipientKeyError,
-                NotEncryptedError, CompressionError, ClearanceError, WeakAlgorithmError, UnknownAlgorithmError,
-                NotAvailableError, KeyUnavailableError, KeyRefusedError, KeyExhaustedError>()) {
-    EXPECT_NE(std::ranges::find(listed, Json(code)), listed.end()) << code;
-  }
-}
-
 }  // namespace
 }  // namespace speed::message

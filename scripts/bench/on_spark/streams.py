@@ -15,9 +15,10 @@ from on_spark import session
 from speed.journal.lane_writer import Incoming
 from speed.journal.writer import JournalWriter
 from speed.spark import register
+from speed.spark.source.series import MessageSeries
 from speed.wire.content import BYTES_TYPE, encode_content
 from speed.wire.journal import Subject
-from speed.wire.message_series import MessageIds, MessageSeries
+from speed.wire.message.ids import MessageIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

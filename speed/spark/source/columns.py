@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.types as is_type
 
 from speed.errors import SpeedError, WireError
+from speed.spark.source.heads import Head
 from speed.spark.source.scan import Array, MessageError, MessageScan, Scanned
 from speed.spark.source.schema import MESSAGE_COLUMNS, PAYLOAD
 from speed.wire.content import CONTENT_TYPES, JSON, MSGPACK_TYPE, TEXT_TYPE
 from speed.wire.journal import FLAG_REDELIVERED, RECORD_BYTES
 from speed.wire.json_text import read_json
 from speed.wire.limits import MAX_JSON_DEPTH
-from speed.wire.message_scan import Head
 from speed.wire.value import unpack, unpack_unchecked_map
 
 if TYPE_CHECKING:

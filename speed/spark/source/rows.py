@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from speed.errors import ConfigurationError, PayloadTooLargeError, SpeedError, UnserialisableError, WireError
+from speed.spark.source.series import MessageSeries
 from speed.wire.content import BYTES_TYPE, MSGPACK_TYPE, TEXT_TYPE, Content, encode_content
 from speed.wire.limits import MAX_PAYLOAD_BYTES, MAX_VALUE_DEPTH
 from speed.wire.message import DEFAULT_NAMESPACE, DEFAULT_TOPIC, encode_message
-from speed.wire.message_series import MessageIds, MessageSeries
+from speed.wire.message.ids import MessageIds
 from speed.wire.value import pack
 
 if TYPE_CHECKING:

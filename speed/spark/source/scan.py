@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from speed.errors import WireError
-from speed.wire.message_scan import VALUE_TAG, Head, Shape, parse_message, shape_of
+from speed.spark.source.heads import VALUE_TAG, Head, Shape, parse_message, shape_of
 
 Array = np.ndarray[Any, Any]
 

@@ -25,7 +25,7 @@ from speed.spark.source.options import WriteOptions
 from speed.spark.source.rows import RowEncoder
 from speed.wire import names
 from speed.wire.message import DEFAULT_TOPIC
-from speed.wire.message_series import MessageIds
+from speed.wire.message.ids import MessageIds
 
 if TYPE_CHECKING:
     import pyarrow as pa

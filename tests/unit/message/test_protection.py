@@ -27,9 +27,8 @@ from speed.message.keys import MessageKey, generate_key, key_of_record
 from speed.message.protect import Protection, protect_message
 from speed.message.sensitivity import check_clearance
 from speed.message.signature import TrustedKeys, verify
-from speed.wire import message_pb2
-from speed.wire.message import MessageView
-from speed.wire.message_splice import has_token, with_security, without_token
+from speed.wire.message import MessageView, message_pb2
+from speed.wire.message.splice import has_token, with_security, without_token
 from tests.unit.message.keys import BASE, key, opened, protected
 
 pb: Any = message_pb2

@@ -32,7 +32,7 @@ from speed.message.sensitivity import check_clearance
 from speed.message.signature import TrustedKeys, sign, verify
 from speed.wire.content import BATCH_TYPE
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message_pb2 import MessageEnvelope
+from speed.wire.message.message_pb2 import MessageEnvelope
 from tests.unit.message.keys import key, opened, protected
 
 AES, RSA, OTHER_RSA = "aes-256-gcm", "rsa-oaep-3072", "rsa-oaep-4096"

@@ -13,7 +13,7 @@ from speed.message.keys import key_of_record
 from speed.message.opened import open_view
 from speed.message.signature import TrustedKeys, signing_input, verify
 from speed.wire.message import MessageView
-from speed.wire.message_splice import signed_parts
+from speed.wire.message.splice import signed_parts
 from tests.vectors import DIRECTORY, case_name, load
 
 SIGNATURES, ENCRYPTION = load("signatures"), load("encryption")

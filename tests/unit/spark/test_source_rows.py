@@ -12,7 +12,7 @@ from speed.errors import SpeedError
 from speed.spark.source.rows import RowEncoder
 from speed.wire.limits import MAX_PAYLOAD_BYTES
 from speed.wire.message import MessageView
-from speed.wire.message_series import MessageIds
+from speed.wire.message.ids import MessageIds
 
 WORK = ("stream", "4c1f", "17", "3")
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speed.errors import WireError
+from speed.spark.source.heads import Head, parse_message
 from speed.spark.source.scan import MessageError, MessageScan, Scanned
 from speed.wire.message import MessageView, encode_message
-from speed.wire.message_scan import Head, parse_message
 from speed.wire.records import varint
 
 ID = "018f0000-0000-7000-8000-000000000001"

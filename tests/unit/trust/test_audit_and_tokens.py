@@ -18,9 +18,8 @@ from speed.message.protect import Protection, protect_message
 from speed.message.signature import TrustedKeys, verify
 from speed.trust.audit import AuditLog
 from speed.trust.tokens import TokenKey, TokenVerifier, check_no_token
-from speed.wire import message_pb2
-from speed.wire.message import MessageView
-from speed.wire.message_splice import with_security
+from speed.wire.message import MessageView, message_pb2
+from speed.wire.message.splice import with_security
 from tests.unit.message.keys import BASE, key
 
 SECRET = bytes(range(32))

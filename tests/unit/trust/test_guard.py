@@ -18,9 +18,8 @@ from speed.trust.audit import AuditLog
 from speed.trust.keystore import KeyStore
 from speed.trust.schemas import SchemaRegistry
 from speed.trust.security import Guard, MessageSecurity
-from speed.wire import message_pb2
-from speed.wire.message import MessageView
-from speed.wire.message_splice import with_security
+from speed.wire.message import MessageView, message_pb2
+from speed.wire.message.splice import with_security
 from tests.unit.message.keys import BASE
 from tests.vectors import case_name, load
 

@@ -11,7 +11,7 @@ from speed.message.errors import NotAvailableError, SignatureError, UnsignedErro
 from speed.message.options import PublishOptions
 from speed.trust.security import Guard
 from speed.wire.limits import MAX_PAYLOAD_BYTES
-from speed.wire.message_large import FRONT_BYTES, Front, LargeMessageView, large_front
+from speed.wire.message.large import FRONT_BYTES, Front, LargeMessageView, large_front
 from speed.wire.records import varint
 from tests.unit.message.keys import BASE
 

@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed.errors import WireError
-from speed.wire.message import (
-    MessageView,
-    encode_message,
-    make_traceparent,
-    new_message_id,
-    parse_traceparent,
-)
+from speed.wire.message import MessageView, encode_message, new_message_id
+from speed.wire.traceparent import make_traceparent, parse_traceparent
 from tests.unit.wire.messages import BASE, VECTORS
 
 

@@ -9,7 +9,7 @@ import pytest
 from speed.errors import WireError
 from speed.wire import names
 from speed.wire.message import MessageView, encode_message
-from speed.wire.message_large import Front, LargeMessageView, large_front
+from speed.wire.message.large import Front, LargeMessageView, large_front
 from speed.wire.records import varint
 from tests.unit.wire.messages import BASE, pb, with_field
 

@@ -1,14 +1,19 @@
 // Every error SPEED throws, as one tree; codes are those of registry_spec/codes.json.
 //
 // Error
-// ├── ConfigurationError   KeyFileError RootError InvalidNameError DurabilityError ServiceExistsError
-// ├── RegistrationError    NameTakenError LeaseLostError
-// ├── NodeStateError       NodeClosedError ForkedNodeError
-// ├── DeliveryError        UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
-// │                        UnserialisableError NotAcknowledgedError SegmentStoreError
-// ├── CallError            ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError
-// │                        CallTimeoutError InternalError SegmentsLostError CallWithdrawnError
-// └── WireError            bytes of a peer break a rule of registry_spec/
+// ├── ConfigurationError
+// │       KeyFileError RootError InvalidNameError DurabilityError ServiceExistsError
+// ├── RegistrationError
+// │       NameTakenError LeaseLostError
+// ├── NodeStateError
+// │       NodeClosedError ForkedNodeError
+// ├── DeliveryError
+// │       UnknownNodeError NodeLeftError (NodeLeavingError) InboxFullError StorageError PayloadTooLargeError
+// │       UnserialisableError NotAcknowledgedError SegmentStoreError
+// ├── CallError
+// │       ServiceNotFoundError AccessDeniedError InvalidArgumentsError ExecutionFailedError CallTimeoutError
+// │       InternalError SegmentsLostError CallWithdrawnError
+// └── WireError
 //
 // Threads: an error is plain data; the one that a call, future or callback throws belongs to whoever catches it.
 #pragma once
@@ -45,59 +50,6 @@ class Error : public std::runtime_error {
   std::optional<Execution> execution_;
 };
 
-// One class: its name, its base, its code, and what it means.
-#define SPEED_ERROR_CLASS(Name, Base, text_code)                               \
-  class Name : public Base {                                                   \
-   public:                                                                     \
-    explicit Name(const std::string& message) : Name(text_code, message) {}    \
-                                                                               \
-   protected:                                                                  \
-    Name(std::string_view code, const std::string& message) : Base(code, message) {} \
-  }
-
-// A setting, argument or environment is wrong; nothing was started or sent.
-SPEED_ERROR_CLASS(ConfigurationError, Error, "CONFIGURATION");
-SPEED_ERROR_CLASS(KeyFileError, ConfigurationError, "KEY_FILE");
-SPEED_ERROR_CLASS(RootError, ConfigurationError, "ROOT");
-SPEED_ERROR_CLASS(InvalidNameError, ConfigurationError, "INVALID_NAME");
-SPEED_ERROR_CLASS(DurabilityError, ConfigurationError, "DURABILITY");
-SPEED_ERROR_CLASS(ServiceExistsError, ConfigurationError, "SERVICE_EXISTS");
-
-// This node has no right, or no longer a right, to its name.
-SPEED_ERROR_CLASS(RegistrationError, Error, "INVALID_STATE");
-SPEED_ERROR_CLASS(NameTakenError, RegistrationError, "NAME_TAKEN");
-SPEED_ERROR_CLASS(LeaseLostError, RegistrationError, "LEASE_LOST");
-
-// The node object cannot be used in this state.
-SPEED_ERROR_CLASS(NodeStateError, Error, "INVALID_STATE");
-SPEED_ERROR_CLASS(NodeClosedError, NodeStateError, "NODE_CLOSED");
-SPEED_ERROR_CLASS(ForkedNodeError, NodeStateError, "FORKED_NODE");
-
-// The envelope was not handed over; the receiver accepted nothing.
-SPEED_ERROR_CLASS(DeliveryError, Error, "DELIVERY");
-SPEED_ERROR_CLASS(UnknownNodeError, DeliveryError, "UNKNOWN_NODE");
-SPEED_ERROR_CLASS(NodeLeftError, DeliveryError, "NODE_LEFT");
-SPEED_ERROR_CLASS(NodeLeavingError, NodeLeftError, "LEAVING");  // it takes nothing more: the call never began
-SPEED_ERROR_CLASS(InboxFullError, DeliveryError, "INBOX_FULL");
-SPEED_ERROR_CLASS(PayloadTooLargeError, DeliveryError, "PAYLOAD_TOO_LARGE");
-SPEED_ERROR_CLASS(UnserialisableError, DeliveryError, "UNSERIALISABLE");
-SPEED_ERROR_CLASS(NotAcknowledgedError, DeliveryError, "NOT_ACKNOWLEDGED");
-// What was received in segments cannot be kept or read: the store is locked, full or damaged.
-SPEED_ERROR_CLASS(SegmentStoreError, DeliveryError, "SEGMENT_STORE");
-
-#undef SPEED_ERROR_CLASS
-
-// The filesystem refused a write. `envelopes_written` of a batch were accepted before.
-class StorageError : public DeliveryError {
- public:
-  explicit StorageError(const std::string& message, std::size_t envelopes_written = 0)
-      : DeliveryError("STORAGE", message), envelopes_written_(envelopes_written) {}
-  std::size_t envelopes_written() const noexcept { return envelopes_written_; }
-
- private:
-  std::size_t envelopes_written_;
-};
-
 // A call failed; `details` is what the other side added.
 class CallError : public Error {
  public:
@@ -112,26 +64,6 @@ class CallError : public Error {
   Map details_;
 };
 
-#define SPEED_CALL_ERROR_CLASS(Name, text_code)                           \
-  class Name : public CallError {                                        \
-   public:                                                               \
-    explicit Name(const std::string& message, Map details = {})          \
-        : CallError(text_code, message, std::move(details)) {}           \
-  }
-
-SPEED_CALL_ERROR_CLASS(ServiceNotFoundError, "SERVICE_NOT_FOUND");
-SPEED_CALL_ERROR_CLASS(AccessDeniedError, "ACCESS_DENIED");  // also before any write, when the grant is missing
-SPEED_CALL_ERROR_CLASS(InvalidArgumentsError, "INVALID_ARGUMENTS");
-SPEED_CALL_ERROR_CLASS(ExecutionFailedError, "EXECUTION_FAILED");
-SPEED_CALL_ERROR_CLASS(CallTimeoutError, "TIMEOUT");  // details: phase = queued, running or unanswered
-SPEED_CALL_ERROR_CLASS(InternalError, "INTERNAL_ERROR");
-// The other side could not put a payload together from its segments: lost, expired, or no room.
-SPEED_CALL_ERROR_CLASS(SegmentsLostError, "SEGMENTS_LOST");
-// The caller took the call back; details: phase = queued (it never began) or running (it was told to end).
-SPEED_CALL_ERROR_CLASS(CallWithdrawnError, "WITHDRAWN");
-
-#undef SPEED_CALL_ERROR_CLASS
-
 // Bytes of a peer break a rule; `reason` is a `wire` code of codes.json.
 class WireError : public Error {
  public:
@@ -141,6 +73,219 @@ class WireError : public Error {
 
  private:
   std::string_view reason_;  // a literal
+};
+
+// generated from registry_spec/codes.json by scripts/generate
+
+// A setting, argument or environment is wrong; nothing was started or sent.
+class ConfigurationError : public Error {
+ public:
+  explicit ConfigurationError(const std::string& message) : Error("CONFIGURATION", message) {}
+
+ protected:
+  ConfigurationError(std::string_view code, const std::string& message) : Error(code, message) {}
+};
+
+// The key file is missing, malformed, not private, or holds no such key.
+class KeyFileError : public ConfigurationError {
+ public:
+  explicit KeyFileError(const std::string& message) : ConfigurationError("KEY_FILE", message) {}
+};
+
+// The communication directory cannot be used.
+class RootError : public ConfigurationError {
+ public:
+  explicit RootError(const std::string& message) : ConfigurationError("ROOT", message) {}
+};
+
+// A node, service, topic or pattern name breaks the naming rules.
+class InvalidNameError : public ConfigurationError {
+ public:
+  explicit InvalidNameError(const std::string& message) : ConfigurationError("INVALID_NAME", message) {}
+};
+
+// The asked durability cannot be given on this filesystem.
+class DurabilityError : public ConfigurationError {
+ public:
+  explicit DurabilityError(const std::string& message) : ConfigurationError("DURABILITY", message) {}
+};
+
+// A service of this name is already registered on this node.
+class ServiceExistsError : public ConfigurationError {
+ public:
+  explicit ServiceExistsError(const std::string& message) : ConfigurationError("SERVICE_EXISTS", message) {}
+};
+
+// This node has no right, or no longer a right, to its name.
+class RegistrationError : public Error {
+ public:
+  explicit RegistrationError(const std::string& message) : Error("INVALID_STATE", message) {}
+
+ protected:
+  RegistrationError(std::string_view code, const std::string& message) : Error(code, message) {}
+};
+
+// A live node holds this name.
+class NameTakenError : public RegistrationError {
+ public:
+  explicit NameTakenError(const std::string& message) : RegistrationError("NAME_TAKEN", message) {}
+};
+
+// This node could not renew its lease, or another process reclaimed its name.
+class LeaseLostError : public RegistrationError {
+ public:
+  explicit LeaseLostError(const std::string& message) : RegistrationError("LEASE_LOST", message) {}
+};
+
+// The node object cannot be used in this state.
+class NodeStateError : public Error {
+ public:
+  explicit NodeStateError(const std::string& message) : Error("INVALID_STATE", message) {}
+
+ protected:
+  NodeStateError(std::string_view code, const std::string& message) : Error(code, message) {}
+};
+
+// The node was closed.
+class NodeClosedError : public NodeStateError {
+ public:
+  explicit NodeClosedError(const std::string& message) : NodeStateError("NODE_CLOSED", message) {}
+};
+
+// The node belongs to the parent process; make a new one after fork.
+class ForkedNodeError : public NodeStateError {
+ public:
+  explicit ForkedNodeError(const std::string& message) : NodeStateError("FORKED_NODE", message) {}
+};
+
+// The envelope was not handed over; the receiver accepted nothing.
+class DeliveryError : public Error {
+ public:
+  explicit DeliveryError(const std::string& message) : Error("DELIVERY", message) {}
+
+ protected:
+  DeliveryError(std::string_view code, const std::string& message) : Error(code, message) {}
+};
+
+// No live node of this name is in the registry.
+class UnknownNodeError : public DeliveryError {
+ public:
+  explicit UnknownNodeError(const std::string& message) : DeliveryError("UNKNOWN_NODE", message) {}
+};
+
+// The node left or died before it answered, or takes nothing more because it leaves.
+class NodeLeftError : public DeliveryError {
+ public:
+  explicit NodeLeftError(const std::string& message) : DeliveryError("NODE_LEFT", message) {}
+
+ protected:
+  NodeLeftError(std::string_view code, const std::string& message) : DeliveryError(code, message) {}
+};
+
+// The other node is leaving and took nothing more: the call never began.
+class NodeLeavingError : public NodeLeftError {
+ public:
+  explicit NodeLeavingError(const std::string& message) : NodeLeftError("LEAVING", message) {}
+};
+
+// The receiver's lane stayed full for the whole timeout.
+class InboxFullError : public DeliveryError {
+ public:
+  explicit InboxFullError(const std::string& message) : DeliveryError("INBOX_FULL", message) {}
+};
+
+// The payload exceeds `max_payload_bytes`.
+class PayloadTooLargeError : public DeliveryError {
+ public:
+  explicit PayloadTooLargeError(const std::string& message) : DeliveryError("PAYLOAD_TOO_LARGE", message) {}
+};
+
+// A value has no representation in the type table of the contract; the message names the path to it.
+class UnserialisableError : public DeliveryError {
+ public:
+  explicit UnserialisableError(const std::string& message) : DeliveryError("UNSERIALISABLE", message) {}
+};
+
+// No acknowledgement came in time; the message may still be handled.
+class NotAcknowledgedError : public DeliveryError {
+ public:
+  explicit NotAcknowledgedError(const std::string& message) : DeliveryError("NOT_ACKNOWLEDGED", message) {}
+};
+
+// What was received in segments cannot be kept or read: the store is locked, full or damaged.
+class SegmentStoreError : public DeliveryError {
+ public:
+  explicit SegmentStoreError(const std::string& message) : DeliveryError("SEGMENT_STORE", message) {}
+};
+
+// The node has no service of this name.
+class ServiceNotFoundError : public CallError {
+ public:
+  explicit ServiceNotFoundError(const std::string& message, Map details = {})
+      : CallError("SERVICE_NOT_FOUND", message, std::move(details)) {}
+};
+
+// The other node, or one of its services, does not allow this node. Raised before any write when the published grant is
+// missing, and when the receiver refuses.
+class AccessDeniedError : public CallError {
+ public:
+  explicit AccessDeniedError(const std::string& message, Map details = {})
+      : CallError("ACCESS_DENIED", message, std::move(details)) {}
+};
+
+// The service refused the arguments: wrong names, types or values.
+class InvalidArgumentsError : public CallError {
+ public:
+  explicit InvalidArgumentsError(const std::string& message, Map details = {})
+      : CallError("INVALID_ARGUMENTS", message, std::move(details)) {}
+};
+
+// The service raised, or returned what cannot be serialised.
+class ExecutionFailedError : public CallError {
+ public:
+  explicit ExecutionFailedError(const std::string& message, Map details = {})
+      : CallError("EXECUTION_FAILED", message, std::move(details)) {}
+};
+
+// The deadline passed; `details["phase"]` is `queued`, `running` or `unanswered`.
+class CallTimeoutError : public CallError {
+ public:
+  explicit CallTimeoutError(const std::string& message, Map details = {})
+      : CallError("TIMEOUT", message, std::move(details)) {}
+};
+
+// The other side failed in a way that is not the service's fault.
+class InternalError : public CallError {
+ public:
+  explicit InternalError(const std::string& message, Map details = {})
+      : CallError("INTERNAL_ERROR", message, std::move(details)) {}
+};
+
+// The other side could not put a payload together from its segments: lost, expired, or no room.
+class SegmentsLostError : public CallError {
+ public:
+  explicit SegmentsLostError(const std::string& message, Map details = {})
+      : CallError("SEGMENTS_LOST", message, std::move(details)) {}
+};
+
+// The caller withdrew the call; `details["phase"]` is `queued` if it never began, else `running`.
+class CallWithdrawnError : public CallError {
+ public:
+  explicit CallWithdrawnError(const std::string& message, Map details = {})
+      : CallError("WITHDRAWN", message, std::move(details)) {}
+};
+
+// end of what is generated
+
+// The filesystem refused a write. `envelopes_written` of a batch were accepted before.
+class StorageError : public DeliveryError {
+ public:
+  explicit StorageError(const std::string& message, std::size_t envelopes_written = 0)
+      : DeliveryError("STORAGE", message), envelopes_written_(envelopes_written) {}
+  std::size_t envelopes_written() const noexcept { return envelopes_written_; }
+
+ private:
+  std::size_t envelopes_written_;
 };
 
 }  // namespace speed

@@ -1,10 +1,18 @@
 // Why a message cannot be protected, or was refused; codes are those of the list `message` in registry_spec/codes.json.
 //
 // MessageError
-// ├── SignatureError UnsignedError UntrustedError
-// ├── EncryptionError NoRecipientKeyError NotEncryptedError CompressionError ClearanceError
-// ├── AlgorithmError   WeakAlgorithmError UnknownAlgorithmError NotAvailableError
-// └── MessageKeyError  KeyUnavailableError KeyRefusedError KeyExhaustedError
+// ├── SignatureError
+// ├── UnsignedError
+// ├── UntrustedError
+// ├── EncryptionError
+// ├── NoRecipientKeyError
+// ├── NotEncryptedError
+// ├── CompressionError
+// ├── AlgorithmError
+// │       WeakAlgorithmError UnknownAlgorithmError NotAvailableError
+// ├── MessageKeyError
+// │       KeyUnavailableError KeyRefusedError KeyExhaustedError
+// └── ClearanceError
 //
 // Threads: plain data, as all errors. Neither key nor payload is ever in the text.
 #pragma once
@@ -13,53 +21,119 @@
 
 namespace speed {
 
-#define SPEED_MESSAGE_ERROR_CLASS(Name, Base, text_code)                             \
-  class Name : public Base {                                                         \
-   public:                                                                           \
-    explicit Name(const std::string& message) : Name(text_code, message) {}          \
-                                                                                     \
-   protected:                                                                        \
-    Name(std::string_view code, const std::string& message) : Base(code, message) {} \
-  }
+// generated from registry_spec/codes.json by scripts/generate
 
-SPEED_MESSAGE_ERROR_CLASS(MessageError, Error, "MESSAGE");
+// A message is not as its rules ask. Neither key, token nor payload is ever in the text.
+class MessageError : public Error {
+ public:
+  explicit MessageError(const std::string& message) : Error("MESSAGE", message) {}
 
-// The signature does not verify, or there are several (M-16, M-17).
-SPEED_MESSAGE_ERROR_CLASS(SignatureError, MessageError, "BAD_SIGNATURE");
-// A signature is required and there is none (M-18).
-SPEED_MESSAGE_ERROR_CLASS(UnsignedError, MessageError, "UNSIGNED");
-// The named key is not trusted for this message (M-17).
-SPEED_MESSAGE_ERROR_CLASS(UntrustedError, MessageError, "UNTRUSTED");
+ protected:
+  MessageError(std::string_view code, const std::string& message) : Error(code, message) {}
+};
 
-// The payload or its data key does not open, or what describes it is malformed (M-20 to M-22).
-SPEED_MESSAGE_ERROR_CLASS(EncryptionError, MessageError, "BAD_ENCRYPTION");
-// The payload is encrypted for others (M-21).
-SPEED_MESSAGE_ERROR_CLASS(NoRecipientKeyError, MessageError, "NO_RECIPIENT_KEY");
-// A confidential or restricted message is not encrypted (M-28).
-SPEED_MESSAGE_ERROR_CLASS(NotEncryptedError, MessageError, "NOT_ENCRYPTED");
-// A compressed payload is not what it says, or too large (M-23).
-SPEED_MESSAGE_ERROR_CLASS(CompressionError, MessageError, "BAD_COMPRESSION");
-// The message is classified above the reader's clearance (M-28).
-SPEED_MESSAGE_ERROR_CLASS(ClearanceError, MessageError, "NOT_CLEARED");
+// The signature does not verify, or there are several.
+class SignatureError : public MessageError {
+ public:
+  explicit SignatureError(const std::string& message) : MessageError("BAD_SIGNATURE", message) {}
+};
+
+// A signature is required and there is none.
+class UnsignedError : public MessageError {
+ public:
+  explicit UnsignedError(const std::string& message) : MessageError("UNSIGNED", message) {}
+};
+
+// The named key is not trusted for this message.
+class UntrustedError : public MessageError {
+ public:
+  explicit UntrustedError(const std::string& message) : MessageError("UNTRUSTED", message) {}
+};
+
+// The payload or its data key does not open, or what describes it is malformed.
+class EncryptionError : public MessageError {
+ public:
+  explicit EncryptionError(const std::string& message) : MessageError("BAD_ENCRYPTION", message) {}
+};
+
+// The payload is encrypted for others.
+class NoRecipientKeyError : public MessageError {
+ public:
+  explicit NoRecipientKeyError(const std::string& message) : MessageError("NO_RECIPIENT_KEY", message) {}
+};
+
+// A confidential or restricted message is not encrypted.
+class NotEncryptedError : public MessageError {
+ public:
+  explicit NotEncryptedError(const std::string& message) : MessageError("NOT_ENCRYPTED", message) {}
+};
+
+// A compressed payload is not what it says, or too large.
+class CompressionError : public MessageError {
+ public:
+  explicit CompressionError(const std::string& message) : MessageError("BAD_COMPRESSION", message) {}
+};
 
 // An algorithm cannot be used.
-SPEED_MESSAGE_ERROR_CLASS(AlgorithmError, MessageError, "MESSAGE");
-// Deprecated, too short, or not allowed by the FIPS mode (M-24).
-SPEED_MESSAGE_ERROR_CLASS(WeakAlgorithmError, AlgorithmError, "WEAK_ALGORITHM");
-// No algorithm of the contract has this name (M-24).
-SPEED_MESSAGE_ERROR_CLASS(UnknownAlgorithmError, AlgorithmError, "UNKNOWN_ALGORITHM");
-// The libraries at hand lack it; the text says which one has it (M-24).
-SPEED_MESSAGE_ERROR_CLASS(NotAvailableError, AlgorithmError, "NOT_AVAILABLE");
+class AlgorithmError : public MessageError {
+ public:
+  explicit AlgorithmError(const std::string& message) : MessageError("MESSAGE", message) {}
+
+ protected:
+  AlgorithmError(std::string_view code, const std::string& message) : MessageError(code, message) {}
+};
+
+// Deprecated, too short, or not allowed by the FIPS mode.
+class WeakAlgorithmError : public AlgorithmError {
+ public:
+  explicit WeakAlgorithmError(const std::string& message) : AlgorithmError("WEAK_ALGORITHM", message) {}
+};
+
+// No algorithm of the contract has this name.
+class UnknownAlgorithmError : public AlgorithmError {
+ public:
+  explicit UnknownAlgorithmError(const std::string& message) : AlgorithmError("UNKNOWN_ALGORITHM", message) {}
+};
+
+// The libraries at hand lack it; the text says which one has it.
+class NotAvailableError : public AlgorithmError {
+ public:
+  explicit NotAvailableError(const std::string& message) : AlgorithmError("NOT_AVAILABLE", message) {}
+};
 
 // A key cannot be used; the text names its id.
-SPEED_MESSAGE_ERROR_CLASS(MessageKeyError, MessageError, "MESSAGE");
-// There is no such key (M-26).
-SPEED_MESSAGE_ERROR_CLASS(KeyUnavailableError, MessageKeyError, "KEY_UNAVAILABLE");
-// The key is malformed, or not for this use (M-26).
-SPEED_MESSAGE_ERROR_CLASS(KeyRefusedError, MessageKeyError, "KEY_REFUSED");
-// The key was used as often as it may be: rotate it (M-26).
-SPEED_MESSAGE_ERROR_CLASS(KeyExhaustedError, MessageKeyError, "KEY_EXHAUSTED");
+class MessageKeyError : public MessageError {
+ public:
+  explicit MessageKeyError(const std::string& message) : MessageError("MESSAGE", message) {}
 
-#undef SPEED_MESSAGE_ERROR_CLASS
+ protected:
+  MessageKeyError(std::string_view code, const std::string& message) : MessageError(code, message) {}
+};
+
+// There is no such key, or its provider cannot be reached.
+class KeyUnavailableError : public MessageKeyError {
+ public:
+  explicit KeyUnavailableError(const std::string& message) : MessageKeyError("KEY_UNAVAILABLE", message) {}
+};
+
+// The provider refuses the key, it is malformed, or not for this use.
+class KeyRefusedError : public MessageKeyError {
+ public:
+  explicit KeyRefusedError(const std::string& message) : MessageKeyError("KEY_REFUSED", message) {}
+};
+
+// The key was used as often as it may be: rotate it.
+class KeyExhaustedError : public MessageKeyError {
+ public:
+  explicit KeyExhaustedError(const std::string& message) : MessageKeyError("KEY_EXHAUSTED", message) {}
+};
+
+// The message is classified above the reader's clearance.
+class ClearanceError : public MessageError {
+ public:
+  explicit ClearanceError(const std::string& message) : MessageError("NOT_CLEARED", message) {}
+};
+
+// end of what is generated
 
 }  // namespace speed

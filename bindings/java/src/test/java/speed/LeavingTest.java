@@ -18,6 +18,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import speed.errors.Execution;
 import speed.errors.NodeClosedException;
+import speed.errors.NodeLeavingException;
 import speed.errors.NodeLeftException;
 import speed.errors.SpeedException;
 import speed.errors.UnknownNodeException;
@@ -102,7 +103,7 @@ class LeavingTest extends TwoNodes {
         leaver.close(Duration.ofMillis(10));
         ExecutionException ended = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
         assertEquals(Execution.NOT_BEGUN, ((SpeedException) ended.getCause()).execution());
-        assertEquals(NodeLeftException.class, ended.getCause().getClass());
+        assertEquals(NodeLeavingException.class, ended.getCause().getClass());
     }
 
     // --- close from inside ---

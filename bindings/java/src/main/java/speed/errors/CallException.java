@@ -14,7 +14,7 @@ public class CallException extends SpeedException {
     }
 
     /**
-     * The exception for an SPC code; an unknown code reads as INTERNAL_ERROR (S-8).
+     * The exception for an SPC code; an unknown code reads as INTERNAL_ERROR.
      *
      * @param code as received
      * @param message as received
@@ -23,14 +23,16 @@ public class CallException extends SpeedException {
      */
     public static CallException of(String code, String message, Map<String, Object> details) {
         CallException error = switch (code) {
+            // generated from registry_spec/codes.json by scripts/generate
             case "SERVICE_NOT_FOUND" -> new ServiceNotFoundException(message, details);
             case "ACCESS_DENIED" -> new AccessDeniedException(message, details);
             case "INVALID_ARGUMENTS" -> new InvalidArgumentsException(message, details);
             case "EXECUTION_FAILED" -> new ExecutionFailedException(message, details);
             case "TIMEOUT" -> new CallTimeoutException(message, details);
-            case "WITHDRAWN" -> new CallWithdrawnException(message, details);
             case "SEGMENTS_LOST" -> new SegmentsLostException(message, details);
+            case "WITHDRAWN" -> new CallWithdrawnException(message, details);
             default -> new InternalException(message, details);
+            // end of what is generated
         };
         error.about(executionOf(error));
         return error;

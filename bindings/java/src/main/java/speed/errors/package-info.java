@@ -4,30 +4,24 @@
  *
  * <pre>
  * SpeedException
- * ├── ConfigurationException   the program asked for something impossible
- * │   ├── KeyFileException  RootException  InvalidNameException  DurabilityException
- * │   └── ServiceExistsException
- * ├── RegistrationException    this node has no (longer a) right to its name
- * │   └── NameTakenException  LeaseLostException
- * ├── NodeStateException       the node object cannot be used
- * │   └── NodeClosedException
- * ├── DeliveryException        the envelope was not handed over; nothing was accepted
- * │   ├── UnknownNodeException  NodeLeftException  InboxFullException  StorageException
- * │   ├── PayloadTooLargeException  UnserialisableException  NotAcknowledgedException
- * │   └── SegmentStoreException
- * ├── CallException            the other side answered, and the answer is an error (SPC codes)
- * │   ├── ServiceNotFoundException  AccessDeniedException  InvalidArgumentsException
- * │   ├── ExecutionFailedException  CallTimeoutException  InternalException
- * │   └── SegmentsLostException  CallWithdrawnException
- * ├── MessageException         a message is not protected, or refused for what it proves or hides
- * │   ├── BadSignatureException  UnsignedException  UntrustedException
- * │   ├── EncryptionException  NoRecipientKeyException  CompressionException
- * │   ├── NotEncryptedException  NotClearedException
- * │   ├── AlgorithmException
- * │   │   └── WeakAlgorithmException  UnknownAlgorithmException  NotAvailableException
- * │   └── MessageKeyException
- * │       └── KeyUnavailableException  KeyRefusedException  KeyExhaustedException
- * └── WireException            bytes of a peer that break a rule of registry_spec/
+ * ├── ConfigurationException
+ * │       KeyFileException RootException InvalidNameException DurabilityException ServiceExistsException
+ * ├── RegistrationException
+ * │       NameTakenException LeaseLostException
+ * ├── NodeStateException
+ * │       NodeClosedException
+ * ├── DeliveryException
+ * │       UnknownNodeException NodeLeftException (NodeLeavingException) InboxFullException StorageException
+ * │       PayloadTooLargeException UnserialisableException NotAcknowledgedException SegmentStoreException
+ * ├── CallException
+ * │       ServiceNotFoundException AccessDeniedException InvalidArgumentsException ExecutionFailedException
+ * │       CallTimeoutException InternalException SegmentsLostException CallWithdrawnException
+ * ├── MessageException
+ * │       BadSignatureException UnsignedException UntrustedException EncryptionException NoRecipientKeyException
+ * │       NotEncryptedException CompressionException AlgorithmException (WeakAlgorithmException
+ * │       UnknownAlgorithmException NotAvailableException) MessageKeyException (KeyUnavailableException
+ * │       KeyRefusedException KeyExhaustedException) NotClearedException
+ * └── WireException
  * </pre>
  */
 package speed.errors;

@@ -19,6 +19,7 @@ import speed.errors.CallException;
 import speed.errors.CallTimeoutException;
 import speed.errors.Execution;
 import speed.errors.InternalException;
+import speed.errors.NodeLeavingException;
 import speed.errors.NodeLeftException;
 import speed.errors.NotAcknowledgedException;
 import speed.errors.SegmentsLostException;
@@ -297,7 +298,7 @@ public final class Calls {
     private static SpeedException error(String source, String code, Object message, Map<?, ?> details) {
         String text = source + ": " + Harmless.text(String.valueOf(message));
         if (code.equals("LEAVING")) {
-            NodeLeftException leaving = new NodeLeftException(
+            NodeLeavingException leaving = new NodeLeavingException(
                     text + "; nothing ran: call again once it has started anew");
             leaving.about(Execution.NOT_BEGUN);
             return leaving;

@@ -1,13 +1,10 @@
 package speed.wire;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -16,20 +13,8 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** The numbers and words of this implementation are those of the contract (W-0). */
+/** The words of this implementation are those of the contract (W-0). */
 class ContractTest {
-    @Test
-    void limitsAreThoseOfLimitsJson() throws IllegalAccessException {
-        Contract limits = Contract.file("limits.json");
-        for (var field : Limits.class.getFields()) {
-            Object wanted = limits.get(field.getName().toLowerCase(java.util.Locale.ROOT));
-            assertEquals(String.valueOf(wanted), String.valueOf(field.get(null)), field.getName());
-        }
-        long fields = Arrays.stream(Limits.class.getFields())
-                .filter(field -> Modifier.isStatic(field.getModifiers())).count();
-        assertEquals(limits.values().size(), fields);
-    }
-
     @Test
     void everyCodeInTheSourcesIsInCodesJson() throws IOException {
         Contract codes = Contract.file("codes.json");

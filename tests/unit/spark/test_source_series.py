@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
+from speed.spark.source.series import MessageSeries
 from speed.wire.content import encode_content
 from speed.wire.message import encode_message
-from speed.wire.message_series import MessageIds, MessageSeries
+from speed.wire.message.ids import MessageIds
 from tests.vectors import load
 
 ID = "018f0000-0000-7000-8000-000000000001"

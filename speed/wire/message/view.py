@@ -1,4 +1,4 @@
-"""The payload of MESSAGE and EVENT, read lazily (registry_spec/messages.md, M-n); ``message_writing`` makes it.
+"""Messages as they are read: lazily, without a copy of the payload (registry_spec/messages.md).
 
 The protobuf runtime handles only the small head (metadata, contexts, extensions), imported at first use.
 The payload record is found by hand, and its bytes are never copied.
@@ -6,30 +6,16 @@ The payload record is found by hand, and its bytes are never copied.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text, decode_content
-from speed.wire.message_form import Form, form_of, says_only_publisher
-from speed.wire.message_id import new_message_id
-from speed.wire.message_maps import BAGGAGE, LABELS, extensions, text_map
-from speed.wire.message_rules import check_metadata
-from speed.wire.message_writing import encode_message
+from speed.wire.message.form import Form, form_of, says_only_publisher
+from speed.wire.message.maps import BAGGAGE, LABELS, extensions, text_map
+from speed.wire.message.rules import check_metadata
 from speed.wire.records import LENGTH_DELIMITED, begins_value, walk
-from speed.wire.traceparent import TraceParent, are_trace_ids, make_traceparent, parse_traceparent
-
-__all__ = [
-    "DEFAULT_NAMESPACE",
-    "DEFAULT_PRIORITY",
-    "DEFAULT_TOPIC",
-    "MessageView",
-    "encode_message",
-    "make_traceparent",
-    "new_message_id",
-    "parse_traceparent",
-]
+from speed.wire.traceparent import TraceParent, are_trace_ids
 
 DEFAULT_TOPIC = "message"  # of a message sent to one node without a topic (M-5)
 DEFAULT_NAMESPACE = "default"
@@ -266,18 +252,14 @@ class MessageView:
 
 def parse_records(data: bytes) -> Any:
     """The records in ``data`` as protobuf reads them, which is less strict than M-4."""
-    module, decode_error = _runtime()
+    envelope = lazily.load("speed.wire.message.message_pb2").MessageEnvelope
     try:
-        return module.MessageEnvelope.FromString(data)
-    except (decode_error, ValueError) as error:  # pure-Python protobuf: UnicodeDecodeError
+        return envelope.FromString(data)
+    except (
+        lazily.load("google.protobuf.message").DecodeError,
+        ValueError,
+    ) as error:  # pure-Python protobuf: UnicodeDecodeError
         raise WireError("BAD_MESSAGE", f"records: not a MessageEnvelope: {error}") from error
-
-
-@cache
-def _runtime() -> tuple[Any, type[Exception]]:
-    """The generated module and protobuf's DecodeError, imported once, at first use."""
-    module = lazily.load("speed.wire.message_pb2")
-    return module, lazily.load("google.protobuf.message").DecodeError
 
 
 def _optional(message: Any, field: str) -> str | None:

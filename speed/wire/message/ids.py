@@ -1,37 +1,23 @@
-"""Many messages that differ in id and payload only, written quickly (M-2, M-13)."""
+"""Ids of messages (rule M-13)."""
 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 from speed.errors import WireError
-from speed.wire.content import Content
-from speed.wire.message_frame import frame_of
-from speed.wire.message_head import head_around
 from speed.wire.records import varint
 
-_ID_BYTES = 36
 _MAX_ROW = 1 << 48
 
 
-class MessageSeries:
-    """Encodes messages of one topic, content type and so on, and of one time.
-
-    What it writes are the bytes that ``encode_message`` writes.
-    """
-
-    def __init__(self, content: Content, published_at_ms: int, **metadata: Any) -> None:
-        """``content`` tells the content type; ``metadata`` as of ``encode_head``, but for id and time.
-
-        Raises WireError(BAD_MESSAGE) for metadata that breaks a rule.
-        """
-        self._before, between, after = head_around(content, **metadata)
-        self._behind_id = b"".join((between, varint(published_at_ms), after))
-
-    def encode(self, message_id: bytes, data: bytes) -> bytes:
-        """One message; ``message_id`` has 36 characters of ASCII."""
-        return b"".join((self._before, message_id, self._behind_id, frame_of(len(data)), data))
+def new_message_id(unix_ms: int, random16: bytes) -> str:
+    """A UUIDv7 (RFC 9562, 5.7) of a time in Unix ms and 16 random bytes, of which the last 10 are used."""
+    if len(random16) != 16 or not 0 <= unix_ms < 1 << 48:
+        raise WireError("BAD_MESSAGE", "message_id: needs 16 random bytes and a time of 48 bits")
+    bits = unix_ms << 80 | int.from_bytes(random16[6:], "big")
+    bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 class MessageIds:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 from speed.errors import WireError
@@ -33,9 +32,7 @@ def check_metadata(metadata: Any) -> None:
         raise WireError("BAD_MESSAGE", "content_encoding_custom: is required when content_encoding is CUSTOM")
 
 
-@lru_cache(maxsize=256)
 def _check_names(topic: str, namespace: str) -> None:
-    """Of most messages the same; what is refused is not remembered."""
     _check_text("topic", topic, MAX_TOPIC_BYTES)
     if not _TOPIC(topic):
         raise WireError("BAD_MESSAGE", f"topic: {topic!r} is not dot-separated parts of [A-Za-z0-9_-]")

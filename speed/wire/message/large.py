@@ -8,9 +8,8 @@ from typing import Any
 from speed.errors import WireError
 from speed.wire.content import encode_content
 from speed.wire.limits import MAX_SEGMENTED_HEAD_BYTES
-from speed.wire.message import MessageView
-from speed.wire.message_frame import PAYLOAD_TAG, frame_of
-from speed.wire.message_head import encode_head
+from speed.wire.message.view import MessageView
+from speed.wire.message.writing import PAYLOAD_TAG, encode_head, frame_of
 from speed.wire.records import LENGTH_DELIMITED, read_varint, varint, walk
 
 FRONT_BYTES = MAX_SEGMENTED_HEAD_BYTES

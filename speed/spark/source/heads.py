@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from speed.errors import WireError
 from speed.wire.content import PROTOBUF, content_encoding_text, content_type_text
-from speed.wire.message import DEFAULT_PRIORITY, parse_records
-from speed.wire.message_maps import LABELS, text_map
+from speed.wire.message.maps import LABELS, text_map
+from speed.wire.message.view import DEFAULT_PRIORITY, parse_records
 from speed.wire.records import LENGTH_DELIMITED, VARINT, walk
 from speed.wire.traceparent import are_trace_ids
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from speed.errors import WireError
+from speed.spark.source.heads import parse_message, shape_of
 from speed.wire.message import encode_message
-from speed.wire.message_scan import parse_message, shape_of
 from speed.wire.records import varint
 from tests.unit.wire.messages import BASE, TRACE, with_field
 

@@ -1,22 +1,35 @@
-"""All records of a message but its payload, as they are written (M-2, M-5, M-6)."""
+"""Messages as they are written: the records of the head, then the payload, whose bytes are copied once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from speed.errors import WireError
 from speed.wire import lazily
-from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content
-from speed.wire.message_rules import check_metadata
-from speed.wire.records import walk
+from speed.wire.content import CUSTOM, ENCODING_NUMBERS, Content, encode_content
+from speed.wire.message.rules import check_metadata
+from speed.wire.records import varint, walk
 from speed.wire.traceparent import TraceParent, parse_traceparent
 
+PAYLOAD_TAG = b"\x9a\x06"
+_URL_TAG, _VALUE_TAG = b"\x0a", b"\x12"
 _METADATA, _MESSAGE_ID, _PUBLISHED_AT = 1, 1, 4
 _ID_BYTES = 36
 _USUAL_TIME = 1 << 35
 """Unix ms of 1971: varints of the times since then have one length."""
+
+
+def encode_message(payload: Any, *, content_type: str | None = None, **metadata: Any) -> bytes:
+    """The bytes of one message; ``metadata`` as of ``encode_head``. ``content_type`` is inferred unless given (M-8).
+
+    A ``payload`` that is a Content is written as it is. Raises what ``encode_head`` raises, UnserialisableError for the
+    payload.
+    """
+    content = payload if type(payload) is Content else encode_content(payload, content_type)
+    head = encode_head(content, **metadata)
+    frame = frame_of(len(content.data), content.type_url or "")
+    return b"".join((head, frame, content.data))  # the one copy of the payload's bytes
 
 
 def encode_head(
@@ -45,7 +58,7 @@ def encode_head(
     ``security`` is a serialized SecurityContext, to which ``publisher_id`` is added; ``schema`` maps fields of M-29 to
     values. Raises WireError(BAD_MESSAGE) naming the field that breaks a rule.
     """
-    head = _envelope_class()()
+    head = lazily.load("speed.wire.message.message_pb2").MessageEnvelope()
     _assign(
         head.metadata,
         (
@@ -80,6 +93,15 @@ def encode_head(
     return encoded
 
 
+def frame_of(size: int, type_url: str = "") -> bytes:
+    """What stands before a payload of ``size`` bytes."""
+    fields = _VALUE_TAG + varint(size)
+    if type_url:
+        url = type_url.encode()
+        fields = _URL_TAG + varint(len(url)) + url + fields
+    return PAYLOAD_TAG + varint(len(fields) + size) + fields
+
+
 def head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]:
     """The head's bytes before an id of 36 characters, between it and a time of now, and after that."""
     head = encode_head(content, message_id="0" * _ID_BYTES, published_at_ms=_USUAL_TIME, **metadata)
@@ -87,12 +109,6 @@ def head_around(content: Content, **metadata: Any) -> tuple[bytes, bytes, bytes]
     places = {field: (start + value, start + end) for field, _, _, value, end in walk(head[start:end])}
     (id_start, id_end), (time_start, time_end) = places[_MESSAGE_ID], places[_PUBLISHED_AT]
     return head[:id_start], head[id_end:time_start], head[time_end:]
-
-
-@cache
-def _envelope_class() -> Any:
-    """Of the generated module, imported at first use."""
-    return lazily.load("speed.wire.message_pb2").MessageEnvelope
 
 
 def _assign(message: Any, fields: tuple[tuple[str, Any], ...]) -> None:

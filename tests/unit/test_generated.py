@@ -1,0 +1,91 @@
+"""What is generated of the contract is what is checked in, and classes written by hand agree with it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import speed.message.errors
+from scripts.generating import cpp, java, python
+from scripts.generating.__main__ import ROOT, SPEC, changed, outputs
+from scripts.generating.kinds import Kind, Tree
+from speed import errors
+from speed.wire import limits
+
+CODES: dict[str, Any] = json.loads((SPEC / "codes.json").read_text())
+TREE = Tree.of(CODES)
+
+
+def named(kind: Kind) -> type[errors.SpeedError]:
+    module = speed.message.errors if TREE.below(kind, "Message") else errors
+    found: type[errors.SpeedError] = getattr(module, python.name(kind))
+    return found
+
+
+def test_what_is_checked_in_is_what_the_generator_writes() -> None:
+    """W-0: change the contract and run scripts/generate, never the files that it writes."""
+    assert [str(path.relative_to(ROOT)) for path in changed()] == []
+
+
+def test_all_three_languages_have_the_limits_and_the_errors() -> None:
+    written = {str(path.relative_to(ROOT)) for path in outputs()}
+    assert {"speed/wire/limits.py", "bindings/cpp/src/wire/limits.hpp"} < written
+    assert {"speed/errors.py", "bindings/cpp/include/speed/error.hpp"} < written
+    assert {f"{java.SOURCES}/wire/Limits.java", f"{java.SOURCES}/errors/KeyFileException.java"} < written
+
+
+def test_every_number_of_the_contract_is_here() -> None:
+    """W-0."""
+    here = {name.lower(): value for name, value in vars(limits).items() if name.isupper()}
+    assert here == json.loads((SPEC / "limits.json").read_text())
+
+
+@pytest.mark.parametrize("kind", TREE.kinds, ids=lambda kind: kind.name)
+def test_an_error_has_the_code_and_the_base_of_the_contract(kind: Kind) -> None:
+    """Those that are written by hand too."""
+    assert named(kind).code == kind.code
+    assert kind.parent is None or issubclass(named(kind), named(TREE.named(kind.parent)))
+
+
+@pytest.mark.parametrize("kind", TREE.kinds, ids=lambda kind: kind.name)
+def test_an_error_says_the_same_in_every_list(kind: Kind) -> None:
+    """A code that an error carries is listed; each says what it means, where it comes from and what to do."""
+    row = next(row for row in CODES["errors"] if row["name"] == kind.name)
+    assert all(row[key].endswith(".") for key in ("means", "cause", "cure"))
+    assert kind.code in {*CODES["spc"], *CODES["local"], *CODES["journal"], *CODES["message"]}
+
+
+def test_every_code_that_is_told_to_programs_has_an_error() -> None:
+    told = {*CODES["spc"], *CODES["local"], *CODES["journal"], *CODES["message"]}
+    assert told == {kind.code for kind in TREE.kinds}
+
+
+def test_a_base_stands_before_the_kinds_of_it() -> None:
+    order = [kind.name for kind in TREE.kinds]
+    assert all(order.index(kind.parent) < order.index(kind.name) for kind in TREE.kinds if kind.parent)
+
+
+@pytest.mark.parametrize(
+    ("path", "kinds"),
+    [
+        ("bindings/cpp/include/speed/error.hpp", cpp.BY_HAND - {"Speed"}),
+        (f"{java.SOURCES}/errors", java.BY_HAND - {"Speed"}),
+    ],
+)
+def test_a_class_written_by_hand_has_the_code_of_the_contract(path: str, kinds: frozenset[str]) -> None:
+    place = ROOT / path
+    text = place.read_text() if place.is_file() else "\n".join(file.read_text() for file in place.glob("*.java"))
+    for kind in kinds - {"Call"}:
+        name = cpp.name(TREE.named(kind)) if place.is_file() else java.name(TREE.named(kind))
+        body = text.split(f"class {name} ", 1)[1]
+        assert f'"{TREE.named(kind).code}"' in body[: body.index("\n}")]
+
+
+def test_a_tree_is_drawn_to_its_last_branch() -> None:
+    lines = TREE.drawn("Speed", python.name, "").splitlines()
+    assert lines[0] == "SpeedError"
+    assert [line.startswith("└") for line in lines].count(True) == 1
+    assert all(second for _, second in pairwise(lines))
