@@ -21,7 +21,6 @@ from speed.errors import ConfigurationError, NodeClosedError, SpeedError
 from speed.opening import Opening
 from speed.runtime import fork
 from speed.runtime.event_loop import Awaited, EventLoop, is_async
-from speed.runtime.message import is_large
 from speed.runtime.options import ON_FULL, Options, in_seconds
 from speed.runtime.receiving import Receiving
 from speed.wire.content import Content
@@ -290,9 +289,7 @@ class Node:
         seconds = in_seconds(timeout)
         if protected is None:
             described = _merged(options, metadata)
-            if is_large(payload):
-                return self._engine.send_large(target, payload, ack, seconds, described, on_progress, unordered)
-            return self._engine.send(target, payload, ack, seconds, described, unordered)
+            return self._engine.send(target, payload, ack, seconds, described, on_progress, unordered)
         message_id, data = protected.encode(payload, options, metadata)
         self._engine.forward(target, (data,), False, ack, seconds)
         return message_id
