@@ -1,8 +1,9 @@
 """What the pages of docs/ show is what happens.
 
-A ``python`` block runs whole, as a program in a fresh root. One with ``title="…"``, or the name of a file in a comment on
-its first line, is saved under that name beside the page's session instead, or used by a test of its own. The ``console`` blocks of a page are one session, which is typed and compared. Blocks of C++ and
-Java are parts of the examples that are built. What cannot be run says ``no-run``, and a comment before it says why.
+A ``python`` block runs whole, as a program in a fresh root. One with ``title="…"``, or the name of a file in a comment
+on its first line, is saved under that name beside the page's session instead, or used by a test of its own. The
+``console`` blocks of a page are one session, which is typed and compared. Blocks of C++ and Java are parts of the
+examples that are built. What cannot be run says ``no-run``, and a comment before it says why.
 """
 
 from __future__ import annotations
